@@ -15,10 +15,15 @@ import java.util.List;
 import java.util.Random;
 import java.util.TreeMap;
 
-/// Makes people, searches them, has a process that moves them killed in mid-write, and searches what that has left.
+/// Makes people, searches them, has a process that moves them killed in mid-write, and searches
+/// what that has left.
 final class People {
-    private static final String[] PLACES = {"Chile", "India", "Japan", "Kenya", "Malta", "Nepal", "Peru", "Samoa"};
-    private static final String[] NAMES = {"Ada", "Bob", "Eve", "Grace", "Ken", "Lin", "Mei", "Tim"};
+    private static final String[] PLACES = {
+        "Chile", "India", "Japan", "Kenya", "Malta", "Nepal", "Peru", "Samoa"
+    };
+    private static final String[] NAMES = {
+        "Ada", "Bob", "Eve", "Grace", "Ken", "Lin", "Mei", "Tim"
+    };
     private static final int AGES = 100;
     private static final int PER_TRANSACTION = 1000;
     private static final String SOUGHT_PLACE = "Chile";
@@ -31,8 +36,8 @@ final class People {
     private final int moves;
     private final PrintStream out;
 
-    /// People in a pool in the directory `pmem`, which becomes one, and their images in the directory `disk`; the other process is
-    /// killed after so many moves.
+    /// People in a pool in the directory `pmem`, which becomes one, and their images in the
+    /// directory `disk`; the other process is killed after so many moves.
     People(Path pmem, Path disk, int count, int moves, PrintStream out) {
         this.pmem = pmem;
         this.disk = disk;
@@ -41,12 +46,13 @@ final class People {
         this.out = out;
     }
 
-    /// Directory in persistent memory, directory on a disk, how many people, how many moves until the process is killed that moves them.
-    /// No moves: it is that process.
+    /// Directory in persistent memory, directory on a disk, how many people, how many moves until
+    /// the process is killed that moves them. No moves: it is that process.
     public static void main(String[] arguments) throws IOException {
         int count = Integer.parseInt(arguments[2]);
         int moves = Integer.parseInt(arguments[3]);
-        People people = new People(Path.of(arguments[0]), Path.of(arguments[1]), count, moves, System.out);
+        People people =
+                new People(Path.of(arguments[0]), Path.of(arguments[1]), count, moves, System.out);
         if (moves > 0) {
             people.show();
         } else {
@@ -55,14 +61,18 @@ final class People {
     }
 
     private Pool open() throws IOException {
-        return Pool.open(pmem, PoolOptions.defaults().extents(16 << 20).disk(StorageTier.SSD, disk));
+        return Pool.open(
+                pmem, PoolOptions.defaults().extents(16 << 20).disk(StorageTier.SSD, disk));
     }
 
     /// Shows it all.
     void show() throws IOException {
         String before;
         try (Pool pool = open()) {
-            step(count + " people: age and place in PMEM, name in PMEM or on disk, an image on disk, score in DRAM");
+            step(
+                    count
+                            + " people: age and place in PMEM, name in PMEM or on disk, an image on"
+                            + " disk, score in DRAM");
             long start = System.nanoTime();
             make(pool);
             out.printf("made in %.1f s%n", seconds(start));
@@ -70,7 +80,9 @@ final class People {
             search(pool);
             before = census(pool);
         }
-        step("Another process has people of two places change places, in one transaction each, and is killed meanwhile");
+        step(
+                "Another process has people of two places change places, in one transaction each,"
+                        + " and is killed meanwhile");
         int moved = moveAndKill();
         out.printf("SIGKILL after %d moves%n", moved);
         step("The pool is opened again");
@@ -79,7 +91,8 @@ final class People {
             out.printf("opened in %.1f ms%n", seconds(start) * 1e3);
             String after = census(pool);
             if (!after.equals(before)) {
-                throw new IllegalStateException("there were " + before + ", and now there are " + after);
+                throw new IllegalStateException(
+                        "there were " + before + ", and now there are " + after);
             }
             out.println("nobody is missing, or half moved: " + after);
             search(pool);
@@ -116,8 +129,12 @@ final class People {
 
     private void printTiers(Pool pool) {
         PoolStatistics statistics = pool.statistics();
-        out.printf("PMEM: %.1f MiB, %.0f bytes for each%n", statistics.used().get(0) / MIB, perPerson(statistics, 0));
-        out.printf("disk: %.1f MiB, %.0f bytes for each%n", statistics.used().get(1) / MIB, perPerson(statistics, 1));
+        out.printf(
+                "PMEM: %.1f MiB, %.0f bytes for each%n",
+                statistics.used().get(0) / MIB, perPerson(statistics, 0));
+        out.printf(
+                "disk: %.1f MiB, %.0f bytes for each%n",
+                statistics.used().get(1) / MIB, perPerson(statistics, 1));
     }
 
     private double perPerson(PoolStatistics statistics, int tier) {
@@ -135,7 +152,8 @@ final class People {
                 found.add(cursor.copy());
             }
         }
-        out.printf("%d of them are %d or older and live in %s: found in %.1f ms, no image was read%n",
+        out.printf(
+                "%d of them are %d or older and live in %s: found in %.1f ms, no image was read%n",
                 found.size(), SOUGHT_AGE, SOUGHT_PLACE, seconds(start) * 1e3);
         start = System.nanoTime();
         DurablePerson best = null;
@@ -145,7 +163,9 @@ final class People {
             }
         }
         if (best != null) {
-            out.printf("%s has the best image of them, with a score of %.0f: %d images read in %.1f ms%n",
+            out.printf(
+                    "%s has the best image of them, with a score of %.0f: %d images read in %.1f"
+                            + " ms%n",
                     best.getName(), best.getScore(), found.size(), seconds(start) * 1e3);
         }
     }
@@ -166,12 +186,18 @@ final class People {
     ///
     /// @return how many moves it had finished
     private int moveAndKill() throws IOException {
-        Process process = new ProcessBuilder(
-                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                        "-cp", System.getProperty("java.class.path"),
-                        People.class.getName(), pmem.toString(), disk.toString(), "0", "0")
-                .redirectError(ProcessBuilder.Redirect.INHERIT)
-                .start();
+        Process process =
+                new ProcessBuilder(
+                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                                "-cp",
+                                System.getProperty("java.class.path"),
+                                People.class.getName(),
+                                pmem.toString(),
+                                disk.toString(),
+                                "0",
+                                "0")
+                        .redirectError(ProcessBuilder.Redirect.INHERIT)
+                        .start();
         try (BufferedReader lines = process.inputReader()) {
             int last = 0;
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
@@ -190,7 +216,8 @@ final class People {
         }
     }
 
-    /// Has two people change places, and the one give the other a year, again and again; says how often.
+    /// Has two people change places, and the one give the other a year, again and again; says how
+    /// often.
     private void moveForever() throws IOException {
         try (Pool pool = open()) {
             List<DurablePerson> people = new ArrayList<>();

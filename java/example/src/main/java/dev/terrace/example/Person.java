@@ -7,7 +7,8 @@ import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.Tier;
 import org.jspecify.annotations.Nullable;
 
-/// Somebody who is searched for by age and place; the image is only looked at when that somebody has been found.
+/// Somebody who is searched for by age and place; the image is only looked at when that somebody
+/// has been found.
 @Durable
 class Person {
     static final int IMAGE_BYTES = 10_000;
@@ -29,7 +30,8 @@ class Person {
     @Recompute("score")
     double score;
 
-    /// What a person's image is worth: computed when it is first asked for after the pool was opened.
+    /// What a person's image is worth: computed when it is first asked for after the pool was
+    /// opened.
     static double score(DurablePerson person) {
         long sum = 0;
         for (byte pixel : person.getImage()) {

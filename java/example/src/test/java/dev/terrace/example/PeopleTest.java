@@ -14,17 +14,16 @@ class PeopleTest {
     private static final int COUNT = 800;
     private static final int MOVES = 100;
 
-    @TempDir
-    Path pmem;
+    @TempDir Path pmem;
 
-    @TempDir
-    Path disk;
+    @TempDir Path disk;
 
     /// The example checks itself: what is left of people is compared with what there was.
     @Test
     void theExampleRunsToItsEnd() throws IOException {
         ByteArrayOutputStream out = new ByteArrayOutputStream();
-        new People(pmem, disk, COUNT, MOVES, new PrintStream(out, true, StandardCharsets.UTF_8)).show();
+        new People(pmem, disk, COUNT, MOVES, new PrintStream(out, true, StandardCharsets.UTF_8))
+                .show();
         String said = out.toString(StandardCharsets.UTF_8);
         assertTrue(said.contains("{Chile=100, India=100,"), said);
         assertTrue(said.contains("has the best image"), said);

@@ -9,9 +9,12 @@ import java.util.Arrays;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
-/// Array fields: within the record if they have a fixed length and one tier, else buffers that are replaced as a whole.
+/// Array fields: within the record if they have a fixed length and one tier, else buffers that are
+/// replaced as a whole.
 final class ArrayFields {
-    private static final ValueLayout.OfLong WORD = ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+    private static final ValueLayout.OfLong WORD =
+            ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+
     /// What an array of bytes in memory can have, and no extent has.
     private static final int BYTES_MAX = Integer.MAX_VALUE - 64;
 
@@ -80,29 +83,42 @@ final class ArrayFields {
         FieldSpec spec = object.mapping().field(field);
         FieldSpec stored = object.mapping().stored(field);
         if (stored == null) {
-            return spec.fixedLength() == 0 ? null : new byte[spec.fixedLength() * spec.kind().width()];
+            return spec.fixedLength() == 0
+                    ? null
+                    : new byte[spec.fixedLength() * spec.kind().width()];
         }
         if (!stored.isInline()) {
             byte[] bytes = fields.getSlot(object, field);
             boolean isFixed = spec.fixedLength() > 0;
-            return bytes == null && isFixed ? new byte[spec.fixedLength() * spec.kind().width()] : bytes;
+            return bytes == null && isFixed
+                    ? new byte[spec.fixedLength() * spec.kind().width()]
+                    : bytes;
         }
-        return fields.readWords(object, object.mapping().offset(field), spec.fixedLength() * spec.kind().width());
+        return fields.readWords(
+                object, object.mapping().offset(field), spec.fixedLength() * spec.kind().width());
     }
 
     void set(DurableObject object, int field, @Nullable Object array) {
         FieldSpec spec = object.mapping().field(field);
-        if (spec.fixedLength() > 0 && (array == null || Array.getLength(array) != spec.fixedLength())) {
+        if (spec.fixedLength() > 0
+                && (array == null || Array.getLength(array) != spec.fixedLength())) {
             String is = array == null ? "null" : "an array of " + Array.getLength(array);
             throw new IllegalArgumentException(
-                    "field " + spec.name() + " has " + spec.fixedLength() + " elements, and " + is + " has not");
+                    "field "
+                            + spec.name()
+                            + " has "
+                            + spec.fixedLength()
+                            + " elements, and "
+                            + is
+                            + " has not");
         }
         byte[] bytes = array == null ? null : encode(array, spec.kind());
         fields.write(() -> {
             DurableObject holder = fields.toWrite(object, field);
             FieldSpec stored = holder.mapping().stored(field);
             if (stored != null && stored.isInline() && bytes != null) {
-                fields.change(holder, () -> putWords(holder, holder.mapping().offset(field), bytes));
+                fields.change(
+                        holder, () -> putWords(holder, holder.mapping().offset(field), bytes));
             } else {
                 fields.setSlot(holder, field, bytes);
             }
@@ -111,7 +127,8 @@ final class ArrayFields {
 
     private void putWords(DurableObject object, int offset, byte[] bytes) {
         long at = object.record() + offset;
-        MemorySegment source = MemorySegment.ofArray(Arrays.copyOf(bytes, (bytes.length + 7) / 8 * 8));
+        MemorySegment source =
+                MemorySegment.ofArray(Arrays.copyOf(bytes, (bytes.length + 7) / 8 * 8));
         for (int i = 0; i < bytes.length; i += Long.BYTES) {
             store.putWord(object.record(), at + i, source.get(WORD, i));
         }
@@ -129,7 +146,8 @@ final class ArrayFields {
         return fields.getSlotElement(object, field, index);
     }
 
-    /// An array behind a slot is written anew as a whole: its buffer is never changed, as others may be reading it, all of one commit.
+    /// An array behind a slot is written anew as a whole: its buffer is never changed, as others
+    /// may be reading it, all of one commit.
     void setElement(DurableObject whole, int field, int index, long bits) {
         fields.write(() -> setElementIn(fields.toWrite(whole, field), field, index, bits));
     }
@@ -143,20 +161,23 @@ final class ArrayFields {
             fields.setBitsAt(object, object.mapping().offset(field) + index * width, width, bits);
             return;
         }
-        fields.change(object, () -> {
-            byte[] bytes = bytes(object, field);
-            Objects.checkIndex(index, bytes == null ? 0 : bytes.length / width);
-            for (int i = 0; i < width; i++) {
-                Objects.requireNonNull(bytes)[index * width + i] = (byte) (bits >>> 8 * i);
-            }
-            fields.setSlot(object, field, bytes);
-        });
+        fields.change(
+                object,
+                () -> {
+                    byte[] bytes = bytes(object, field);
+                    Objects.checkIndex(index, bytes == null ? 0 : bytes.length / width);
+                    for (int i = 0; i < width; i++) {
+                        Objects.requireNonNull(bytes)[index * width + i] = (byte) (bits >>> 8 * i);
+                    }
+                    fields.setSlot(object, field, bytes);
+                });
     }
 
     private static byte[] encode(Object array, FieldKind kind) {
         long length = (long) Array.getLength(array) * kind.width();
         if (length > BYTES_MAX) {
-            throw new PoolFullException("an array of " + length + " bytes: none has more than " + BYTES_MAX);
+            throw new PoolFullException(
+                    "an array of " + length + " bytes: none has more than " + BYTES_MAX);
         }
         byte[] bytes = new byte[(int) length];
         if (array instanceof boolean[] flags) {
@@ -176,11 +197,17 @@ final class ArrayFields {
             }
         } else {
             MemorySegment into = segment(array);
-            MemorySegment.copy(MemorySegment.ofArray(bytes), 0, into, 0, Math.min(bytes.length, into.byteSize()));
+            MemorySegment.copy(
+                    MemorySegment.ofArray(bytes),
+                    0,
+                    into,
+                    0,
+                    Math.min(bytes.length, into.byteSize()));
         }
     }
 
-    /// An array's memory. All machines that this library runs on are little-endian, as the format is.
+    /// An array's memory. All machines that this library runs on are little-endian, as the format
+    /// is.
     private static MemorySegment segment(Object array) {
         return switch (array) {
             case byte[] a -> MemorySegment.ofArray(a);

@@ -6,11 +6,12 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
 
-/// Moves values of fields and collections with several tags: from persistent memory when something needs the room that has no other
-/// place, and back there when there is room again.
+/// Moves values of fields and collections with several tags: from persistent memory when something
+/// needs the room that has no other place, and back there when there is room again.
 ///
-/// A move is a transaction of its own: the value is durable at its new place before the slot leads there. Back, values come
-/// in the background, as long as an eighth of persistent memory is free, so that they are not sent away again at once.
+/// A move is a transaction of its own: the value is durable at its new place before the slot leads
+/// there. Back, values come in the background, as long as an eighth of persistent memory is free,
+/// so that they are not sent away again at once.
 final class Balancer {
     private static final int DEMOTED_SHARE = 16;
     private static final int FREE_SHARE = 8;
@@ -22,9 +23,13 @@ final class Balancer {
 
     /// Where the next look for something to demote begins. Guarded by the writer's lock.
     private long hand;
+
     private @Nullable Thread promoter;
-    /// Something lies elsewhere than on its best tier: else nobody is to be woken, however much is freed.
+
+    /// Something lies elsewhere than on its best tier: else nobody is to be woken, however much is
+    /// freed.
     private volatile boolean spilled;
+
     private boolean wanted;
     private boolean stopping;
 
@@ -36,7 +41,9 @@ final class Balancer {
     private final class Down implements Mover.Goal {
         @Override
         public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
-            return place.disk() < 0 && isMovable(tiers) && others(tiers).stream().anyMatch(buffers::isThere);
+            return place.disk() < 0
+                    && isMovable(tiers)
+                    && others(tiers).stream().anyMatch(buffers::isThere);
         }
 
         @Override
@@ -87,7 +94,8 @@ final class Balancer {
     ///
     /// @return whether there was anything to move away
     boolean makeRoom() {
-        long wantedBytes = Math.max(1, store.pmem().extents() * store.pmem().extentBytes() / DEMOTED_SHARE);
+        long wantedBytes =
+                Math.max(1, store.pmem().extents() * store.pmem().extentBytes() / DEMOTED_SHARE);
         return store.alone(() -> {
             store.remote().releaseReserve();
             MoveEvent event = MoveEvent.begun(store.pmem().name(), "demotion");
@@ -104,7 +112,8 @@ final class Balancer {
                 }
                 hand = step.next();
                 moved += step.bytes();
-                // The first room that comes of it lets the disk grow, so that the next can go there, too.
+                // The first room that comes of it lets the disk grow, so that the next can go
+                // there, too.
                 store.prepare();
                 if (hand < 0) {
                     hand = 0;
@@ -138,7 +147,8 @@ final class Balancer {
         if (!wanted && !stopping) {
             wanted = true;
             if (promoter == null) {
-                promoter = Thread.ofPlatform().daemon().name("terrace-promoter").start(this::promote);
+                promoter =
+                        Thread.ofPlatform().daemon().name("terrace-promoter").start(this::promote);
             }
             notifyAll();
         }

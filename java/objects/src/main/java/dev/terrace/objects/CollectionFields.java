@@ -13,7 +13,8 @@ import java.util.function.Function;
 import java.util.function.LongFunction;
 import org.jspecify.annotations.Nullable;
 
-/// Fields that are collections: references to what the object owns, and deletes when it is deleted or another is set.
+/// Fields that are collections: references to what the object owns, and deletes when it is deleted
+/// or another is set.
 final class CollectionFields {
     private final Pool pool;
     private final Fields fields;
@@ -27,13 +28,21 @@ final class CollectionFields {
         return get(object, field, reference -> DurableList.at(pool, reference, type));
     }
 
-    <E> void setList(DurableObject object, int field, ElementType<E> type, @Nullable Collection<? extends E> value) {
-        set(object, field, value, copied -> {
-            DurableList<E> list = DurableList.create(pool, type, tiers(object, field));
-            CollectionRecords.ownedBy(list, object, field);
-            list.addAll(copied);
-            return list;
-        });
+    <E> void setList(
+            DurableObject object,
+            int field,
+            ElementType<E> type,
+            @Nullable Collection<? extends E> value) {
+        set(
+                object,
+                field,
+                value,
+                copied -> {
+                    DurableList<E> list = DurableList.create(pool, type, tiers(object, field));
+                    CollectionRecords.ownedBy(list, object, field);
+                    list.addAll(copied);
+                    return list;
+                });
     }
 
     <K, V> @Nullable DurableMap<K, V> getMap(
@@ -47,12 +56,17 @@ final class CollectionFields {
             ElementType<K> keys,
             ElementType<V> values,
             @Nullable Map<? extends K, ? extends V> value) {
-        set(object, field, value, copied -> {
-            DurableMap<K, V> map = DurableMap.create(pool, keys, values, tiers(object, field));
-            CollectionRecords.ownedBy(map, object, field);
-            map.putAll(copied);
-            return map;
-        });
+        set(
+                object,
+                field,
+                value,
+                copied -> {
+                    DurableMap<K, V> map =
+                            DurableMap.create(pool, keys, values, tiers(object, field));
+                    CollectionRecords.ownedBy(map, object, field);
+                    map.putAll(copied);
+                    return map;
+                });
     }
 
     <K, V> @Nullable DurableTree<K, V> getTree(
@@ -66,23 +80,30 @@ final class CollectionFields {
             ElementType<K> keys,
             ElementType<V> values,
             @Nullable SortedMap<? extends K, ? extends V> value) {
-        set(object, field, value, copied -> {
-            DurableTree<K, V> tree = DurableTree.create(pool, keys, values, tiers(object, field));
-            CollectionRecords.ownedBy(tree, object, field);
-            tree.putAll(copied);
-            return tree;
-        });
+        set(
+                object,
+                field,
+                value,
+                copied -> {
+                    DurableTree<K, V> tree =
+                            DurableTree.create(pool, keys, values, tiers(object, field));
+                    CollectionRecords.ownedBy(tree, object, field);
+                    tree.putAll(copied);
+                    return tree;
+                });
     }
 
     private StorageTier[] tiers(DurableObject object, int field) {
         return pool.tiers(object.mapping(), field).toArray(new StorageTier[0]);
     }
 
-    private <C extends DurableCollection> @Nullable C get(DurableObject object, int field, LongFunction<C> open) {
-        C found = pool.read(() -> {
-            long reference = fields.getBits(object, field, FieldKind.REFERENCE);
-            return reference == 0 ? null : open.apply(reference);
-        });
+    private <C extends DurableCollection> @Nullable C get(
+            DurableObject object, int field, LongFunction<C> open) {
+        C found =
+                pool.read(() -> {
+                    long reference = fields.getBits(object, field, FieldKind.REFERENCE);
+                    return reference == 0 ? null : open.apply(reference);
+                });
         if (found != null) {
             CollectionRecords.ownedBy(found, object, field);
         }
@@ -91,18 +112,24 @@ final class CollectionFields {
 
     /// The new collection is made before the old one is deleted, of which it may be a copy.
     private <T> void set(
-            DurableObject object, int field, @Nullable T value, Function<T, ? extends DurableCollection> copy) {
-        fields.change(object, () -> {
-            long old = fields.getBits(object, field, FieldKind.REFERENCE);
-            long made = value == null ? 0 : copy.apply(value).reference();
-            fields.setBits(object, field, FieldKind.REFERENCE, made);
-            delete(old);
-        });
+            DurableObject object,
+            int field,
+            @Nullable T value,
+            Function<T, ? extends DurableCollection> copy) {
+        fields.change(
+                object,
+                () -> {
+                    long old = fields.getBits(object, field, FieldKind.REFERENCE);
+                    long made = value == null ? 0 : copy.apply(value).reference();
+                    fields.setBits(object, field, FieldKind.REFERENCE, made);
+                    delete(old);
+                });
     }
 
     /// Deletes what a field led to, unless somebody else has. In a transaction.
     void delete(long reference) {
-        if (reference != 0 && Pool.leadsTo(reference, pool.store().header(Pool.recordOf(reference)))) {
+        if (reference != 0
+                && Pool.leadsTo(reference, pool.store().header(Pool.recordOf(reference)))) {
             CollectionRecords.delete(pool, reference);
         }
     }

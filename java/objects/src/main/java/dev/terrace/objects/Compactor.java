@@ -6,12 +6,13 @@ import dev.terrace.objects.store.Remote;
 import dev.terrace.objects.store.Store;
 import java.util.List;
 
-/// Moves values closer together: out of chunks of which little is in use, out of the ends of disks, which are given back then, and out of
-/// segments of which most is free.
+/// Moves values closer together: out of chunks of which little is in use, out of the ends of disks,
+/// which are given back then, and out of segments of which most is free.
 ///
-/// Objects, nodes and links do not move, so chunks that hold one stay as they are. Each plan needs a look at all slots that counts what
-/// can move, and one that moves; others read and write meanwhile, and what they change is left alone. Who ends in the middle
-/// leaves a sound pool, and the next compaction finds less to do.
+/// Objects, nodes and links do not move, so chunks that hold one stay as they are. Each plan needs
+/// a look at all slots that counts what can move, and one that moves; others read and write
+/// meanwhile, and what they change is left alone. Who ends in the middle leaves a sound pool, and
+/// the next compaction finds less to do.
 final class Compactor {
     private final Pool pool;
     private final Store store;
@@ -62,35 +63,38 @@ final class Compactor {
 
     private void count(Compaction compaction) {
         compaction.countAnew();
-        lookAtAll(new Mover.Goal() {
-            @Override
-            public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
-                compaction.count(place);
-                return false;
-            }
+        lookAtAll(
+                new Mover.Goal() {
+                    @Override
+                    public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
+                        compaction.count(place);
+                        return false;
+                    }
 
-            @Override
-            public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
-                throw new AssertionError("nothing moves that is only counted");
-            }
-        });
+                    @Override
+                    public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
+                        throw new AssertionError("nothing moves that is only counted");
+                    }
+                });
     }
 
     private Mover.Step move(Compaction compaction) {
-        Mover.Goal goal = new Mover.Goal() {
-            @Override
-            public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
-                return compaction.wants(place);
-            }
+        Mover.Goal goal =
+                new Mover.Goal() {
+                    @Override
+                    public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
+                        return compaction.wants(place);
+                    }
 
-            @Override
-            public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
-                if (!compaction.wants(place)) {
-                    throw new PoolFullException(pool.name() + " is compacted no more: somebody needs the room");
-                }
-                return buffers.putBeside(place, bytes);
-            }
-        };
+                    @Override
+                    public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
+                        if (!compaction.wants(place)) {
+                            throw new PoolFullException(
+                                    pool.name() + " is compacted no more: somebody needs the room");
+                        }
+                        return buffers.putBeside(place, bytes);
+                    }
+                };
         return compaction.isPlanned() ? lookAtAll(goal) : new Mover.Step(-1, 0, 0);
     }
 

@@ -3,21 +3,24 @@ package dev.terrace.objects;
 import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
-/// Copies objects of a tagged class into a pool, and out of it. Each generated class has one, called `COPIER`.
+/// Copies objects of a tagged class into a pool, and out of it. Each generated class has one,
+/// called `COPIER`.
 ///
-/// Whole graphs are copied: what several references lead to is copied once, and cycles end. References are followed one
-/// object after the other and not by recursion, so that a long chain needs no deep stack. Only a record that leads to
-/// records is made with them inside one another, since it cannot exist before they do.
+/// Whole graphs are copied: what several references lead to is copied once, and cycles end.
+/// References are followed one object after the other and not by recursion, so that a long chain
+/// needs no deep stack. Only a record that leads to records is made with them inside one another,
+/// since it cannot exist before they do.
 ///
 /// @param <P> the tagged class
 /// @param <D> the class generated for it
 public final class Copier<P, D extends DurableObject> {
-    private static final ClassValue<AtomicReference<@Nullable Copier<?, ?>>> BY_HANDLE = new ClassValue<>() {
-        @Override
-        protected AtomicReference<@Nullable Copier<?, ?>> computeValue(Class<?> handle) {
-            return new AtomicReference<>();
-        }
-    };
+    private static final ClassValue<AtomicReference<@Nullable Copier<?, ?>>> BY_HANDLE =
+            new ClassValue<>() {
+                @Override
+                protected AtomicReference<@Nullable Copier<?, ?>> computeValue(Class<?> handle) {
+                    return new AtomicReference<>();
+                }
+            };
 
     private final Class<P> plain;
     private final ObjectType<D> type;
@@ -56,7 +59,11 @@ public final class Copier<P, D extends DurableObject> {
     }
 
     private Copier(
-            Class<P> plain, ObjectType<D> type, Storer<P, D> storer, Maker<P, D> maker, Loader<P, D> loader) {
+            Class<P> plain,
+            ObjectType<D> type,
+            Storer<P, D> storer,
+            Maker<P, D> maker,
+            Loader<P, D> loader) {
         this.plain = plain;
         this.type = type;
         this.storer = storer;
@@ -66,7 +73,11 @@ public final class Copier<P, D extends DurableObject> {
 
     /// A copier for generated code.
     public static <P, D extends DurableObject> Copier<P, D> of(
-            Class<P> plain, ObjectType<D> type, Storer<P, D> storer, Maker<P, D> maker, Loader<P, D> loader) {
+            Class<P> plain,
+            ObjectType<D> type,
+            Storer<P, D> storer,
+            Maker<P, D> maker,
+            Loader<P, D> loader) {
         Copier<P, D> copier = new Copier<>(plain, type, storer, maker, loader);
         BY_HANDLE.get(type.handle()).set(copier);
         return copier;
@@ -82,7 +93,8 @@ public final class Copier<P, D extends DurableObject> {
         ObjectType<D> type = ObjectType.of(handle);
         Copier<?, ?> copier = BY_HANDLE.get(handle).get();
         if (copier == null || copier.plain != plain) {
-            throw new IllegalArgumentException(handle + " was not generated from " + plain + ", but from " + type);
+            throw new IllegalArgumentException(
+                    handle + " was not generated from " + plain + ", but from " + type);
         }
         return (Copier<P, D>) copier;
     }
@@ -92,13 +104,15 @@ public final class Copier<P, D extends DurableObject> {
         return CopyIn.run(pool, copies -> copies.required(from, this));
     }
 
-    /// Overwrites all fields of `into` with what `from` holds, in one transaction. Objects that `from` leads to are
-    /// stored anew.
+    /// Overwrites all fields of `into` with what `from` holds, in one transaction. Objects that
+    /// `from` leads to are stored anew.
     public void set(D into, P from) {
-        CopyIn.run(into.pool(), copies -> {
-            copies.copyTo(into, from, this);
-            return into;
-        });
+        CopyIn.run(
+                into.pool(),
+                copies -> {
+                    copies.copyTo(into, from, this);
+                    return into;
+                });
     }
 
     /// A plain object with what `from` holds, and all that it leads to.
@@ -113,8 +127,12 @@ public final class Copier<P, D extends DurableObject> {
     /// @throws IllegalArgumentException for an object of a subclass
     public static <T> @Nullable T exactly(Class<T> type, @Nullable T object) {
         if (object != null && object.getClass() != type) {
-            throw new IllegalArgumentException("an object of " + object.getClass().getName() + " cannot be stored as a "
-                    + type.getName() + ": what the subclass adds would be lost");
+            throw new IllegalArgumentException(
+                    "an object of "
+                            + object.getClass().getName()
+                            + " cannot be stored as a "
+                            + type.getName()
+                            + ": what the subclass adds would be lost");
         }
         return object;
     }

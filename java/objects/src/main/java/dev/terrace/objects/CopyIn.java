@@ -13,7 +13,8 @@ import java.util.TreeMap;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
-/// One copying of plain objects into a pool: remembers what has been copied already. For generated code.
+/// One copying of plain objects into a pool: remembers what has been copied already. For generated
+/// code.
 public final class CopyIn {
     private final Pool pool;
     private final Map<Object, DurableObject> copies = new IdentityHashMap<>();
@@ -28,7 +29,9 @@ public final class CopyIn {
         return pool.transact(() -> {
             CopyIn copies = new CopyIn(pool);
             T result = start.apply(copies);
-            for (Runnable next = copies.unfilled.poll(); next != null; next = copies.unfilled.poll()) {
+            for (Runnable next = copies.unfilled.poll();
+                    next != null;
+                    next = copies.unfilled.poll()) {
                 next.run();
             }
             return result;

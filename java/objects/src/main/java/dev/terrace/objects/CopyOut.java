@@ -15,7 +15,8 @@ import java.util.TreeMap;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
-/// One copying of durable objects into plain ones: remembers what has been copied already. For generated code.
+/// One copying of durable objects into plain ones: remembers what has been copied already. For
+/// generated code.
 public final class CopyOut {
     private final Map<DurableObject, Object> copies = new HashMap<>();
     private final Set<DurableObject> inTheMaking = new HashSet<>();
@@ -24,11 +25,14 @@ public final class CopyOut {
     private CopyOut() {}
 
     /// Copies what `start` asks for and all that it leads to, as it is at one moment.
-    public static <T extends @Nullable Object> T run(Pool pool, Function<? super CopyOut, ? extends T> start) {
+    public static <T extends @Nullable Object> T run(
+            Pool pool, Function<? super CopyOut, ? extends T> start) {
         return pool.read(() -> {
             CopyOut copies = new CopyOut();
             T result = start.apply(copies);
-            for (Runnable next = copies.unfilled.poll(); next != null; next = copies.unfilled.poll()) {
+            for (Runnable next = copies.unfilled.poll();
+                    next != null;
+                    next = copies.unfilled.poll()) {
                 next.run();
             }
             return result;
@@ -98,8 +102,11 @@ public final class CopyOut {
             return copier.plain().cast(known);
         }
         if (!inTheMaking.add(from)) {
-            throw new IllegalStateException("a " + copier.plain().getName()
-                    + " leads back to itself: a record cannot be made before what it holds");
+            throw new IllegalStateException(
+                    "a "
+                            + copier.plain().getName()
+                            + " leads back to itself: a record cannot be made before what it"
+                            + " holds");
         }
         P made = copier.make(from, this);
         inTheMaking.remove(from);

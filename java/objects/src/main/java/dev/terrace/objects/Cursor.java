@@ -4,8 +4,8 @@ import dev.terrace.objects.store.Epoch;
 import dev.terrace.objects.store.Store;
 import org.jspecify.annotations.Nullable;
 
-/// Walks over all objects of a class, in the order in which they lie in persistent memory, with one handle for all of them: a walk over
-/// a million objects makes no garbage.
+/// Walks over all objects of a class, in the order in which they lie in persistent memory, with one
+/// handle for all of them: a walk over a million objects makes no garbage.
 ///
 /// Objects that are made or deleted meanwhile may be met or not. For one thread.
 ///
@@ -17,14 +17,21 @@ public final class Cursor<D extends DurableObject> {
     private final @Nullable TypeMapping[] mappings;
     private final Store store;
     private final Epoch epoch;
+
     /// Where objects of the class may be: a walk passes by chunks of other sizes.
     private final long sizes;
+
     private long at = -1;
-    /// Which of the slots behind `at` are in use: bit 0 is the next. That was so when the epoch's changes were `copiedIn`.
+
+    /// Which of the slots behind `at` are in use: bit 0 is the next. That was so when the epoch's
+    /// changes were `copiedIn`.
     private long ahead;
+
     private long slotBytes;
     private long copiedIn;
-    /// The form of the object that the handle was bound to last; null if that is not the one that getters expect, so that each is bound.
+
+    /// The form of the object that the handle was bound to last; null if that is not the one that
+    /// getters expect, so that each is bound.
     private @Nullable TypeMapping bound;
 
     Cursor(Pool pool, ObjectType<D> type) {
@@ -101,7 +108,8 @@ public final class Cursor<D extends DurableObject> {
         return true;
     }
 
-    /// The object that this is at: the same handle each time. Who wants to keep it keeps a [#copy()].
+    /// The object that this is at: the same handle each time. Who wants to keep it keeps a
+    /// [#copy()].
     public D get() {
         return handle;
     }

@@ -24,24 +24,31 @@ import org.jspecify.annotations.Nullable;
 
 /// A handle of an object in a pool: all that generated classes are made of.
 ///
-/// Getters read the pool in place: the value first, then the pool's [Epoch], which says whether anything has happened since the object's
-/// header was last compared. If so, they compare it again. Where there is more to see than what is in place, or an
-/// object has extensions, or was stored in another form of its class, they go through [Fields], which also says what is
-/// wrong. A handle has no state but where its object is, and since when that is known, so any number of threads may use
+/// Getters read the pool in place: the value first, then the pool's [Epoch], which says whether
+/// anything has happened since the object's header was last compared. If so, they compare it again.
+/// Where there is more to see than what is in place, or an object has extensions, or was stored in
+/// another form of its class, they go through [Fields], which also says what is wrong. A handle has
+/// no state but where its object is, and since when that is known, so any number of threads may use
 /// it.
 ///
 /// Two handles are equal if they lead to the same object of the same pool.
 public abstract class DurableObject {
-    private static final ValueLayout.OfShort SHORT = ValueLayout.JAVA_SHORT.withOrder(ByteOrder.LITTLE_ENDIAN);
-    private static final ValueLayout.OfChar CHAR = ValueLayout.JAVA_CHAR.withOrder(ByteOrder.LITTLE_ENDIAN);
-    private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT.withOrder(ByteOrder.LITTLE_ENDIAN);
-    private static final ValueLayout.OfFloat FLOAT = ValueLayout.JAVA_FLOAT.withOrder(ByteOrder.LITTLE_ENDIAN);
-    private static final ValueLayout.OfDouble DOUBLE = ValueLayout.JAVA_DOUBLE.withOrder(ByteOrder.LITTLE_ENDIAN);
+    private static final ValueLayout.OfShort SHORT =
+            ValueLayout.JAVA_SHORT.withOrder(ByteOrder.LITTLE_ENDIAN);
+    private static final ValueLayout.OfChar CHAR =
+            ValueLayout.JAVA_CHAR.withOrder(ByteOrder.LITTLE_ENDIAN);
+    private static final ValueLayout.OfInt INT =
+            ValueLayout.JAVA_INT.withOrder(ByteOrder.LITTLE_ENDIAN);
+    private static final ValueLayout.OfFloat FLOAT =
+            ValueLayout.JAVA_FLOAT.withOrder(ByteOrder.LITTLE_ENDIAN);
+    private static final ValueLayout.OfDouble DOUBLE =
+            ValueLayout.JAVA_DOUBLE.withOrder(ByteOrder.LITTLE_ENDIAN);
 
     /// No epoch.
     static final long NEVER = -2;
 
-    // A handle that was made and not bound yet leads nowhere; the pool binds it before anybody else sees it.
+    // A handle that was made and not bound yet leads nowhere; the pool binds it before anybody else
+    // sees it.
     private @Nullable Pool pool;
     private @Nullable Store store;
     private @Nullable TypeMapping mapping;
@@ -50,13 +57,16 @@ public abstract class DurableObject {
     private long begin;
     private long record;
     private long header;
-    /// The epoch in which the header was last compared. Threads may overwrite each other's: all of them are true.
+
+    /// The epoch in which the header was last compared. Threads may overwrite each other's: all of
+    /// them are true.
     private long compared = NEVER;
 
     /// A handle that leads nowhere yet.
     protected DurableObject() {}
 
-    /// From now on this handle leads to the object whose record is at this offset of persistent memory.
+    /// From now on this handle leads to the object whose record is at this offset of persistent
+    /// memory.
     final void bind(Pool newPool, TypeMapping newMapping, long newRecord, long newHeader) {
         Region pmem = newPool.store().pmem();
         pool = newPool;
@@ -70,8 +80,10 @@ public abstract class DurableObject {
         compared = NEVER;
     }
 
-    /// From now on this handle, of an object in the form that getters expect, leads to what begins at another offset, if that lies in the same
-    /// extent, is an object of the same form, and was there when the epoch's changes were `changes`. If that cannot be said as fast as walks want it, nothing happens.
+    /// From now on this handle, of an object in the form that getters expect, leads to what begins
+    /// at another offset, if that lies in the same extent, is an object of the same form, and was
+    /// there when the epoch's changes were `changes`. If that cannot be said as fast as walks want
+    /// it, nothing happens.
     final boolean moveTo(long newRecord, int id, long changes) {
         if ((newRecord ^ record) >= memory.byteSize() || !epoch.isPlain()) {
             return false;
@@ -80,7 +92,10 @@ public abstract class DurableObject {
         long newBegin = begin + newRecord - record;
         long newHeader = memory.get(Region.LONG, newBegin);
         boolean isExtended = memory.get(Region.LONG, newBegin + Layout.EXTENSION_AT) != 0;
-        if (isExtended || Pool.typeOf(newHeader) != id || !store().belongs(newRecord, newHeader) || !epoch.isStill(changes)) {
+        if (isExtended
+                || Pool.typeOf(newHeader) != id
+                || !store().belongs(newRecord, newHeader)
+                || !epoch.isStill(changes)) {
             return false;
         }
         begin = newBegin;
@@ -111,7 +126,8 @@ public abstract class DurableObject {
         return header;
     }
 
-    /// Where the object is, and which of those that have been there: never the same for two objects of a pool.
+    /// Where the object is, and which of those that have been there: never the same for two objects
+    /// of a pool.
     public final long reference() {
         return Pool.reference(record, header);
     }
@@ -130,7 +146,10 @@ public abstract class DurableObject {
 
     @Override
     public final boolean equals(@Nullable Object other) {
-        return other instanceof DurableObject that && pool == that.pool && record == that.record && header == that.header;
+        return other instanceof DurableObject that
+                && pool == that.pool
+                && record == that.record
+                && header == that.header;
     }
 
     @Override
@@ -138,11 +157,12 @@ public abstract class DurableObject {
         return Long.hashCode(reference() * 0x9e3779b97f4a7c15L);
     }
 
-    /// The text of an object: its class and its fields. It is for debuggers and logs, so it says why a field cannot be
-    /// read instead of throwing.
+    /// The text of an object: its class and its fields. It is for debuggers and logs, so it says
+    /// why a field cannot be read instead of throwing.
     ///
     /// @param values the text or value of each of the fields, by their numbers among `fields`
-    protected static String describe(String type, List<String> fields, IntFunction<@Nullable Object> values) {
+    protected static String describe(
+            String type, List<String> fields, IntFunction<@Nullable Object> values) {
         StringBuilder text = new StringBuilder(type).append('[');
         String because = "";
         for (int i = 0; i < fields.size(); i++) {
@@ -170,11 +190,12 @@ public abstract class DurableObject {
     private boolean isSettledNow() {
         long now = epoch.now();
         VarHandle.loadLoadFence();
-        boolean isSettled = mapping().isNative
-                && store().isInPlace()
-                && memory.get(Region.LONG, begin) == header
-                && memory.get(Region.LONG, begin + Layout.EXTENSION_AT) == 0
-                && pool().profiling() == null;
+        boolean isSettled =
+                mapping().isNative
+                        && store().isInPlace()
+                        && memory.get(Region.LONG, begin) == header
+                        && memory.get(Region.LONG, begin + Layout.EXTENSION_AT) == 0
+                        && pool().profiling() == null;
         if (isSettled && now != Epoch.UNKNOWN) {
             compared = now;
         }
@@ -216,7 +237,8 @@ public abstract class DurableObject {
         return value;
     }
 
-    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1,
+    /// elsewhere.
     protected final boolean getBoolean(int field, int at) {
         if (at >= 0) {
             try {
@@ -247,7 +269,8 @@ public abstract class DurableObject {
         Profiling.written(this, field, value);
     }
 
-    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1,
+    /// elsewhere.
     protected final byte getByte(int field, int at) {
         if (at >= 0) {
             try {
@@ -278,7 +301,8 @@ public abstract class DurableObject {
         Profiling.written(this, field, value);
     }
 
-    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1,
+    /// elsewhere.
     protected final short getShort(int field, int at) {
         if (at >= 0) {
             try {
@@ -309,7 +333,8 @@ public abstract class DurableObject {
         Profiling.written(this, field, value);
     }
 
-    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1,
+    /// elsewhere.
     protected final char getChar(int field, int at) {
         if (at >= 0) {
             try {
@@ -340,7 +365,8 @@ public abstract class DurableObject {
         Profiling.written(this, field, value);
     }
 
-    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1,
+    /// elsewhere.
     protected final int getInt(int field, int at) {
         if (at >= 0) {
             try {
@@ -371,7 +397,8 @@ public abstract class DurableObject {
         Profiling.written(this, field, value);
     }
 
-    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1,
+    /// elsewhere.
     protected final long getLong(int field, int at) {
         if (at >= 0) {
             try {
@@ -402,7 +429,8 @@ public abstract class DurableObject {
         Profiling.written(this, field, value);
     }
 
-    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1,
+    /// elsewhere.
     protected final float getFloat(int field, int at) {
         if (at >= 0) {
             try {
@@ -433,7 +461,8 @@ public abstract class DurableObject {
         Profiling.written(this, field, value);
     }
 
-    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1, elsewhere.
+    /// The value of field `field`, which lies at byte `at` of the record, or, if that is -1,
+    /// elsewhere.
     protected final double getDouble(int field, int at) {
         if (at >= 0) {
             try {
@@ -489,7 +518,8 @@ public abstract class DurableObject {
     /// The object that field `field` leads to, or null.
     ///
     /// @throws StaleReferenceException if it has been deleted
-    protected final <D extends DurableObject> @Nullable D getReference(int field, int at, ObjectType<D> type) {
+    protected final <D extends DurableObject> @Nullable D getReference(
+            int field, int at, ObjectType<D> type) {
         return counted(field, fields().getReference(this, field, type));
     }
 
@@ -499,7 +529,8 @@ public abstract class DurableObject {
         Profiling.written(this, field, value);
     }
 
-    /// The value of field `field`, which lives in this process only; null if it was not set since the pool was opened.
+    /// The value of field `field`, which lives in this process only; null if it was not set since
+    /// the pool was opened.
     protected final @Nullable Object getVolatile(int field) {
         return counted(field, fields().getVolatile(this, field));
     }
@@ -522,7 +553,8 @@ public abstract class DurableObject {
         return pool().collections().getList(this, field, type);
     }
 
-    /// Sets field `field` to a new list of the same elements, which the object owns, and deletes the one it had.
+    /// Sets field `field` to a new list of the same elements, which the object owns, and deletes
+    /// the one it had.
     protected final <E> void setList(
             int field, int at, ElementType<E> type, @Nullable Collection<? extends E> value) {
         pool().collections().setList(this, field, type, value);
@@ -534,9 +566,14 @@ public abstract class DurableObject {
         return pool().collections().getMap(this, field, keys, values);
     }
 
-    /// Sets field `field` to a new map of the same entries, which the object owns, and deletes the one it had.
+    /// Sets field `field` to a new map of the same entries, which the object owns, and deletes the
+    /// one it had.
     protected final <K, V> void setMap(
-            int field, int at, ElementType<K> keys, ElementType<V> values, @Nullable Map<? extends K, ? extends V> value) {
+            int field,
+            int at,
+            ElementType<K> keys,
+            ElementType<V> values,
+            @Nullable Map<? extends K, ? extends V> value) {
         pool().collections().setMap(this, field, keys, values, value);
     }
 
@@ -546,7 +583,8 @@ public abstract class DurableObject {
         return pool().collections().getTree(this, field, keys, values);
     }
 
-    /// Sets field `field` to a new sorted map of the same entries, which the object owns, and deletes the one it had.
+    /// Sets field `field` to a new sorted map of the same entries, which the object owns, and
+    /// deletes the one it had.
     protected final <K, V> void setTree(
             int field,
             int at,
@@ -565,14 +603,16 @@ public abstract class DurableObject {
         return pool().arrays();
     }
 
-    /// The bits of an element of an array, the rest zero. One within the record never lies across two words.
+    /// The bits of an element of an array, the rest zero. One within the record never lies across
+    /// two words.
     private long elementBits(int field, int at, int length, int width, int index) {
         if (at >= 0) {
             int element = at + Objects.checkIndex(index, length) * width;
             try {
                 long word = memory.get(Region.LONG, begin + (element & -Long.BYTES));
                 if (isSettled()) {
-                    return word >>> 8 * (element & Long.BYTES - 1) & -1L >>> 8 * (Long.BYTES - width);
+                    return word >>> 8 * (element & Long.BYTES - 1)
+                            & -1L >>> 8 * (Long.BYTES - width);
                 }
             } catch (RuntimeException | InternalError elsewhere) {
                 // As for getters of numbers.
@@ -581,8 +621,8 @@ public abstract class DurableObject {
         return element(field, index);
     }
 
-    /// Copies elements of an array within the record, all of one commit; false if that is not for this way to do. It makes no garbage,
-    /// whatever the compiler makes of it.
+    /// Copies elements of an array within the record, all of one commit; false if that is not for
+    /// this way to do. It makes no garbage, whatever the compiler makes of it.
     private boolean copyInPlace(int at, ValueLayout element, Object into, int count) {
         if (at >= 0) {
             try {
@@ -607,7 +647,8 @@ public abstract class DurableObject {
         Profiling.written(this, field, value);
     }
 
-    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
+    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and
+    /// returns how many; -1 if it is null.
     protected final int copyBooleans(int field, int at, int length, boolean[] into) {
         return copyArray(field, into);
     }
@@ -637,7 +678,8 @@ public abstract class DurableObject {
         Profiling.written(this, field, value);
     }
 
-    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
+    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and
+    /// returns how many; -1 if it is null.
     protected final int copyBytes(int field, int at, int length, byte[] into) {
         int count = Math.min(length, into.length);
         return copyInPlace(at, Region.BYTE, into, count) ? count : copyArray(field, into);
@@ -668,7 +710,8 @@ public abstract class DurableObject {
         Profiling.written(this, field, value);
     }
 
-    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
+    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and
+    /// returns how many; -1 if it is null.
     protected final int copyShorts(int field, int at, int length, short[] into) {
         int count = Math.min(length, into.length);
         return copyInPlace(at, SHORT, into, count) ? count : copyArray(field, into);
@@ -699,7 +742,8 @@ public abstract class DurableObject {
         Profiling.written(this, field, value);
     }
 
-    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
+    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and
+    /// returns how many; -1 if it is null.
     protected final int copyChars(int field, int at, int length, char[] into) {
         int count = Math.min(length, into.length);
         return copyInPlace(at, CHAR, into, count) ? count : copyArray(field, into);
@@ -730,7 +774,8 @@ public abstract class DurableObject {
         Profiling.written(this, field, value);
     }
 
-    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
+    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and
+    /// returns how many; -1 if it is null.
     protected final int copyInts(int field, int at, int length, int[] into) {
         int count = Math.min(length, into.length);
         return copyInPlace(at, INT, into, count) ? count : copyArray(field, into);
@@ -761,7 +806,8 @@ public abstract class DurableObject {
         Profiling.written(this, field, value);
     }
 
-    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
+    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and
+    /// returns how many; -1 if it is null.
     protected final int copyLongs(int field, int at, int length, long[] into) {
         int count = Math.min(length, into.length);
         return copyInPlace(at, Region.LONG, into, count) ? count : copyArray(field, into);
@@ -792,7 +838,8 @@ public abstract class DurableObject {
         Profiling.written(this, field, value);
     }
 
-    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
+    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and
+    /// returns how many; -1 if it is null.
     protected final int copyFloats(int field, int at, int length, float[] into) {
         int count = Math.min(length, into.length);
         return copyInPlace(at, FLOAT, into, count) ? count : copyArray(field, into);
@@ -823,7 +870,8 @@ public abstract class DurableObject {
         Profiling.written(this, field, value);
     }
 
-    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and returns how many; -1 if it is null.
+    /// Copies elements of the array of field `field` into `into`, as many as there are and fit, and
+    /// returns how many; -1 if it is null.
     protected final int copyDoubles(int field, int at, int length, double[] into) {
         int count = Math.min(length, into.length);
         return copyInPlace(at, DOUBLE, into, count) ? count : copyArray(field, into);

@@ -2,20 +2,22 @@ package dev.terrace.objects;
 
 import org.jspecify.annotations.Nullable;
 
-/// A durable object of a class that is known only when the program runs: its fields are named by their numbers, in the order in which
-/// its [ObjectType] lists them.
+/// A durable object of a class that is known only when the program runs: its fields are named by
+/// their numbers, in the order in which its [ObjectType] lists them.
 ///
 /// ```java
 /// ObjectType<DurableRecord> type = ObjectType.of("Reading",
-///         FieldSpec.of("time", FieldKind.LONG), FieldSpec.of("image", FieldKind.BYTES).on(StorageTier.DISK).orNull());
+///         FieldSpec.of("time", FieldKind.LONG),
+///         FieldSpec.of("image", FieldKind.BYTES).on(StorageTier.DISK).orNull());
 /// DurableRecord reading = pool.create(type);
 /// reading.setLong(0, time);
 /// reading.setArray(1, image);
 /// ```
 ///
-/// What a pool has stored of a class that the program has no more is read so, too: a [StoredType] has its name and fields. Each method
-/// throws `IllegalArgumentException` for a field of another kind than its own, and `IndexOutOfBoundsException` for none. References, collections and enums are left to
-/// generated classes, and to [PoolDump].
+/// What a pool has stored of a class that the program has no more is read so, too: a [StoredType]
+/// has its name and fields. Each method throws `IllegalArgumentException` for a field of another
+/// kind than its own, and `IndexOutOfBoundsException` for none. References, collections and enums
+/// are left to generated classes, and to [PoolDump].
 public final class DurableRecord extends DurableObject {
     DurableRecord() {}
 
@@ -32,24 +34,45 @@ public final class DurableRecord extends DurableObject {
     private void require(int field, FieldKind kind) {
         FieldSpec spec = spec(field);
         if (spec.kind() != kind) {
-            throw new IllegalArgumentException(mapping().type + ": field " + spec.name() + " holds " + spec.kind() + ", not " + kind);
+            throw new IllegalArgumentException(
+                    mapping().type
+                            + ": field "
+                            + spec.name()
+                            + " holds "
+                            + spec.kind()
+                            + ", not "
+                            + kind);
         }
         if (spec.nullable() && kind.ordinal() <= FieldKind.DOUBLE.ordinal()) {
-            throw new IllegalArgumentException(mapping().type + ": field " + spec.name() + " may be null: use getBoxed and setBoxed");
+            throw new IllegalArgumentException(
+                    mapping().type
+                            + ": field "
+                            + spec.name()
+                            + " may be null: use getBoxed and setBoxed");
         }
         requireStored(spec);
     }
 
     private void requireStored(FieldSpec spec) {
         if (spec.isVolatile()) {
-            throw new IllegalArgumentException(mapping().type + ": field " + spec.name() + " is in DRAM: only a generated class has such fields");
+            throw new IllegalArgumentException(
+                    mapping().type
+                            + ": field "
+                            + spec.name()
+                            + " is in DRAM: only a generated class has such fields");
         }
     }
 
     private FieldSpec requireArray(int field) {
         FieldSpec spec = spec(field);
         if (!spec.kind().isArray()) {
-            throw new IllegalArgumentException(mapping().type + ": field " + spec.name() + " holds " + spec.kind() + ", no array");
+            throw new IllegalArgumentException(
+                    mapping().type
+                            + ": field "
+                            + spec.name()
+                            + " holds "
+                            + spec.kind()
+                            + ", no array");
         }
         require(field, spec.kind());
         return spec;
@@ -156,8 +179,14 @@ public final class DurableRecord extends DurableObject {
     public void setBoxed(int field, @Nullable Object value) {
         FieldKind kind = requireBoxed(field).kind();
         if (value != null && value.getClass() != boxOf(kind)) {
-            throw new IllegalArgumentException(mapping().type + ": field " + spec(field).name() + " holds " + kind + ", and this is a "
-                    + value.getClass().getSimpleName());
+            throw new IllegalArgumentException(
+                    mapping().type
+                            + ": field "
+                            + spec(field).name()
+                            + " holds "
+                            + kind
+                            + ", and this is a "
+                            + value.getClass().getSimpleName());
         }
         int at = mapping().type.offset(field);
         switch (kind) {
@@ -180,7 +209,12 @@ public final class DurableRecord extends DurableObject {
     private FieldSpec requireBoxed(int field) {
         FieldSpec spec = spec(field);
         if (!spec.nullable() || spec.kind().ordinal() > FieldKind.DOUBLE.ordinal()) {
-            throw new IllegalArgumentException(mapping().type + ": field " + spec.name() + " is no number that may be null, but " + spec.kind());
+            throw new IllegalArgumentException(
+                    mapping().type
+                            + ": field "
+                            + spec.name()
+                            + " is no number that may be null, but "
+                            + spec.kind());
         }
         requireStored(spec);
         return spec;
@@ -231,7 +265,8 @@ public final class DurableRecord extends DurableObject {
         }
     }
 
-    /// Copies elements of the array of a field into an array of the same primitives, as many as there are and fit.
+    /// Copies elements of the array of a field into an array of the same primitives, as many as
+    /// there are and fit.
     ///
     /// @return how many; -1 if it is null
     public int copyArray(int field, Object into) {
@@ -260,8 +295,14 @@ public final class DurableRecord extends DurableObject {
 
     private void requireSame(FieldSpec spec, @Nullable Object array) {
         if (array != null && array.getClass() != ArrayFields.elementOf(spec.kind()).arrayType()) {
-            throw new IllegalArgumentException(mapping().type + ": field " + spec.name() + " holds " + spec.kind() + ", and this is a "
-                    + array.getClass().getSimpleName());
+            throw new IllegalArgumentException(
+                    mapping().type
+                            + ": field "
+                            + spec.name()
+                            + " holds "
+                            + spec.kind()
+                            + ", and this is a "
+                            + array.getClass().getSimpleName());
         }
     }
 }

@@ -57,7 +57,8 @@ public enum FieldKind {
         return ordinal() >= BOOLEANS.ordinal();
     }
 
-    /// Whether values have one length, so that they may lie within a record: all but strings and arrays.
+    /// Whether values have one length, so that they may lie within a record: all but strings and
+    /// arrays.
     public boolean isFixed() {
         return ordinal() <= REFERENCE.ordinal();
     }

@@ -33,18 +33,21 @@ public record FieldSpec(
             throw new IllegalArgumentException("field " + name + " has no tier");
         }
         if (fixedLength < 0 || fixedLength > 0 && !kind.isArray()) {
-            throw new IllegalArgumentException("field " + name + ": a fixed length is for arrays, and positive");
+            throw new IllegalArgumentException(
+                    "field " + name + ": a fixed length is for arrays, and positive");
         }
     }
 
     /// A field in PMEM that is never null.
     public static FieldSpec of(String name, FieldKind kind) {
-        return new FieldSpec(name, kind, 0, false, List.of(StorageTier.PMEM), "", List.of(), List.of());
+        return new FieldSpec(
+                name, kind, 0, false, List.of(StorageTier.PMEM), "", List.of(), List.of());
     }
 
     /// The same field, on these tiers.
     public FieldSpec on(StorageTier... newTiers) {
-        return new FieldSpec(name, kind, fixedLength, nullable, List.of(newTiers), target, constants, formerly);
+        return new FieldSpec(
+                name, kind, fixedLength, nullable, List.of(newTiers), target, constants, formerly);
     }
 
     /// The same field, which may be null.
@@ -64,12 +67,14 @@ public record FieldSpec(
 
     /// The same field, of an enum.
     public FieldSpec among(String type, String... names) {
-        return new FieldSpec(name, kind, fixedLength, nullable, tiers, type, List.of(names), formerly);
+        return new FieldSpec(
+                name, kind, fixedLength, nullable, tiers, type, List.of(names), formerly);
     }
 
     /// The same field, which had other names.
     public FieldSpec formerly(String... names) {
-        return new FieldSpec(name, kind, fixedLength, nullable, tiers, target, constants, List.of(names));
+        return new FieldSpec(
+                name, kind, fixedLength, nullable, tiers, target, constants, List.of(names));
     }
 
     /// Whether it lives in this process only.
@@ -82,10 +87,13 @@ public record FieldSpec(
         return kind == FieldKind.REFERENCE && target.startsWith("java.util.");
     }
 
-    /// Whether its value lies within the record: it has one tier, PMEM, and one length. References always do: the tiers of such a
-    /// field are those of the texts and bytes in a collection.
+    /// Whether its value lies within the record: it has one tier, PMEM, and one length. References
+    /// always do: the tiers of such a field are those of the texts and bytes in a collection.
     public boolean isInline() {
-        return kind == FieldKind.REFERENCE && !isVolatile() || tiers.size() == 1 && tiers.getFirst() == StorageTier.PMEM && (kind.isFixed() || fixedLength > 0);
+        return kind == FieldKind.REFERENCE && !isVolatile()
+                || tiers.size() == 1
+                        && tiers.getFirst() == StorageTier.PMEM
+                        && (kind.isFixed() || fixedLength > 0);
     }
 
     /// Bytes of a value that lies within the record: all have the same.

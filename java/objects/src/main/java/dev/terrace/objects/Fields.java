@@ -14,7 +14,8 @@ import java.util.function.LongFunction;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/// Fields of objects, however they were stored and whatever is laid over them: what [DurableObject] leaves to others.
+/// Fields of objects, however they were stored and whatever is laid over them: what [DurableObject]
+/// leaves to others.
 final class Fields {
     /// Other threads see a value of these with all that it holds.
     private static final VarHandle VOLATILE = MethodHandles.arrayElementVarHandle(Object[].class);
@@ -23,6 +24,7 @@ final class Fields {
     private final Store store;
     private final Buffers buffers;
     private final Extensions extensions;
+
     /// Of each object that has some, by its reference, the fields that live in this process only.
     private final ConcurrentHashMap<Long, @Nullable Object[]> volatiles = new ConcurrentHashMap<>();
 
@@ -44,7 +46,8 @@ final class Fields {
         }
     }
 
-    /// Runs what reads or writes; what goes wrong when the pool is closed or a file is cut off is told as that.
+    /// Runs what reads or writes; what goes wrong when the pool is closed or a file is cut off is
+    /// told as that.
     private <T extends @Nullable Object> T guarded(Supplier<T> work) {
         try {
             return work.get();
@@ -55,14 +58,15 @@ final class Fields {
 
     /// Reads something of an object that lies in more than one word.
     private <T extends @Nullable Object> T read(DurableObject object, Supplier<T> work) {
-        return guarded(() -> store.read(() -> {
-            check(object);
-            return work.get();
-        }));
+        return guarded(() ->
+                store.read(() -> {
+                    check(object);
+                    return work.get();
+                }));
     }
 
-    /// Reads one thing of an object that is of one commit by itself. If the object is not there any more, that is what is said, whatever was read
-    /// in its place, or could not be.
+    /// Reads one thing of an object that is of one commit by itself. If the object is not there any
+    /// more, that is what is said, whatever was read in its place, or could not be.
     private <T extends @Nullable Object> T readAlone(DurableObject object, Supplier<T> work) {
         return guarded(() -> {
             T found;
@@ -88,16 +92,19 @@ final class Fields {
     }
 
     void delete(DurableObject object) {
-        change(object, () -> {
-            forgetVolatiles(object);
-            for (long record = object.record(); record != 0; ) {
-                long extension = store.word(record + Layout.EXTENSION_AT);
-                StoredType stored = pool.storedType(Types.formOf(Pool.typeOf(store.word(record))));
-                freeSlots(stored, record);
-                store.free(record);
-                record = extension;
-            }
-        });
+        change(
+                object,
+                () -> {
+                    forgetVolatiles(object);
+                    for (long record = object.record(); record != 0; ) {
+                        long extension = store.word(record + Layout.EXTENSION_AT);
+                        StoredType stored =
+                                pool.storedType(Types.formOf(Pool.typeOf(store.word(record))));
+                        freeSlots(stored, record);
+                        store.free(record);
+                        record = extension;
+                    }
+                });
     }
 
     private void freeSlots(StoredType stored, long record) {
@@ -130,8 +137,8 @@ final class Fields {
         return guarded(() -> extensions.toRead(object, field));
     }
 
-    /// What a field of an object is to be written to. Only as long as nobody else writes: another build of the class
-    /// may have the field lie elsewhere then.
+    /// What a field of an object is to be written to. Only as long as nobody else writes: another
+    /// build of the class may have the field lie elsewhere then.
     DurableObject toWrite(DurableObject object, int field) {
         return guarded(() -> extensions.toWrite(object, field));
     }
@@ -139,43 +146,52 @@ final class Fields {
     /// Runs what writes to what [#toWrite] says.
     void write(Runnable work) {
         store.requireWritable();
-        guarded(() -> store.alone(() -> {
-            work.run();
-            return true;
-        }));
+        guarded(() ->
+                store.alone(() -> {
+                    work.run();
+                    return true;
+                }));
     }
 
-    /// As [#getStoredBits], of a number that may not be null, also where it was stored with that possibility.
+    /// As [#getStoredBits], of a number that may not be null, also where it was stored with that
+    /// possibility.
     ///
     /// @throws SchemaMismatchException if it is null
     long getStoredNumber(DurableObject object, int field, FieldKind kind) {
         FieldSpec stored = object.mapping().stored(field);
-        boolean mayBeNull = stored != null && stored.nullable() && kind.ordinal() < FieldKind.ENUM.ordinal();
+        boolean mayBeNull =
+                stored != null && stored.nullable() && kind.ordinal() < FieldKind.ENUM.ordinal();
         if (!mayBeNull || object.mapping().field(field).nullable()) {
             return getStoredBits(object, field, kind);
         }
         Object value = getStoredBoxed(object, field);
         if (value == null) {
-            throw new SchemaMismatchException("field " + object.mapping().field(field).name()
-                    + " is null, as it might be when the object was stored: set it first, or let it be null again");
+            throw new SchemaMismatchException(
+                    "field "
+                            + object.mapping().field(field).name()
+                            + " is null, as it might be when the object was stored: set it first,"
+                            + " or let it be null again");
         }
         return unbox(value);
     }
 
     /// As [#getBits(DurableObject, int, FieldKind)], of what this very record holds.
     long getStoredBits(DurableObject object, int field, FieldKind kind) {
-        return readAlone(object, () -> {
-            FieldSpec stored = object.mapping().stored(field);
-            long bits = 0;
-            if (stored != null && stored.isInline()) {
-                long at = object.record() + object.mapping().offset(field);
-                bits = bitsAt(at, stored.kind().width());
-            } else if (stored != null) {
-                byte[] bytes = buffers.get(object.record() + object.mapping().offset(field));
-                bits = bytes == null ? 0 : fromBytes(bytes);
-            }
-            return stored == null ? 0 : widen(bits, stored.kind(), kind);
-        });
+        return readAlone(
+                object,
+                () -> {
+                    FieldSpec stored = object.mapping().stored(field);
+                    long bits = 0;
+                    if (stored != null && stored.isInline()) {
+                        long at = object.record() + object.mapping().offset(field);
+                        bits = bitsAt(at, stored.kind().width());
+                    } else if (stored != null) {
+                        byte[] bytes =
+                                buffers.get(object.record() + object.mapping().offset(field));
+                        bits = bytes == null ? 0 : fromBytes(bytes);
+                    }
+                    return stored == null ? 0 : widen(bits, stored.kind(), kind);
+                });
     }
 
     /// Bits of a value of so many bytes that lies within one word.
@@ -198,23 +214,30 @@ final class Fields {
         long at = object.record() + offset;
         int shift = 8 * (int) (at & Long.BYTES - 1);
         guarded(() -> {
-            store.putBits(object.record(), object.header(), at & -Long.BYTES, mask(width) << shift, bits << shift);
+            store.putBits(
+                    object.record(),
+                    object.header(),
+                    at & -Long.BYTES,
+                    mask(width) << shift,
+                    bits << shift);
             return null;
         });
     }
 
     /// The bytes from byte `offset` of a record on, of one commit.
     byte[] readWords(DurableObject object, int offset, int length) {
-        return read(object, () -> {
-            byte[] bytes = new byte[length];
-            for (int i = 0; i < length; i += Long.BYTES) {
-                long word = store.word(object.record() + offset + i);
-                for (int j = i; j < Math.min(length, i + Long.BYTES); j++) {
-                    bytes[j] = (byte) (word >>> 8 * (j - i));
-                }
-            }
-            return bytes;
-        });
+        return read(
+                object,
+                () -> {
+                    byte[] bytes = new byte[length];
+                    for (int i = 0; i < length; i += Long.BYTES) {
+                        long word = store.word(object.record() + offset + i);
+                        for (int j = i; j < Math.min(length, i + Long.BYTES); j++) {
+                            bytes[j] = (byte) (word >>> 8 * (j - i));
+                        }
+                    }
+                    return bytes;
+                });
     }
 
     private static long fromBytes(byte[] bytes) {
@@ -234,12 +257,13 @@ final class Fields {
     }
 
     private static long widen(long bits, FieldKind from, FieldKind to) {
-        long number = switch (from) {
-            case BYTE -> (byte) bits;
-            case SHORT -> (short) bits;
-            case INT, ENUM -> (int) bits;
-            default -> bits;
-        };
+        long number =
+                switch (from) {
+                    case BYTE -> (byte) bits;
+                    case SHORT -> (short) bits;
+                    case INT, ENUM -> (int) bits;
+                    default -> bits;
+                };
         if (to != FieldKind.DOUBLE || from == FieldKind.DOUBLE) {
             return number;
         }
@@ -282,13 +306,18 @@ final class Fields {
 
     /// As [#setSlot(DurableObject, int, byte[])], in this very record.
     private void setStoredSlot(DurableObject holder, int field, byte @Nullable [] bytes) {
-        change(holder, () -> {
-            List<StorageTier> tiers = pool.tiers(holder.mapping(), field);
-            long at = holder.record() + holder.mapping().offset(field);
-            long old = store.word(at);
-            store.putWord(holder.record(), at, bytes == null ? Buffers.NULL : buffers.put(tiers, bytes));
-            buffers.free(old);
-        });
+        change(
+                holder,
+                () -> {
+                    List<StorageTier> tiers = pool.tiers(holder.mapping(), field);
+                    long at = holder.record() + holder.mapping().offset(field);
+                    long old = store.word(at);
+                    store.putWord(
+                            holder.record(),
+                            at,
+                            bytes == null ? Buffers.NULL : buffers.put(tiers, bytes));
+                    buffers.free(old);
+                });
     }
 
     /// The bytes that the slot of a field leads to.
@@ -296,7 +325,8 @@ final class Fields {
         return fromSlot(object, field, null, buffers::get);
     }
 
-    /// Copies the bytes that the slot of a field leads to, as many as fit, and returns how many; -1 if it is null.
+    /// Copies the bytes that the slot of a field leads to, as many as fit, and returns how many; -1
+    /// if it is null.
     int copySlot(DurableObject object, int field, MemorySegment into) {
         return fromSlot(object, field, -1, at -> buffers.copy(at, into));
     }
@@ -306,11 +336,17 @@ final class Fields {
         return fromSlot(object, field, -1, buffers::length);
     }
 
-    /// The bits of an element of the array that the slot of a field leads to; of one with a fixed length that was never set they are zero.
+    /// The bits of an element of the array that the slot of a field leads to; of one with a fixed
+    /// length that was never set they are zero.
     long getSlotElement(DurableObject object, int field, int index) {
         FieldSpec spec = object.mapping().field(field);
         int width = spec.kind().width();
-        Long bits = fromSlot(object, field, null, at -> buffers.element(at, index, width, spec.fixedLength()));
+        Long bits =
+                fromSlot(
+                        object,
+                        field,
+                        null,
+                        at -> buffers.element(at, index, width, spec.fixedLength()));
         if (bits == null) {
             Objects.checkIndex(index, spec.fixedLength());
             return 0;
@@ -318,12 +354,17 @@ final class Fields {
         return bits;
     }
 
-    private <T extends @Nullable Object> T fromSlot(DurableObject object, int field, T otherwise, LongFunction<T> get) {
+    private <T extends @Nullable Object> T fromSlot(
+            DurableObject object, int field, T otherwise, LongFunction<T> get) {
         DurableObject holder = toRead(object, field);
-        return readAlone(holder, () -> {
-            boolean isStored = holder.mapping().stored(field) != null;
-            return isStored ? get.apply(holder.record() + holder.mapping().offset(field)) : otherwise;
-        });
+        return readAlone(
+                holder,
+                () -> {
+                    boolean isStored = holder.mapping().stored(field) != null;
+                    return isStored
+                            ? get.apply(holder.record() + holder.mapping().offset(field))
+                            : otherwise;
+                });
     }
 
     // Boxed values
@@ -340,14 +381,19 @@ final class Fields {
             return null;
         }
         if (!stored.isInline()) {
-            byte[] bytes = readAlone(object, () -> buffers.get(object.record() + object.mapping().offset(field)));
+            byte[] bytes =
+                    readAlone(
+                            object,
+                            () -> buffers.get(object.record() + object.mapping().offset(field)));
             return bytes == null ? null : box(widen(fromBytes(bytes), stored.kind(), kind), kind);
         }
-        return read(object, () -> {
-            int bit = object.mapping().presence(field);
-            boolean isThere = bit < 0 || bit(object, bit);
-            return isThere ? box(getStoredBits(object, field, kind), kind) : null;
-        });
+        return read(
+                object,
+                () -> {
+                    int bit = object.mapping().presence(field);
+                    boolean isThere = bit < 0 || bit(object, bit);
+                    return isThere ? box(getStoredBits(object, field, kind), kind) : null;
+                });
     }
 
     private boolean bit(DurableObject object, int bit) {
@@ -363,21 +409,31 @@ final class Fields {
         FieldKind kind = object.mapping().field(field).kind();
         FieldSpec stored = stored(object, field);
         if (value == null && !stored.nullable()) {
-            throw new SchemaMismatchException("field " + object.mapping().field(field).name()
-                    + " was stored without the possibility of null in this object");
+            throw new SchemaMismatchException(
+                    "field "
+                            + object.mapping().field(field).name()
+                            + " was stored without the possibility of null in this object");
         }
         if (!stored.isInline()) {
-            setStoredSlot(object, field, value == null ? null : toBytes(unbox(value), kind.width()));
+            setStoredSlot(
+                    object, field, value == null ? null : toBytes(unbox(value), kind.width()));
             return;
         }
-        change(object, () -> {
-            int bit = object.mapping().presence(field);
-            if (bit >= 0) {
-                long at = object.record() + bit / 64 * 8;
-                store.putBits(object.record(), object.header(), at, 1L << bit, value == null ? 0 : -1L);
-            }
-            setStoredBits(object, field, kind, value == null ? 0 : unbox(value));
-        });
+        change(
+                object,
+                () -> {
+                    int bit = object.mapping().presence(field);
+                    if (bit >= 0) {
+                        long at = object.record() + bit / 64 * 8;
+                        store.putBits(
+                                object.record(),
+                                object.header(),
+                                at,
+                                1L << bit,
+                                value == null ? 0 : -1L);
+                    }
+                    setStoredBits(object, field, kind, value == null ? 0 : unbox(value));
+                });
     }
 
     static Object box(long bits, FieldKind kind) {
@@ -423,7 +479,8 @@ final class Fields {
         }
         FieldSpec stored = stored(holder, field);
         if (number > stored.constants().size()) {
-            throw new PoolDamagedException("field " + stored.name() + ": " + number + " is no constant");
+            throw new PoolDamagedException(
+                    "field " + stored.name() + ": " + number + " is no constant");
         }
         String name = stored.constants().get(number - 1);
         for (E constant : constants) {
@@ -431,7 +488,14 @@ final class Fields {
                 return constant;
             }
         }
-        throw new SchemaMismatchException("field " + stored.name() + " is " + name + ", which " + stored.target() + " has not");
+        throw new SchemaMismatchException(
+                "field "
+                        + stored.name()
+                        + " is "
+                        + name
+                        + ", which "
+                        + stored.target()
+                        + " has not");
     }
 
     void setEnum(DurableObject object, int field, @Nullable Enum<?> value) {
@@ -455,13 +519,15 @@ final class Fields {
     }
 
     private void setStoredEnum(DurableObject holder, int field, @Nullable Enum<?> value) {
-        int number = value == null ? 0 : 1 + stored(holder, field).constants().indexOf(value.name());
+        int number =
+                value == null ? 0 : 1 + stored(holder, field).constants().indexOf(value.name());
         setStoredBits(holder, field, FieldKind.ENUM, number);
     }
 
     // References
 
-    <D extends DurableObject> @Nullable D getReference(DurableObject object, int field, ObjectType<D> type) {
+    <D extends DurableObject> @Nullable D getReference(
+            DurableObject object, int field, ObjectType<D> type) {
         long reference = getBits(object, field, FieldKind.REFERENCE);
         return reference == 0 ? null : guarded(() -> pool.handle(type, reference));
     }
@@ -492,8 +558,10 @@ final class Fields {
             check(object);
             return null;
         });
-        @Nullable Object[] values = volatiles.computeIfAbsent(
-                object.reference(), _ -> new @Nullable Object[object.mapping().type.fields().size()]);
+        @Nullable Object[] values =
+                volatiles.computeIfAbsent(
+                        object.reference(),
+                        _ -> new @Nullable Object[object.mapping().type.fields().size()]);
         Object before = values[field];
         store.afterRead(() -> VOLATILE.setRelease(values, field, value));
         if (store.inTransaction()) {

@@ -11,13 +11,14 @@ import java.util.Set;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
-/// What a pool has stored of a class, as the program's class sees it: under which names, and in which forms.
+/// What a pool has stored of a class, as the program's class sees it: under which names, and in
+/// which forms.
 ///
 /// Invariants:
-/// * A class is refused that cannot read each form that the pool has of it: one that an older build has, and a newer
-///   one has
-///   widened or renamed, is found out before it reads anything.
-/// * What class and forms say of former names is taken together: a form that is stored lists all of them.
+/// * A class is refused that cannot read each form that the pool has of it: one that an older build
+///   has, and a newer one has widened or renamed, is found out before it reads anything.
+/// * What class and forms say of former names is taken together: a form that is stored lists all of
+///   them.
 final class Forms {
     private final ObjectType<?> type;
     private final int ofTypes;
@@ -31,23 +32,31 @@ final class Forms {
         this.type = type;
         ofTypes = known.size();
         names = names(type, known);
-        List<StoredType> forms = known.stream()
-                .filter(form -> names.contains(form.name()))
-                .sorted(Comparator.comparing(StoredType::id))
-                .toList();
+        List<StoredType> forms =
+                known.stream()
+                        .filter(form -> names.contains(form.name()))
+                        .sorted(Comparator.comparing(StoredType::id))
+                        .toList();
         fieldNames = type.fields().stream().map(field -> names(field, forms)).toList();
         Set<String> differences = new LinkedHashSet<>();
         known.stream()
-                .filter(form -> form.formerly().contains(type.name()) && !names.contains(form.name()))
+                .filter(form ->
+                        form.formerly().contains(type.name()) && !names.contains(form.name()))
                 .forEach(form -> differences.add("it is called " + form.name() + " in the pool"));
         for (StoredType form : forms) {
             findRenamed(form, differences);
             mappings.put(form.id(), new TypeMapping(type, form, fieldNames, differences));
         }
         if (!differences.isEmpty()) {
-            throw new SchemaMismatchException(type.name() + " is not what " + pool + " has stored of it: "
-                    + String.join("; ", differences) + ". Use the build of the program that has stored it, or undo the change:"
-                    + " what has another type needs another field, what has another name says what it was called");
+            throw new SchemaMismatchException(
+                    type.name()
+                            + " is not what "
+                            + pool
+                            + " has stored of it: "
+                            + String.join("; ", differences)
+                            + ". Use the build of the program that has stored it, or undo the"
+                            + " change: what has another type needs another field, what has another"
+                            + " name says what it was called");
         }
     }
 
@@ -55,7 +64,8 @@ final class Forms {
     static Set<String> names(ObjectType<?> type, Collection<StoredType> known) {
         Set<String> names = new LinkedHashSet<>(type.formerly());
         names.add(type.name());
-        while (known.stream().anyMatch(form -> names.contains(form.name()) && names.addAll(form.formerly()))) {
+        while (known.stream()
+                .anyMatch(form -> names.contains(form.name()) && names.addAll(form.formerly()))) {
             continue;
         }
         return names;
@@ -68,7 +78,8 @@ final class Forms {
         names.addAll(field.formerly());
         while (forms.stream()
                 .flatMap(form -> form.fields().stream())
-                .anyMatch(there -> names.contains(there.name()) && names.addAll(there.formerly()))) {
+                .anyMatch(
+                        there -> names.contains(there.name()) && names.addAll(there.formerly()))) {
             continue;
         }
         return names;
@@ -79,13 +90,15 @@ final class Forms {
             String name = type.fields().get(i).name();
             for (FieldSpec there : form.fields()) {
                 if (there.formerly().contains(name) && !fieldNames.get(i).contains(there.name())) {
-                    differences.add("field " + name + " is called " + there.name() + " in the pool");
+                    differences.add(
+                            "field " + name + " is called " + there.name() + " in the pool");
                 }
             }
         }
     }
 
-    /// How fields are found in objects of the form with this number; null if that is none, or was not known yet.
+    /// How fields are found in objects of the form with this number; null if that is none, or was
+    /// not known yet.
     @Nullable TypeMapping mapping(int id) {
         return mappings.get(id);
     }
@@ -100,8 +113,8 @@ final class Forms {
         return mappings.values();
     }
 
-    /// The form in which new objects are made; null if there is none yet that is laid out so and lists all former
-    /// names.
+    /// The form in which new objects are made; null if there is none yet that is laid out so and
+    /// lists all former names.
     @Nullable TypeMapping current() {
         return mappings.values().stream()
                 .filter(mapping -> mapping.isNative && listsNames(mapping.form))
@@ -123,9 +136,15 @@ final class Forms {
         List<FieldSpec> fields = new ArrayList<>();
         for (int i = 0; i < fieldNames.size(); i++) {
             FieldSpec field = type.fields().get(i);
-            fields.add(field.formerly(others(fieldNames.get(i), field.name()).toArray(new String[0])));
+            fields.add(
+                    field.formerly(others(fieldNames.get(i), field.name()).toArray(new String[0])));
         }
-        return new StoredType(id, type.name(), List.copyOf(others(names, type.name())), List.copyOf(fields), true);
+        return new StoredType(
+                id,
+                type.name(),
+                List.copyOf(others(names, type.name())),
+                List.copyOf(fields),
+                true);
     }
 
     private static Set<String> others(Set<String> names, String than) {

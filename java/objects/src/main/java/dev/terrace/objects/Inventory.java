@@ -6,11 +6,12 @@ import dev.terrace.objects.store.Store;
 import java.util.HashMap;
 import java.util.Map;
 
-/// How many objects a pool has of each form of its classes, and how large the values of some of them are: found by one walk over all of it, a part at
-/// a time, so that others may write between.
+/// How many objects a pool has of each form of its classes, and how large the values of some of
+/// them are: found by one walk over all of it, a part at a time, so that others may write between.
 final class Inventory {
     /// Objects of a form all of whose values are measured; of those behind, one stands for so many.
     private static final int MEASURED_FIRST = 10_000;
+
     private static final int MEASURED_THEN = 100;
     private static final int RECORDS_AT_ONCE = 4096;
 
@@ -62,7 +63,8 @@ final class Inventory {
         Inventory found = new Inventory(pool);
         while (found.next >= 0) {
             Inventory before = found;
-            // A look that was overtaken by a commit is repeated: what it has counted must be gone then.
+            // A look that was overtaken by a commit is repeated: what it has counted must be gone
+            // then.
             found = pool.store().alone(() -> before.copy().look());
         }
         return found.stocks;
@@ -88,13 +90,15 @@ final class Inventory {
     }
 
     private Stock stock(int form) {
-        return stocks.computeIfAbsent(form, _ -> new Stock(new long[pool.storedType(form).fields().size()]));
+        return stocks.computeIfAbsent(
+                form, _ -> new Stock(new long[pool.storedType(form).fields().size()]));
     }
 
     private void count(long record, int form) {
         Stock stock = stock(form);
         long number = stock.objects++;
-        int standsFor = number < MEASURED_FIRST ? 1 : number % MEASURED_THEN == 0 ? MEASURED_THEN : 0;
+        int standsFor =
+                number < MEASURED_FIRST ? 1 : number % MEASURED_THEN == 0 ? MEASURED_THEN : 0;
         stock.measured += standsFor;
         // Damage may have made a circle of the extensions.
         int parts = 0;

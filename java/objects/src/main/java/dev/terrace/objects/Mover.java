@@ -10,14 +10,17 @@ import org.jspecify.annotations.Nullable;
 
 /// Finds values that are to lie elsewhere, and moves them.
 ///
-/// A move is part of a transaction of bounded size: the value is durable at its new place before the slot leads there, and what it leaves
-/// is free once the slot does. Between finding and moving others may write; what they have changed is left alone. So whoever
-/// ends in the middle has only done less.
+/// A move is part of a transaction of bounded size: the value is durable at its new place before
+/// the slot leads there, and what it leaves is free once the slot does. Between finding and moving
+/// others may write; what they have changed is left alone. So whoever ends in the middle has only
+/// done less.
 final class Mover {
     private static final int VALUES_AT_ONCE = 64;
     private static final long BYTES_AT_ONCE = 4 << 20;
+
     /// Values of one record that are found in one look: a look at a large collection takes a while.
     private static final int VALUES_PER_LOOK = 4096;
+
     private static final int RECORDS_PER_LOOK = 4096;
 
     private final Pool pool;
@@ -34,7 +37,8 @@ final class Mover {
         /// Whether a value that lies there and may lie on these tiers is to move.
         boolean wants(Buffers.Place place, List<StorageTier> tiers);
 
-        /// Stores such a value, and returns its slot; [Buffers#NULL] if it stays where it is. In a transaction.
+        /// Stores such a value, and returns its slot; [Buffers#NULL] if it stays where it is. In a
+        /// transaction.
         ///
         /// @throws PoolFullException if there is no room: it stays where it is then
         long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes);
@@ -45,10 +49,19 @@ final class Mover {
     /// @param next where to go on; -1 at the end
     record Step(long next, long values, long bytes) {}
 
-    /// A value that is to move: of the record that begins at `record` with this header and state, the slot at `at`, in what begins at `owner`. It may lie
-    /// on these tiers as long as the pool has been told no others (`told`).
+    /// A value that is to move: of the record that begins at `record` with this header and state,
+    /// the slot at `at`, in what begins at `owner`. It may lie on these tiers as long as the pool
+    /// has been told no others (`told`).
     private record Candidate(
-            long record, long header, long state, int told, long owner, long at, long slot, List<StorageTier> tiers, long bytes) {}
+            long record,
+            long header,
+            long state,
+            int told,
+            long owner,
+            long at,
+            long slot,
+            List<StorageTier> tiers,
+            long bytes) {}
 
     Mover(Pool pool) {
         this.pool = pool;
@@ -137,10 +150,23 @@ final class Mover {
         public void slot(long owner, long at, List<StorageTier> tiers) {
             long slot = store.word(at);
             Buffers.Place place = Buffers.place(slot);
-            if (place != null && found.size() < most && goal.wants(place, tiers) && store.isAllocated(place.disk(), place.offset())) {
+            if (place != null
+                    && found.size() < most
+                    && goal.wants(place, tiers)
+                    && store.isAllocated(place.disk(), place.offset())) {
                 long holder = record == 0 ? owner : record;
                 long bytes = store.sizeOf(place.disk(), place.offset());
-                found.add(new Candidate(holder, store.word(holder), state, told, owner, at, slot, tiers, bytes));
+                found.add(
+                        new Candidate(
+                                holder,
+                                store.word(holder),
+                                state,
+                                told,
+                                owner,
+                                at,
+                                slot,
+                                tiers,
+                                bytes));
             }
         }
 
@@ -152,7 +178,8 @@ final class Mover {
 
     /// What tells whether the slots of a record are where they were; 0 where they never move.
     private long state(long record) {
-        boolean isCollection = record != 0 && CollectionRecords.isCollection(Pool.typeOf(store.word(record)));
+        boolean isCollection =
+                record != 0 && CollectionRecords.isCollection(Pool.typeOf(store.word(record)));
         return isCollection ? CollectionRecords.state(pool, record) : 0;
     }
 
@@ -161,7 +188,9 @@ final class Mover {
         long bytes = 0;
         for (int from = 0; from < candidates.size(); ) {
             int to = from;
-            for (long sum = 0; to < candidates.size() && to < from + VALUES_AT_ONCE && sum < BYTES_AT_ONCE; to++) {
+            for (long sum = 0;
+                    to < candidates.size() && to < from + VALUES_AT_ONCE && sum < BYTES_AT_ONCE;
+                    to++) {
                 sum += candidates.get(to).bytes();
             }
             Step moved = move(candidates.subList(from, to), goal);
@@ -180,7 +209,10 @@ final class Mover {
                 long moved = 0;
                 for (Candidate value : candidates) {
                     byte[] bytes = isAsFound(value) ? wholeOf(value) : null;
-                    long slot = bytes == null ? Buffers.NULL : goal.put(Buffers.place(value.slot), value.tiers, bytes);
+                    long slot =
+                            bytes == null
+                                    ? Buffers.NULL
+                                    : goal.put(Buffers.place(value.slot), value.tiers, bytes);
                     if (slot != Buffers.NULL) {
                         store.putWord(value.owner, value.at, slot);
                         buffers.free(value.slot);
@@ -191,12 +223,14 @@ final class Mover {
                 return new Step(-1, values, moved);
             });
         } catch (PoolFullException noRoomThere) {
-            // One at a time, some may still fit; and where that is not so either, there is nothing to be done.
+            // One at a time, some may still fit; and where that is not so either, there is nothing
+            // to be done.
             return candidates.size() == 1 ? new Step(-1, 0, 0) : moveEach(candidates, goal);
         }
     }
 
-    /// The bytes of a value; null if they are damaged: it stays, for a check to tell of, and others move.
+    /// The bytes of a value; null if they are damaged: it stays, for a check to tell of, and others
+    /// move.
     private byte @Nullable [] wholeOf(Candidate value) {
         try {
             return buffers.get(value.at);
@@ -216,7 +250,9 @@ final class Mover {
         return new Step(-1, values, bytes);
     }
 
-    /// Whoever has said that a value may lie elsewhere moves it. Also elements that have come to lie elsewhere leave words behind that still lead to their buffers: so the state is compared, too.
+    /// Whoever has said that a value may lie elsewhere moves it. Also elements that have come to
+    /// lie elsewhere leave words behind that still lead to their buffers: so the state is compared,
+    /// too.
     private boolean isAsFound(Candidate value) {
         return store.word(value.record) == value.header
                 && state(value.record) == value.state

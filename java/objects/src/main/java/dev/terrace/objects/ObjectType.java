@@ -12,12 +12,13 @@ import java.util.function.Supplier;
 ///
 /// @param <D> the generated class
 public final class ObjectType<D extends DurableObject> {
-    private static final ClassValue<Holder> BY_HANDLE = new ClassValue<>() {
-        @Override
-        protected Holder computeValue(Class<?> handle) {
-            return new Holder();
-        }
-    };
+    private static final ClassValue<Holder> BY_HANDLE =
+            new ClassValue<>() {
+                @Override
+                protected Holder computeValue(Class<?> handle) {
+                    return new Holder();
+                }
+            };
 
     private final String name;
     private final Class<D> handle;
@@ -31,7 +32,11 @@ public final class ObjectType<D extends DurableObject> {
     }
 
     private ObjectType(
-            String name, Class<D> handle, Supplier<D> maker, List<String> formerly, List<FieldSpec> fields) {
+            String name,
+            Class<D> handle,
+            Supplier<D> maker,
+            List<String> formerly,
+            List<FieldSpec> fields) {
         this.name = name;
         this.handle = handle;
         this.maker = maker;
@@ -54,25 +59,34 @@ public final class ObjectType<D extends DurableObject> {
     /// @param formerly names that the class had before
     /// @param fields in the order in which the generated class numbers them
     public static <D extends DurableObject> ObjectType<D> of(
-            String name, Class<D> handle, Supplier<D> maker, List<String> formerly, FieldSpec... fields) {
+            String name,
+            Class<D> handle,
+            Supplier<D> maker,
+            List<String> formerly,
+            FieldSpec... fields) {
         ObjectType<D> type = new ObjectType<>(name, handle, maker, formerly, List.of(fields));
         BY_HANDLE.get(handle).type = type;
         return type;
     }
 
-    /// Describes a class that is known only when the program runs. Types are equal only if they are the same: who opens a pool keeps one
-    /// for each class.
+    /// Describes a class that is known only when the program runs. Types are equal only if they are
+    /// the same: who opens a pool keeps one for each class.
     ///
     /// @param name that the pool knows the class by
     /// @param fields in the order of their numbers
     public static ObjectType<DurableRecord> of(String name, FieldSpec... fields) {
-        return new ObjectType<>(name, DurableRecord.class, DurableRecord::new, List.of(), List.of(fields));
+        return new ObjectType<>(
+                name, DurableRecord.class, DurableRecord::new, List.of(), List.of(fields));
     }
 
     /// A class as a pool has stored it, for who has no generated class of it.
     public static ObjectType<DurableRecord> of(StoredType stored) {
         return new ObjectType<>(
-                stored.name(), DurableRecord.class, DurableRecord::new, stored.formerly(), stored.fields());
+                stored.name(),
+                DurableRecord.class,
+                DurableRecord::new,
+                stored.formerly(),
+                stored.fields());
     }
 
     /// The type that a generated class describes.
@@ -81,8 +95,7 @@ public final class ObjectType<D extends DurableObject> {
     @SuppressWarnings("unchecked")
     public static <D extends DurableObject> ObjectType<D> of(Class<D> handle) {
         try {
-            MethodHandles.privateLookupIn(handle, MethodHandles.lookup())
-                    .ensureInitialized(handle);
+            MethodHandles.privateLookupIn(handle, MethodHandles.lookup()).ensureInitialized(handle);
         } catch (IllegalAccessException e) {
             throw new IllegalArgumentException(handle + " cannot be accessed", e);
         }
@@ -113,7 +126,8 @@ public final class ObjectType<D extends DurableObject> {
         return fields;
     }
 
-    /// Byte of a field in a record that is laid out as the class is now; -1 for a field whose value lies elsewhere.
+    /// Byte of a field in a record that is laid out as the class is now; -1 for a field whose value
+    /// lies elsewhere.
     public int offset(int field) {
         return fields.get(field).isInline() ? layout.offsets()[field] : -1;
     }

@@ -7,6 +7,7 @@ import java.util.Map;
 /// A set of offsets at which things begin, in a pool of any size.
 final class OffsetSet {
     private static final int GRANULE_SHIFT = 4;
+
     /// Bytes of the pool that one bit set is for, as a logarithm.
     private static final int PART_SHIFT = 30;
 

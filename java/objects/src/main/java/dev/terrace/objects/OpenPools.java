@@ -8,9 +8,9 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/// The pools that are open in this process, each once to be written and once to be read: a second lock on the same
-/// file would undo the first, and two
-/// that write would not see each other. One that is only read sees what has been committed, as another process would.
+/// The pools that are open in this process, each once to be written and once to be read: a second
+/// lock on the same file would undo the first, and two that write would not see each other. One
+/// that is only read sees what has been committed, as another process would.
 final class OpenPools {
     private static final Map<Key, Open> POOLS = new HashMap<>();
 
@@ -37,7 +37,8 @@ final class OpenPools {
             }
             if (!Files.isDirectory(directory)) {
                 String is = Files.exists(directory) ? " is no directory" : " is not there";
-                throw new PoolFormatException(directory + is + ", so it is no pool: look at the path");
+                throw new PoolFormatException(
+                        directory + is + ", so it is no pool: look at the path");
             }
             Path place = directory.toRealPath();
             Key key = new Key(place, options.readOnly());
@@ -50,8 +51,11 @@ final class OpenPools {
             boolean hasChecksums = Feature.CHECKED_PMEM.isIn(open.pool.store().pmem());
             List<String> differences = options.differences(open.options, place, hasChecksums);
             if (!differences.isEmpty()) {
-                throw new PoolLockedException(directory + " is open in this process with other options: "
-                        + String.join("; ", differences) + ": open it with the same, or close it first");
+                throw new PoolLockedException(
+                        directory
+                                + " is open in this process with other options: "
+                                + String.join("; ", differences)
+                                + ": open it with the same, or close it first");
             }
             open.count++;
             return open.pool;

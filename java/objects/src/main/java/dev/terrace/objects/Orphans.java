@@ -8,8 +8,9 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 
-/// Looks at what no root reaches: objects and collections may be so, with all that they own. A buffer, a node or an extension that none
-/// of them owns cannot: transactions free what they cut off, so it tells of a word that led there and is damaged.
+/// Looks at what no root reaches: objects and collections may be so, with all that they own. A
+/// buffer, a node or an extension that none of them owns cannot: transactions free what they cut
+/// off, so it tells of a word that led there and is damaged.
 final class Orphans implements Links {
     private final Pool pool;
     private final Store store;

@@ -20,11 +20,13 @@ import org.jspecify.annotations.Nullable;
 
 /// Tiers that a pool has been told for fields of its classes: they hold instead of the tags.
 ///
-/// Each class has one entry at most in the chain, the whole of it in the key. Only who writes needs them, and keeps them; whoever else asks
-/// looks anew, as another thread, or another process, may be changing them.
+/// Each class has one entry at most in the chain, the whole of it in the key. Only who writes needs
+/// them, and keeps them; whoever else asks looks anew, as another thread, or another process, may
+/// be changing them.
 final class Placements {
     private final Store store;
     private final Chain chain;
+
     /// By class and field, for who has the writer's lock. Null: not looked at yet.
     private volatile @Nullable Map<String, Map<String, List<StorageTier>>> byClass;
 
@@ -36,7 +38,8 @@ final class Placements {
         this.chain = chain;
     }
 
-    /// All there are, by class and field: those that have been committed, and, within a transaction, what that has changed.
+    /// All there are, by class and field: those that have been committed, and, within a
+    /// transaction, what that has changed.
     Map<String, Map<String, List<StorageTier>>> all() {
         return store.read(this::load);
     }
@@ -60,7 +63,8 @@ final class Placements {
         return found;
     }
 
-    /// The tiers of a field, whatever it and its class were called; null if its tags say them. For who has the writer's lock, or does not store by it.
+    /// The tiers of a field, whatever it and its class were called; null if its tags say them. For
+    /// who has the writer's lock, or does not store by it.
     @Nullable List<StorageTier> tiers(ObjectType<?> type, FieldSpec field) {
         Map<String, Map<String, List<StorageTier>>> known = kept();
         if (known.isEmpty()) {
@@ -77,7 +81,8 @@ final class Placements {
         return Stream.concat(Stream.of(type.name()), type.formerly().stream());
     }
 
-    private static @Nullable List<StorageTier> tiers(Map<String, List<StorageTier>> fields, FieldSpec field) {
+    private static @Nullable List<StorageTier> tiers(
+            Map<String, List<StorageTier>> fields, FieldSpec field) {
         return Stream.concat(Stream.of(field.name()), field.formerly().stream())
                 .map(fields::get)
                 .filter(tiers -> tiers != null)
@@ -85,7 +90,8 @@ final class Placements {
                 .orElse(null);
     }
 
-    /// Has these tiers hold for a class from now on, and no others: none, if there are none. In a transaction.
+    /// Has these tiers hold for a class from now on, and no others: none, if there are none. In a
+    /// transaction.
     void set(ObjectType<?> type, Map<String, List<StorageTier>> fields) {
         List<byte[]> old = new ArrayList<>();
         chain.forEach((key, _) -> {
@@ -102,7 +108,8 @@ final class Placements {
         store.afterRollback(this::forget);
     }
 
-    /// A number that is another after something was said: who has found where values may lie looks again then. Changed under the writer's lock.
+    /// A number that is another after something was said: who has found where values may lie looks
+    /// again then. Changed under the writer's lock.
     int changes() {
         return changes;
     }
@@ -129,7 +136,8 @@ final class Placements {
             try (DataOutputStream out = new DataOutputStream(bytes)) {
                 out.writeUTF(type);
                 out.writeInt(fields.size());
-                for (Map.Entry<String, List<StorageTier>> field : new TreeMap<>(fields).entrySet()) {
+                for (Map.Entry<String, List<StorageTier>> field :
+                        new TreeMap<>(fields).entrySet()) {
                     out.writeUTF(field.getKey());
                     out.writeByte(field.getValue().size());
                     for (StorageTier tier : field.getValue()) {

@@ -19,8 +19,8 @@ import org.jspecify.annotations.Nullable;
 
 /// A pool of durable objects.
 ///
-/// Any number of threads may use it. One process writes, one of its threads at a time; others, and other processes, see what has
-/// been committed.
+/// Any number of threads may use it. One process writes, one of its threads at a time; others, and
+/// other processes, see what has been committed.
 public final class Pool implements AutoCloseable {
     /// Objects that are freed in one transaction.
     private static final int COLLECTED_AT_ONCE = 1000;
@@ -68,13 +68,16 @@ public final class Pool implements AutoCloseable {
 
     /// Opens a pool, or makes it.
     ///
-    /// A pool that is open in this process already is shared, and closed when it has been closed as often as it was
-    /// opened. Who opens one to be read that is open to be written gets another, which sees what has been committed.
+    /// A pool that is open in this process already is shared, and closed when it has been closed as
+    /// often as it was opened. Who opens one to be read that is open to be written gets another,
+    /// which sees what has been committed.
     ///
     /// @param directory that its file in persistent memory lies in
     /// @throws IOException if its files cannot be opened
-    /// @throws PoolLockedException if another process writes to it, or it is open in this process with other options
-    /// @throws PoolFormatException if this is no pool, or one of a version that this library does not know
+    /// @throws PoolLockedException if another process writes to it, or it is open in this process
+    ///   with other options
+    /// @throws PoolFormatException if this is no pool, or one of a version that this library does
+    ///   not know
     /// @throws PoolDamagedException if its files are not what they were
     /// @throws PoolFullException if there is no room to make it
     public static Pool open(Path directory, PoolOptions options) throws IOException {
@@ -88,10 +91,12 @@ public final class Pool implements AutoCloseable {
         return open(directory, PoolOptions.defaults());
     }
 
-    /// Runs `work` as a transaction: all that it changes lasts, or, if it throws or the process ends meanwhile, nothing. Within another
-    /// transaction it is a part of that one. Transactions of other threads wait.
+    /// Runs `work` as a transaction: all that it changes lasts, or, if it throws or the process
+    /// ends meanwhile, nothing. Within another transaction it is a part of that one. Transactions
+    /// of other threads wait.
     ///
-    /// @throws PoolFullException if a tier has no room. Values that may also lie elsewhere have made some then: another try may find it
+    /// @throws PoolFullException if a tier has no room. Values that may also lie elsewhere have
+    ///   made some then: another try may find it
     public <T extends @Nullable Object> T transact(Supplier<T> work) {
         return guarded(() -> {
             try {
@@ -107,7 +112,8 @@ public final class Pool implements AutoCloseable {
         });
     }
 
-    /// As [#transact(Supplier)], of work that may be done again after it has found no room. For this library's own packages.
+    /// As [#transact(Supplier)], of work that may be done again after it has found no room. For
+    /// this library's own packages.
     public <T extends @Nullable Object> T change(Supplier<T> work) {
         return guarded(() -> {
             while (true) {
@@ -133,10 +139,11 @@ public final class Pool implements AutoCloseable {
         });
     }
 
-    /// Runs `work` so that all that it reads is of one committed state. It may be run more than once, and must not write.
+    /// Runs `work` so that all that it reads is of one committed state. It may be run more than
+    /// once, and must not write.
     ///
-    /// Where another process writes, a number that is set outside of a transaction may change between two looks at it: such a commit is
-    /// of that one word.
+    /// Where another process writes, a number that is set outside of a transaction may change
+    /// between two looks at it: such a commit is of that one word.
     public <T extends @Nullable Object> T read(Supplier<T> work) {
         return guarded(() -> store.read(work));
     }
@@ -157,7 +164,8 @@ public final class Pool implements AutoCloseable {
         return guarded(() -> new Cursor<>(this, type));
     }
 
-    /// Begins to count what this process does with fields. Until that is closed nothing is read in place, so all is slower.
+    /// Begins to count what this process does with fields. Until that is closed nothing is read in
+    /// place, so all is slower.
     ///
     /// @throws IllegalStateException if that is being done already
     public Profiling profile() {
@@ -178,12 +186,14 @@ public final class Pool implements AutoCloseable {
         return guarded(store.usage()::statistics);
     }
 
-    /// Bytes of fields with several tags that came back to persistent memory since the pool was opened.
+    /// Bytes of fields with several tags that came back to persistent memory since the pool was
+    /// opened.
     public long promotedBytes() {
         return balancer.promotedBytes();
     }
 
-    /// Bytes of fields with several tags that had to leave persistent memory since the pool was opened.
+    /// Bytes of fields with several tags that had to leave persistent memory since the pool was
+    /// opened.
     public long demotedBytes() {
         return balancer.demotedBytes();
     }
@@ -220,7 +230,8 @@ public final class Pool implements AutoCloseable {
 
     void setRoot(String name, @Nullable DurableObject object) {
         if (object != null && object.pool() != this) {
-            throw new IllegalArgumentException("an object of another pool cannot be a root of this one");
+            throw new IllegalArgumentException(
+                    "an object of another pool cannot be a root of this one");
         }
         change(() -> {
             if (object != null && !object.isAlive()) {
@@ -247,13 +258,15 @@ public final class Pool implements AutoCloseable {
         });
     }
 
-    /// Looks at all of the pool: whether it is sound, and what no root reaches. Others cannot write meanwhile.
+    /// Looks at all of the pool: whether it is sound, and what no root reaches. Others cannot write
+    /// meanwhile.
     public PoolReport check() {
-        return guarded(() -> store.alone(() -> {
-            PoolReport report = new Survey(this).run();
-            store.requireKnownFormat();
-            return report;
-        }));
+        return guarded(() ->
+                store.alone(() -> {
+                    PoolReport report = new Survey(this).run();
+                    store.requireKnownFormat();
+                    return report;
+                }));
     }
 
     /// Frees what no root reaches. Handles of such objects lead nowhere afterwards.
@@ -261,32 +274,40 @@ public final class Pool implements AutoCloseable {
     /// @return what there was
     /// @throws PoolDamagedException if the pool is not sound: what is reachable cannot be told then
     public PoolReport collect() {
-        return guarded(() -> store.alone(() -> {
-            freeRemains();
-            Survey survey = new Survey(this);
-            PoolReport report = survey.run();
-            if (!report.problems().isEmpty()) {
-                throw new PoolDamagedException(
-                        "the pool is damaged, so nothing of it is freed: " + report.problems().getFirst());
-            }
-            List<Buffers.Place> leaks = survey.leaks();
-            for (int from = 0; from < leaks.size(); from += COLLECTED_AT_ONCE) {
-                List<Buffers.Place> some = leaks.subList(from, Math.min(leaks.size(), from + COLLECTED_AT_ONCE));
-                transact(() -> some.forEach(leak -> store.free(leak.disk(), leak.offset())));
-            }
-            return report;
-        }));
+        return guarded(() ->
+                store.alone(() -> {
+                    freeRemains();
+                    Survey survey = new Survey(this);
+                    PoolReport report = survey.run();
+                    if (!report.problems().isEmpty()) {
+                        throw new PoolDamagedException(
+                                "the pool is damaged, so nothing of it is freed: "
+                                        + report.problems().getFirst());
+                    }
+                    List<Buffers.Place> leaks = survey.leaks();
+                    for (int from = 0; from < leaks.size(); from += COLLECTED_AT_ONCE) {
+                        List<Buffers.Place> some =
+                                leaks.subList(
+                                        from, Math.min(leaks.size(), from + COLLECTED_AT_ONCE));
+                        transact(
+                                () -> some.forEach(leak -> store.free(leak.disk(), leak.offset())));
+                    }
+                    return report;
+                }));
     }
 
-    /// Moves strings, arrays and other values closer together, each on its tier, so that chunks of which little was in use come free for
-    /// other sizes, disks' files get shorter, and segments of a remote tier of which little was in use are deleted. Objects stay where they are, and the file in persistent memory as long as it
-    /// is. A value that is damaged stays, too, for [#check()] to tell of. Others read and write meanwhile; whatever ends this in the
-    /// middle, the pool is sound, and the next call goes on.
+    /// Moves strings, arrays and other values closer together, each on its tier, so that chunks of
+    /// which little was in use come free for other sizes, disks' files get shorter, and segments of
+    /// a remote tier of which little was in use are deleted. Objects stay where they are, and the
+    /// file in persistent memory as long as it is. A value that is damaged stays, too, for
+    /// [#check()] to tell of. Others read and write meanwhile; whatever ends this in the middle,
+    /// the pool is sound, and the next call goes on.
     ///
     /// @return what it has done
     /// @throws IllegalStateException in a transaction
     /// @throws PoolReadOnlyException if the pool was opened to be read, or in a consistent read
-    /// @throws TierUnavailableException if the remote tier cannot be reached; the others have been compacted then
+    /// @throws TierUnavailableException if the remote tier cannot be reached; the others have been
+    ///   compacted then
     public CompactionReport compact() {
         if (store.inTransaction()) {
             throw new IllegalStateException("a pool cannot be compacted within a transaction");
@@ -298,9 +319,11 @@ public final class Pool implements AutoCloseable {
         });
     }
 
-    /// Brings values of a class that were stored while its tags were others to the tiers that they name now: each to the first that has room,
-    /// also those in collections that its objects own. What lies within a record stays there, as objects do not move, and so does a value
-    /// that is damaged. Others read and write meanwhile; whatever ends this in the middle, the pool is sound, and the next call goes on.
+    /// Brings values of a class that were stored while its tags were others to the tiers that they
+    /// name now: each to the first that has room, also those in collections that its objects own.
+    /// What lies within a record stays there, as objects do not move, and so does a value that is
+    /// damaged. Others read and write meanwhile; whatever ends this in the middle, the pool is
+    /// sound, and the next call goes on.
     ///
     /// @return what it has done
     /// @throws IllegalStateException in a transaction
@@ -308,7 +331,9 @@ public final class Pool implements AutoCloseable {
     /// @throws TierUnavailableException if it needs the remote tier, and that cannot be reached
     public RetierReport retier(ObjectType<?> type) {
         if (store.inTransaction()) {
-            throw new IllegalStateException("values cannot be brought to other tiers within a transaction: that takes many");
+            throw new IllegalStateException(
+                    "values cannot be brought to other tiers within a transaction: that takes"
+                            + " many");
         }
         return guarded(() -> {
             change(() -> types.current(type));
@@ -316,18 +341,22 @@ public final class Pool implements AutoCloseable {
         });
     }
 
-    /// Has values of a class lie on other tiers than its tags say, from now on and for all programs, and brings those there are to them, as
-    /// [#retier(ObjectType)] does. Of each field the tiers that are named hold, of others the tags again; without any all tags do. Fields that
-    /// lie within the records cannot be named, since objects do not move. Others read and write meanwhile; if this ends in the middle, [#retier] goes on.
+    /// Has values of a class lie on other tiers than its tags say, from now on and for all
+    /// programs, and brings those there are to them, as [#retier(ObjectType)] does. Of each field
+    /// the tiers that are named hold, of others the tags again; without any all tags do. Fields
+    /// that lie within the records cannot be named, since objects do not move. Others read and
+    /// write meanwhile; if this ends in the middle, [#retier] goes on.
     ///
     /// From then on libraries that do not know this only read the pool.
     ///
     /// @param type the tagged class, fully qualified
-    /// @param fields of each field the tiers, the best first; of a collection those of the texts and bytes in it
+    /// @param fields of each field the tiers, the best first; of a collection those of the texts
+    ///   and bytes in it
     /// @return what it has done
     /// @throws IllegalStateException in a transaction
     /// @throws SchemaMismatchException if the pool knows no such class, or it has no such field
-    /// @throws IllegalArgumentException if a field cannot lie on these tiers; nothing is changed then
+    /// @throws IllegalArgumentException if a field cannot lie on these tiers; nothing is changed
+    ///   then
     /// @throws TierUnavailableException if it needs the remote tier, and that cannot be reached
     public RetierReport place(String type, Map<String, List<StorageTier>> fields) {
         return place(Map.of(type, fields));
@@ -338,11 +367,14 @@ public final class Pool implements AutoCloseable {
     /// @param types of each class the tiers of its fields
     public RetierReport place(Map<String, Map<String, List<StorageTier>>> types) {
         if (store.inTransaction()) {
-            throw new IllegalStateException("values cannot be brought to other tiers within a transaction: that takes many");
+            throw new IllegalStateException(
+                    "values cannot be brought to other tiers within a transaction: that takes"
+                            + " many");
         }
         return guarded(() -> {
             store.requireWritable();
-            types.forEach((type, fields) -> this.types.requirePlaceable(type, fields, buffers::isThere));
+            types.forEach(
+                    (type, fields) -> this.types.requirePlaceable(type, fields, buffers::isThere));
             if (types.values().stream().anyMatch(fields -> !fields.isEmpty())) {
                 placements.prepare();
             }
@@ -384,12 +416,14 @@ public final class Pool implements AutoCloseable {
         return (header & 0xffffff) == reference >>> 40 && typeOf(header) != 0;
     }
 
-    /// The number of what has this header: of a class, or of something that the library keeps. For this library's own packages.
+    /// The number of what has this header: of a class, or of something that the library keeps. For
+    /// this library's own packages.
     public static int typeOf(long header) {
         return (int) (header >>> 24) & 0xffff;
     }
 
-    /// Where the object with this header is, and which of those that have been there. For this library's own packages.
+    /// Where the object with this header is, and which of those that have been there. For this
+    /// library's own packages.
     public static long reference(long record, long header) {
         return (header & 0xffffff) << 40 | record >>> 4;
     }
@@ -504,12 +538,14 @@ public final class Pool implements AutoCloseable {
         }
         if (failure instanceof InternalError) {
             return new PoolDamagedException(
-                    name() + ": a file was cut off, or its device fails: " + failure.getMessage(), failure);
+                    name() + ": a file was cut off, or its device fails: " + failure.getMessage(),
+                    failure);
         }
         throw (IllegalStateException) failure;
     }
 
-    /// Closes the pool, if it has been closed as often as it was opened: from then on handles throw [PoolClosedException].
+    /// Closes the pool, if it has been closed as often as it was opened: from then on handles throw
+    /// [PoolClosedException].
     ///
     /// @throws IllegalStateException in a transaction or a consistent read
     @Override
@@ -525,10 +561,12 @@ public final class Pool implements AutoCloseable {
         return store.pmem().name();
     }
 
-    /// Throws if this thread is in the middle of something: whoever waits for that to end would wait for itself.
+    /// Throws if this thread is in the middle of something: whoever waits for that to end would
+    /// wait for itself.
     void requireNotAtWork() {
         if (store.isAtWork()) {
-            throw new IllegalStateException(name() + " cannot be closed within a transaction or a consistent read");
+            throw new IllegalStateException(
+                    name() + " cannot be closed within a transaction or a consistent read");
         }
     }
 

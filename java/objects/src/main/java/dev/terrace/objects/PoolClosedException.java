@@ -5,8 +5,7 @@ import org.jspecify.annotations.Nullable;
 
 /// The pool has been closed.
 public final class PoolClosedException extends TerraceException {
-    @Serial
-    private static final long serialVersionUID = 1L;
+    @Serial private static final long serialVersionUID = 1L;
 
     /// With what happened, and why.
     public PoolClosedException(String message, @Nullable Throwable cause) {

@@ -22,13 +22,15 @@ public final class PoolDump {
     private final Pool pool;
     private final Store store;
     private final int elementsMax;
+
     /// By the forms' numbers.
     private final Map<Integer, TypeMapping> mappings = new HashMap<>();
 
     /// Where a field or a root leads.
     ///
     /// @param reference that leads there (POOL-FORMAT.md)
-    /// @param type what is there: a class, or a collection and how many elements it has; null: it has been deleted
+    /// @param type what is there: a class, or a collection and how many elements it has; null: it
+    ///   has been deleted
     /// @param elements of a collection, if they are wanted
     public record Reference(long reference, @Nullable String type, @Nullable Elements elements) {
         /// To what is no collection, or one whose elements are not wanted.
@@ -41,7 +43,8 @@ public final class PoolDump {
     ///
     /// @param count how many it has
     /// @param areEntries whether they are keys with values
-    /// @param first keys and values in turn, or elements: boxed values, strings, bytes, [Reference], null. References in here show no elements
+    /// @param first keys and values in turn, or elements: boxed values, strings, bytes,
+    ///   [Reference], null. References in here show no elements
     public record Elements(long count, boolean areEntries, List<@Nullable Object> first) {}
 
     /// A constant of an enum.
@@ -51,10 +54,10 @@ public final class PoolDump {
     ///
     /// @param reference that leads to it
     /// @param type its class, in the form in which it was made
-    /// @param fields its fields in their order, without those in DRAM: boxed values, strings, arrays of primitives, [Constant],
-    /// [Reference], null
-    /// @param extension fields that the class got, or got wider, after the object was made: they hold instead of those here; null: nobody
-    /// has written such a field
+    /// @param fields its fields in their order, without those in DRAM: boxed values, strings,
+    ///   arrays of primitives, [Constant], [Reference], null
+    /// @param extension fields that the class got, or got wider, after the object was made: they
+    ///   hold instead of those here; null: nobody has written such a field
     public record GenericObject(
             long reference,
             StoredType type,
@@ -94,7 +97,8 @@ public final class PoolDump {
         });
     }
 
-    /// Shows objects in the order in which they lie in persistent memory, each as of one committed state.
+    /// Shows objects in the order in which they lie in persistent memory, each as of one committed
+    /// state.
     ///
     /// @param className only objects of this class; null: of all
     /// @param limit how many at most
@@ -135,9 +139,10 @@ public final class PoolDump {
         return known;
     }
 
-    /// The object, or extension, that begins there, without fields that are not its to hold: those that records before
-    /// it hold.
-    private GenericObject object(TypeMapping mapping, long record, List<FieldSpec> held, int depth) {
+    /// The object, or extension, that begins there, without fields that are not its to hold: those
+    /// that records before it hold.
+    private GenericObject object(
+            TypeMapping mapping, long record, List<FieldSpec> held, int depth) {
         Part handle = Part.at(pool, mapping, record, store.word(record));
         Map<String, @Nullable Object> fields = new LinkedHashMap<>();
         List<FieldSpec> specs = mapping.type.fields();
@@ -165,7 +170,8 @@ public final class PoolDump {
         }
         int form = Types.formOf(Pool.typeOf(store.header(extension)));
         if (form == 0 || depth == Extensions.MAX) {
-            throw new PoolDamagedException(pool.name() + ": the object at " + record + " leads to no extension");
+            throw new PoolDamagedException(
+                    pool.name() + ": the object at " + record + " leads to no extension");
         }
         return object(mapping(form), extension, held, depth + 1);
     }
@@ -173,7 +179,9 @@ public final class PoolDump {
     /// What a field was when a record before held it; null if none did.
     private static @Nullable FieldSpec find(List<FieldSpec> held, FieldSpec wanted) {
         return held.stream()
-                .filter(field -> field.name().equals(wanted.name()) || wanted.formerly().contains(field.name()))
+                .filter(field ->
+                        field.name().equals(wanted.name())
+                                || wanted.formerly().contains(field.name()))
                 .findFirst()
                 .orElse(null);
     }
@@ -190,15 +198,17 @@ public final class PoolDump {
                 long reference = pool.fields().getBits(handle, field, kind);
                 yield reference == 0 ? null : reference(reference);
             }
-            default -> spec.nullable()
-                    ? pool.fields().getBoxed(handle, field)
-                    : Fields.box(pool.fields().getBits(handle, field, kind), kind);
+            default ->
+                    spec.nullable()
+                            ? pool.fields().getBoxed(handle, field)
+                            : Fields.box(pool.fields().getBits(handle, field, kind), kind);
         };
     }
 
     private static @Nullable Constant constant(FieldSpec spec, int number) {
         if (number < 0 || number > spec.constants().size()) {
-            throw new PoolDamagedException("field " + spec.name() + ": " + number + " is no constant");
+            throw new PoolDamagedException(
+                    "field " + spec.name() + ": " + number + " is no constant");
         }
         return number == 0 ? null : new Constant(spec.constants().get(number - 1));
     }
@@ -206,21 +216,32 @@ public final class PoolDump {
     private Reference reference(long reference) {
         long record = Pool.recordOf(reference);
         long header = store.header(record);
-        String type = Pool.leadsTo(reference, header) ? describe(record, Pool.typeOf(header)) : null;
-        boolean hasElements = type != null && elementsMax > 0 && CollectionRecords.isCollection(Pool.typeOf(header));
+        String type =
+                Pool.leadsTo(reference, header) ? describe(record, Pool.typeOf(header)) : null;
+        boolean hasElements =
+                type != null
+                        && elementsMax > 0
+                        && CollectionRecords.isCollection(Pool.typeOf(header));
         return new Reference(reference, type, hasElements ? elements(record) : null);
     }
 
     private Elements elements(long record) {
         boolean areEntries = CollectionElements.areEntries(pool, record);
         List<@Nullable Object> first = new ArrayList<>();
-        CollectionElements.forEach(pool, record, elementsMax, (key, value) -> {
-            if (areEntries) {
-                first.add(element(key));
-            }
-            first.add(element(value));
-        });
-        return new Elements(CollectionElements.count(pool, record), areEntries, Collections.unmodifiableList(first));
+        CollectionElements.forEach(
+                pool,
+                record,
+                elementsMax,
+                (key, value) -> {
+                    if (areEntries) {
+                        first.add(element(key));
+                    }
+                    first.add(element(value));
+                });
+        return new Elements(
+                CollectionElements.count(pool, record),
+                areEntries,
+                Collections.unmodifiableList(first));
     }
 
     private @Nullable Object element(@Nullable Object value) {
@@ -230,20 +251,24 @@ public final class PoolDump {
         long record = Pool.recordOf(element.reference());
         long header = store.header(record);
         boolean isThere = Pool.leadsTo(element.reference(), header);
-        return new Reference(element.reference(), isThere ? describe(record, Pool.typeOf(header)) : null);
+        return new Reference(
+                element.reference(), isThere ? describe(record, Pool.typeOf(header)) : null);
     }
 
     private String describe(long record, int type) {
         if (CollectionRecords.isCollection(type)) {
             return CollectionRecords.describe(pool, record);
         }
-        return Types.isClass(type) ? pool.storedType(type).name() : "type 0x" + Integer.toHexString(type);
+        return Types.isClass(type)
+                ? pool.storedType(type).name()
+                : "type 0x" + Integer.toHexString(type);
     }
 
     /// The forms that each class has, by its name.
     public Map<String, List<StoredType>> forms() {
         Map<String, List<StoredType>> forms = new TreeMap<>();
-        types().forEach(type -> forms.computeIfAbsent(type.name(), _ -> new ArrayList<>()).add(type));
+        types().forEach(type ->
+                forms.computeIfAbsent(type.name(), _ -> new ArrayList<>()).add(type));
         return forms;
     }
 }

@@ -24,8 +24,9 @@ import java.util.List;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
-/// The files of an open pool: `pool` in persistent memory, `disk-0` and so on, and `lock`, which the process that writes has
-/// locked. Nothing else ever opens `lock`: the system drops a process's lock when it closes any channel of the file.
+/// The files of an open pool: `pool` in persistent memory, `disk-0` and so on, and `lock`, which
+/// the process that writes has locked. Nothing else ever opens `lock`: the system drops a process's
+/// lock when it closes any channel of the file.
 final class PoolFiles {
     private static final String POOL = "pool";
     private static final long LOG_BYTES_MAX = 1 << 20;
@@ -55,7 +56,8 @@ final class PoolFiles {
             if (!Files.exists(file)) {
                 make(directory, options);
             }
-            PoolFiles files = new PoolFiles(directory, arena, openStore(directory, options, arena), lock);
+            PoolFiles files =
+                    new PoolFiles(directory, arena, openStore(directory, options, arena), lock);
             done = true;
             event.pool = file.toString();
             event.readOnly = options.readOnly();
@@ -76,25 +78,31 @@ final class PoolFiles {
     private static void requirePool(Path directory, PoolOptions options) {
         Path file = directory.resolve(POOL);
         if (Files.isDirectory(file) || !options.create() && !Files.exists(file)) {
-            throw new PoolFormatException(directory + " has no file " + POOL + ", so it is no pool: look at the path");
+            throw new PoolFormatException(
+                    directory + " has no file " + POOL + ", so it is no pool: look at the path");
         }
     }
 
     private static FileChannel lock(Path directory) throws IOException {
-        FileChannel channel = FileChannel.open(
-                directory.resolve("lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+        FileChannel channel =
+                FileChannel.open(
+                        directory.resolve("lock"),
+                        StandardOpenOption.CREATE,
+                        StandardOpenOption.WRITE);
         FileLock lock = null;
         try {
             lock = channel.tryLock();
         } catch (OverlappingFileLockException e) {
-            throw new PoolLockedException(directory + " is open in this process, by another copy of this library", e);
+            throw new PoolLockedException(
+                    directory + " is open in this process, by another copy of this library", e);
         } finally {
             if (lock == null) {
                 channel.close();
             }
         }
         if (lock == null) {
-            throw new PoolLockedException(directory + " is open in another process: end it, or open the pool to read");
+            throw new PoolLockedException(
+                    directory + " is open in another process: end it, or open the pool to read");
         }
         return channel;
     }
@@ -108,7 +116,8 @@ final class PoolFiles {
         long logBytes = Math.min(LOG_BYTES_MAX, options.extentBytes() / 16);
         long secret = new SecureRandom().nextLong();
         try (Arena arena = Arena.ofShared()) {
-            MappedRegion pmem = new MappedRegion(unfinished, shift, 0, options.pmemBytesMax(), false, arena);
+            MappedRegion pmem =
+                    new MappedRegion(unfinished, shift, 0, options.pmemBytesMax(), false, arena);
             new Superblock(UUID.randomUUID(), secret, shift, logBytes).format(pmem);
         } catch (PoolFullException e) {
             Files.deleteIfExists(unfinished);
@@ -119,7 +128,8 @@ final class PoolFiles {
         MappedRegion.syncNames(directory);
     }
 
-    private static Store openStore(Path directory, PoolOptions options, Arena arena) throws IOException {
+    private static Store openStore(Path directory, PoolOptions options, Arena arena)
+            throws IOException {
         Path file = directory.resolve(POOL);
         byte[] first;
         try (var in = Files.newInputStream(file)) {
@@ -129,14 +139,27 @@ final class PoolFiles {
         ByteBuffer words = ByteBuffer.wrap(first).order(ByteOrder.LITTLE_ENDIAN);
         long extents = words.getLong((int) Superblock.EXTENTS_AT);
         if (extents < 1 || extents > Files.size(file) >>> superblock.extentShift()) {
-            throw new PoolDamagedException(file + " has " + Files.size(file) + " bytes, and should have " + extents
-                    + " extents of " + (1L << superblock.extentShift()) + ": was it truncated?");
+            throw new PoolDamagedException(
+                    file
+                            + " has "
+                            + Files.size(file)
+                            + " bytes, and should have "
+                            + extents
+                            + " extents of "
+                            + (1L << superblock.extentShift())
+                            + ": was it truncated?");
         }
         if (!options.readOnly()) {
             requireZeros(file, extents << superblock.extentShift(), superblock.extentShift());
         }
-        MappedRegion pmem = new MappedRegion(
-                file, superblock.extentShift(), (int) extents, options.pmemBytesMax(), options.readOnly(), arena);
+        MappedRegion pmem =
+                new MappedRegion(
+                        file,
+                        superblock.extentShift(),
+                        (int) extents,
+                        options.pmemBytesMax(),
+                        options.readOnly(),
+                        arena);
         Store.finishCommit(superblock, pmem, options.readOnly());
         List<Store.TierRegion> disks = new ArrayList<>();
         for (PoolOptions.Disk disk : options.disksOrDefault()) {
@@ -144,7 +167,8 @@ final class PoolFiles {
         }
         requireNoMore(directory, disks.size(), pmem);
         PoolOptions.Remote remote = options.remote();
-        Store.RemoteTier remoteTier = remote == null ? null : new Store.RemoteTier(remote.segments(), remote.bytesMax());
+        Store.RemoteTier remoteTier =
+                remote == null ? null : new Store.RemoteTier(remote.segments(), remote.bytesMax());
         Store store = new Store(superblock, pmem, disks, remoteTier, options.readOnly());
         if (!options.readOnly()) {
             Superblock.upgrade(pmem);
@@ -156,8 +180,9 @@ final class PoolFiles {
         return store;
     }
 
-    /// What lies behind the extents that the pool knows is one that had come when the process ended, and holds zeros. If it does not,
-    /// their number is damaged, and what is there must not be overwritten.
+    /// What lies behind the extents that the pool knows is one that had come when the process
+    /// ended, and holds zeros. If it does not, their number is damaged, and what is there must not
+    /// be overwritten.
     private static void requireZeros(Path file, long from, int extentShift) throws IOException {
         boolean zeros = Files.size(file) - from <= 1L << extentShift;
         try (InputStream in = Files.newInputStream(file)) {
@@ -168,33 +193,48 @@ final class PoolFiles {
             }
         }
         if (!zeros) {
-            throw new PoolDamagedException(file + " holds more than the superblock says: its number of extents is damaged");
+            throw new PoolDamagedException(
+                    file
+                            + " holds more than the superblock says: its number of extents is"
+                            + " damaged");
         }
     }
 
     private static Store.TierRegion openDisk(
-            Path directory, PoolOptions options, PoolOptions.Disk disk, int number, MappedRegion pmem, Arena arena)
+            Path directory,
+            PoolOptions options,
+            PoolOptions.Disk disk,
+            int number,
+            MappedRegion pmem,
+            Arena arena)
             throws IOException {
-        Path file = (disk.directory() == null ? directory : disk.directory()).resolve("disk-" + number);
+        Path file =
+                (disk.directory() == null ? directory : disk.directory()).resolve("disk-" + number);
         long extents = extentsOfDisk(pmem, number);
         if (!Files.exists(file)) {
             if (extents > 0) {
                 // It may be lost, but whoever did not name its directory sees the same.
-                throw new PoolFormatException(file + " is missing: name the directory that it is in as the pool's disk "
-                        + number);
+                throw new PoolFormatException(
+                        file
+                                + " is missing: name the directory that it is in as the pool's disk"
+                                + " "
+                                + number);
             }
             if (!options.readOnly()) {
                 Files.createFile(file);
                 MappedRegion.syncNames(file.toAbsolutePath().getParent());
             }
         }
-        MappedRegion region = mapDisk(file, number, options.readOnly(), disk.bytesMax(), pmem, arena);
+        MappedRegion region =
+                mapDisk(file, number, options.readOnly(), disk.bytesMax(), pmem, arena);
         return new Store.TierRegion(disk.tier(), region);
     }
 
-    /// Maps what of a disk is in use, which may become less meanwhile, if another process compacts the pool.
+    /// Maps what of a disk is in use, which may become less meanwhile, if another process compacts
+    /// the pool.
     private static MappedRegion mapDisk(
-            Path file, int number, boolean readOnly, long bytesMax, MappedRegion pmem, Arena arena) throws IOException {
+            Path file, int number, boolean readOnly, long bytesMax, MappedRegion pmem, Arena arena)
+            throws IOException {
         int shift = Long.numberOfTrailingZeros(pmem.extentBytes());
         while (true) {
             long extents = extentsOfDisk(pmem, number);
@@ -212,8 +252,13 @@ final class PoolFiles {
     private static void requireNoMore(Path directory, int disks, MappedRegion pmem) {
         for (int number = disks; number < Superblock.DISKS_MAX; number++) {
             if (extentsOfDisk(pmem, number) != 0) {
-                throw new PoolFormatException(directory + " has values on disk " + number + ", and disks are counted from 0 and "
-                        + disks + " of them named: name them all, in the same order each time");
+                throw new PoolFormatException(
+                        directory
+                                + " has values on disk "
+                                + number
+                                + ", and disks are counted from 0 and "
+                                + disks
+                                + " of them named: name them all, in the same order each time");
             }
         }
     }

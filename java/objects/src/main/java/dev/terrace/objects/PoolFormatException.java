@@ -5,8 +5,7 @@ import org.jspecify.annotations.Nullable;
 
 /// The files are no pool, or one of a version that this library does not know.
 public final class PoolFormatException extends TerraceException {
-    @Serial
-    private static final long serialVersionUID = 1L;
+    @Serial private static final long serialVersionUID = 1L;
 
     /// With what happened, and why.
     public PoolFormatException(String message, @Nullable Throwable cause) {

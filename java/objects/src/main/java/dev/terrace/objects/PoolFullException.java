@@ -5,8 +5,7 @@ import org.jspecify.annotations.Nullable;
 
 /// A tier has no room for what was to be stored. Nothing has changed.
 public final class PoolFullException extends TerraceException {
-    @Serial
-    private static final long serialVersionUID = 1L;
+    @Serial private static final long serialVersionUID = 1L;
 
     /// With what happened, and why.
     public PoolFullException(String message, @Nullable Throwable cause) {

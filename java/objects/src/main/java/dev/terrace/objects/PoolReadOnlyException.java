@@ -5,8 +5,7 @@ import org.jspecify.annotations.Nullable;
 
 /// The pool was opened to be read, or only the thread that writes may do this.
 public final class PoolReadOnlyException extends TerraceException {
-    @Serial
-    private static final long serialVersionUID = 1L;
+    @Serial private static final long serialVersionUID = 1L;
 
     /// With what happened, and why.
     public PoolReadOnlyException(String message, @Nullable Throwable cause) {

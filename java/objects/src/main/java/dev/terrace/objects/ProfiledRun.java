@@ -13,8 +13,8 @@ import java.util.ServiceLoader;
 import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
 
-/// Makes profiles of a program that knows nothing of it: of each pool from when it is opened until it is closed, or the program ends, if that was started with
-/// `-Dterrace.profile=DIRECTORY`.
+/// Makes profiles of a program that knows nothing of it: of each pool from when it is opened until
+/// it is closed, or the program ends, if that was started with `-Dterrace.profile=DIRECTORY`.
 final class ProfiledRun {
     private static final String PROPERTY = "terrace.profile";
     private static final @Nullable String DIRECTORY = System.getProperty(PROPERTY);
@@ -31,7 +31,8 @@ final class ProfiledRun {
 
     /// Begins with a pool that was opened.
     ///
-    /// @throws IllegalStateException if nothing can write the profile, with the name of the jar that is missing
+    /// @throws IllegalStateException if nothing can write the profile, with the name of the jar
+    ///   that is missing
     static void begin(Pool pool) {
         if (DIRECTORY != null) {
             sink();
@@ -39,17 +40,20 @@ final class ProfiledRun {
         }
     }
 
-    /// Ends with all pools that are still open, as the program does. Nobody is there to be thrown at any more.
+    /// Ends with all pools that are still open, as the program does. Nobody is there to be thrown
+    /// at any more.
     private static void endAll() {
         for (Pool pool : UNDER_WAY.keySet()) {
             try {
                 // Who ends the program within a transaction waits for this in turn.
                 if (!pool.store().isAtRestWithin(PATIENCE)) {
-                    throw new IllegalStateException(pool.name() + " is in the middle of a transaction that does not end");
+                    throw new IllegalStateException(
+                            pool.name() + " is in the middle of a transaction that does not end");
                 }
                 end(pool);
             } catch (RuntimeException e) {
-                System.err.println("-D" + PROPERTY + ": no profile of " + pool.name() + ": " + e.getMessage());
+                System.err.println(
+                        "-D" + PROPERTY + ": no profile of " + pool.name() + ": " + e.getMessage());
             }
         }
     }
@@ -75,18 +79,27 @@ final class ProfiledRun {
                 }
             }
         } catch (IOException e) {
-            throw new UncheckedIOException("-D" + PROPERTY + ": the profile of " + pool.name() + " cannot be written: " + e, e);
+            throw new UncheckedIOException(
+                    "-D"
+                            + PROPERTY
+                            + ": the profile of "
+                            + pool.name()
+                            + " cannot be written: "
+                            + e,
+                    e);
         }
     }
 
-    /// Named after the pool, and numbered from the second on. It is made at once, empty: other processes may be at the same.
+    /// Named after the pool, and numbered from the second on. It is made at once, empty: other
+    /// processes may be at the same.
     private static Path newFile(Path directory, Pool pool) throws IOException {
         PoolFiles files = pool.files();
         Path name = files == null ? null : files.directory().getFileName();
         String stem = name == null ? "pool" : name.toString();
         for (int i = 1; ; i++) {
             try {
-                return Files.createFile(directory.resolve(stem + (i == 1 ? "" : "-" + i) + ".profile.json"));
+                return Files.createFile(
+                        directory.resolve(stem + (i == 1 ? "" : "-" + i) + ".profile.json"));
             } catch (FileAlreadyExistsException taken) {
                 continue;
             }
@@ -94,9 +107,10 @@ final class ProfiledRun {
     }
 
     private static ProfileSink sink() {
-        ProfileSink sink = ServiceLoader.load(ProfileSink.class, ProfileSink.class.getClassLoader())
-                .findFirst()
-                .orElseThrow(() -> without(List.of("terrace-objects-placement")));
+        ProfileSink sink =
+                ServiceLoader.load(ProfileSink.class, ProfileSink.class.getClassLoader())
+                        .findFirst()
+                        .orElseThrow(() -> without(List.of("terrace-objects-placement")));
         if (!sink.missingJars().isEmpty()) {
             throw without(sink.missingJars());
         }
@@ -104,7 +118,12 @@ final class ProfiledRun {
     }
 
     private static IllegalStateException without(List<String> jars) {
-        return new IllegalStateException("-D" + PROPERTY + ": a profile can only be written with " + String.join(", ", jars)
-                + " on the class path: add the jar, or, in Maven and Gradle, a dependency on dev.terrace:terrace-objects-placement");
+        return new IllegalStateException(
+                "-D"
+                        + PROPERTY
+                        + ": a profile can only be written with "
+                        + String.join(", ", jars)
+                        + " on the class path: add the jar, or, in Maven and Gradle, a dependency"
+                        + " on dev.terrace:terrace-objects-placement");
     }
 }

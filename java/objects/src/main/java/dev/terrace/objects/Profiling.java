@@ -16,12 +16,14 @@ import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
-/// Counts what this process does with the fields of a pool's objects, in all threads, from [Pool#profile()] until it is closed: the instrumented run of
-/// the paper's section 3.4. No class is made anew for it: getters do not read in place meanwhile, but go the longer way,
-/// where they are counted. When nobody counts that costs them nothing.
+/// Counts what this process does with the fields of a pool's objects, in all threads, from
+/// [Pool#profile()] until it is closed: the instrumented run of the paper's section 3.4. No class
+/// is made anew for it: getters do not read in place meanwhile, but go the longer way, where they
+/// are counted. When nobody counts that costs them nothing.
 ///
-/// Of collections, texts and bytes are counted that are read and written as elements or values, by way of the field that leads to the
-/// collection: those the field's tiers are for. All else in a collection lies in persistent memory.
+/// Of collections, texts and bytes are counted that are read and written as elements or values, by
+/// way of the field that leads to the collection: those the field's tiers are for. All else in a
+/// collection lies in persistent memory.
 public final class Profiling implements AutoCloseable {
     private final Pool pool;
     private final long since = System.nanoTime();
@@ -71,7 +73,8 @@ public final class Profiling implements AutoCloseable {
     static Profiling begin(Pool pool) {
         synchronized (pool) {
             if (pool.profiling() != null) {
-                throw new IllegalStateException(pool.name() + " is being profiled already: close that profiling first");
+                throw new IllegalStateException(
+                        pool.name() + " is being profiled already: close that profiling first");
             }
             Profiling profiling = new Profiling(pool);
             pool.setProfiling(profiling);
@@ -137,7 +140,8 @@ public final class Profiling implements AutoCloseable {
     }
 
     /// Computes a value, and takes the time if somebody counts.
-    static <T extends @Nullable Object> T recompute(DurableObject object, int field, Supplier<T> how) {
+    static <T extends @Nullable Object> T recompute(
+            DurableObject object, int field, Supplier<T> how) {
         Counts counts = countsOf(object, field);
         if (counts == null) {
             return how.get();
@@ -172,15 +176,17 @@ public final class Profiling implements AutoCloseable {
             case String text -> Text.encode(text).length;
             case byte[] bytes -> bytes.length;
             case Object array when array.getClass().isArray() && field.kind().isArray() ->
-                (long) Array.getLength(array) * field.kind().width();
+                    (long) Array.getLength(array) * field.kind().width();
             default -> field.kind().width();
         };
     }
 
-    /// What has been counted so far, with the number and the sizes of the objects that there are now: for that it walks over all of the pool.
+    /// What has been counted so far, with the number and the sizes of the objects that there are
+    /// now: for that it walks over all of the pool.
     ///
     /// @throws PoolClosedException if the pool has been closed
-    /// @throws PoolBusyException if the pool was opened to be read, and another process commits all the time
+    /// @throws PoolBusyException if the pool was opened to be read, and another process commits all
+    ///   the time
     public Profile profile() {
         long nanos = System.nanoTime() - since;
         return new Profile(nanos, pool.guarded(this::classProfiles));
@@ -189,13 +195,16 @@ public final class Profiling implements AutoCloseable {
     private List<ClassProfile> classProfiles() {
         Map<Integer, Inventory.Stock> stocks = Inventory.of(pool);
         Map<String, List<StoredType>> forms = new TreeMap<>();
-        pool.storedTypes().forEach(form -> forms.computeIfAbsent(nameOf(form), _ -> new ArrayList<>()).add(form));
+        pool.storedTypes()
+                .forEach(form ->
+                        forms.computeIfAbsent(nameOf(form), _ -> new ArrayList<>()).add(form));
         Map<String, List<FieldSpec>> fields = new TreeMap<>();
         forms.forEach((name, its) -> fields.put(name, its.getLast().fields()));
         // As a program has a class now rather than as it was when the pool met it.
         classes.keySet().forEach(type -> fields.put(type.name(), type.fields()));
         List<ClassProfile> found = new ArrayList<>();
-        fields.forEach((name, its) -> found.add(classProfile(name, its, forms.getOrDefault(name, List.of()), stocks)));
+        fields.forEach((name, its) ->
+                found.add(classProfile(name, its, forms.getOrDefault(name, List.of()), stocks)));
         return found;
     }
 
@@ -209,11 +218,15 @@ public final class Profiling implements AutoCloseable {
     }
 
     private ClassProfile classProfile(
-            String name, List<FieldSpec> fields, List<StoredType> forms, Map<Integer, Inventory.Stock> stocks) {
+            String name,
+            List<FieldSpec> fields,
+            List<StoredType> forms,
+            Map<Integer, Inventory.Stock> stocks) {
         Map<String, Counts> counted = new HashMap<>();
         classes.forEach((type, counts) -> {
             for (int i = 0; i < counts.length && type.name().equals(name); i++) {
-                counted.computeIfAbsent(type.fields().get(i).name(), _ -> new Counts()).add(counts[i]);
+                counted.computeIfAbsent(type.fields().get(i).name(), _ -> new Counts())
+                        .add(counts[i]);
             }
         });
         List<FieldProfile> profiles = new ArrayList<>();
@@ -226,18 +239,24 @@ public final class Profiling implements AutoCloseable {
         return new ClassProfile(name, objects, profiles);
     }
 
-    private static Stream<Inventory.Stock> stocksOf(List<StoredType> forms, Map<Integer, Inventory.Stock> stocks) {
+    private static Stream<Inventory.Stock> stocksOf(
+            List<StoredType> forms, Map<Integer, Inventory.Stock> stocks) {
         return forms.stream().map(StoredType::id).filter(stocks::containsKey).map(stocks::get);
     }
 
-    /// Bytes that a field takes in an object, whatever form that has and whatever the field was called then.
-    private static double meanBytes(FieldSpec field, List<StoredType> forms, Map<Integer, Inventory.Stock> stocks) {
+    /// Bytes that a field takes in an object, whatever form that has and whatever the field was
+    /// called then.
+    private static double meanBytes(
+            FieldSpec field, List<StoredType> forms, Map<Integer, Inventory.Stock> stocks) {
         double bytes = 0;
         for (StoredType form : forms) {
             Inventory.Stock stock = stocks.get(form.id());
             for (int i = 0; i < form.fields().size() && stock != null; i++) {
                 String then = form.fields().get(i).name();
-                bytes += then.equals(field.name()) || field.formerly().contains(then) ? stock.bytes(i) : 0;
+                bytes +=
+                        then.equals(field.name()) || field.formerly().contains(then)
+                                ? stock.bytes(i)
+                                : 0;
             }
         }
         long measured = stocksOf(forms, stocks).mapToLong(Inventory.Stock::measured).sum();

@@ -8,13 +8,14 @@ import java.util.List;
 
 /// Where each record leads: the one walk for who looks for slots, checks, or counts.
 ///
-/// Whoever shows all records, in the order of their addresses, and what the pool itself owns ([Pool#links(Links)]), has shown
-/// each slot of the pool once: those in the nodes of a collection belong to its record.
+/// Whoever shows all records, in the order of their addresses, and what the pool itself owns
+/// ([Pool#links(Links)]), has shown each slot of the pool once: those in the nodes of a collection
+/// belong to its record.
 final class Records {
     private Records() {}
 
-    /// Shows where the object, extension or collection at `record` leads; nothing if something else begins there. In a transaction, or a
-    /// consistent read.
+    /// Shows where the object, extension or collection at `record` leads; nothing if something else
+    /// begins there. In a transaction, or a consistent read.
     ///
     /// @throws PoolDamagedException if a collection is not sound
     static void links(Pool pool, long record, Links links) {

@@ -9,9 +9,11 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/// Brings the values of a class to the tiers that its tags, or what the pool has been told instead of them, name now: those behind slots, and elements of collections that its objects own.
+/// Brings the values of a class to the tiers that its tags, or what the pool has been told instead
+/// of them, name now: those behind slots, and elements of collections that its objects own.
 ///
-/// What lies where it should is left alone, so who ends in the middle has only done less, and whoever calls this again goes on.
+/// What lies where it should is left alone, so who ends in the middle has only done less, and
+/// whoever calls this again goes on.
 final class Retierer {
     private static final int RECORDS_AT_ONCE = 512;
 
@@ -19,8 +21,10 @@ final class Retierer {
     private final Store store;
     private final Buffers buffers;
     private final BitSet forms;
+
     /// Collections that objects of the class own.
     private final OffsetSet collections = new OffsetSet();
+
     private long recordBytes;
 
     /// @param forms the numbers of the class's forms
@@ -50,11 +54,14 @@ final class Retierer {
         return form > 0 && forms.get(form);
     }
 
-    /// Has the collections that some records own go by the present tags from now on; returns where to go on, or -1 at the end.
+    /// Has the collections that some records own go by the present tags from now on; returns where
+    /// to go on, or -1 at the end.
     private long retagCollections(long from) {
         long next = store.nextAllocated(from);
         List<Long> records = new ArrayList<>();
-        for (; next >= 0 && records.size() < RECORDS_AT_ONCE; next = store.nextAllocated(next + 1)) {
+        for (;
+                next >= 0 && records.size() < RECORDS_AT_ONCE;
+                next = store.nextAllocated(next + 1)) {
             if (isOfClass(Pool.typeOf(store.word(next)))) {
                 records.add(next);
             }
@@ -74,7 +81,9 @@ final class Retierer {
             FieldSpec field = stored.fields().get(i);
             if (offsets[i] >= 0 && field.isCollection()) {
                 retagCollection(store.word(record + offsets[i]), tiers.get(i));
-            } else if (offsets[i] >= 0 && field.isInline() && field.kind() != FieldKind.REFERENCE
+            } else if (offsets[i] >= 0
+                    && field.isInline()
+                    && field.kind() != FieldKind.REFERENCE
                     && !tiers.get(i).contains(StorageTier.PMEM)) {
                 recordBytes += field.inlineBytes();
             }
@@ -84,19 +93,23 @@ final class Retierer {
     private void retagCollection(long reference, List<StorageTier> tiers) {
         long record = Pool.recordOf(reference);
         long header = reference == 0 ? 0 : store.header(record);
-        if (reference != 0 && Pool.leadsTo(reference, header) && CollectionRecords.isCollection(Pool.typeOf(header))) {
+        if (reference != 0
+                && Pool.leadsTo(reference, header)
+                && CollectionRecords.isCollection(Pool.typeOf(header))) {
             CollectionRecords.setTiers(pool, record, tiers);
             collections.add(record);
         }
     }
 
-    /// Those that the pool has; all, if it has none of them, so that who wants to store there is told.
+    /// Those that the pool has; all, if it has none of them, so that who wants to store there is
+    /// told.
     private List<StorageTier> known(List<StorageTier> tiers) {
         List<StorageTier> known = tiers.stream().filter(buffers::isThere).toList();
         return known.isEmpty() ? tiers : known;
     }
 
-    /// Values of the class, and those of its collections, that do not lie on the first tier of their tags.
+    /// Values of the class, and those of its collections, that do not lie on the first tier of
+    /// their tags.
     private abstract class NotOnBest implements Mover.Goal {
         @Override
         public boolean looksAt(long record, int type) {

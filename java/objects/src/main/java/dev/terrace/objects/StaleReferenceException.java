@@ -5,8 +5,7 @@ import org.jspecify.annotations.Nullable;
 
 /// The object has been deleted.
 public final class StaleReferenceException extends TerraceException {
-    @Serial
-    private static final long serialVersionUID = 1L;
+    @Serial private static final long serialVersionUID = 1L;
 
     /// With what happened, and why.
     public StaleReferenceException(String message, @Nullable Throwable cause) {

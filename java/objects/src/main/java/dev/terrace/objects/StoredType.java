@@ -10,13 +10,16 @@ import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.List;
 
-/// A class as a pool has stored it: objects with this type's number in their headers are laid out so.
+/// A class as a pool has stored it: objects with this type's number in their headers are laid out
+/// so.
 ///
 /// @param id the number
 /// @param name the tagged class, fully qualified
 /// @param formerly all names that the class had before
-/// @param fields as they were when the pool first met the class in this form, each with all names that it had before
-/// @param listsNames whether former names are known; not where an earlier version of this library has stored it
+/// @param fields as they were when the pool first met the class in this form, each with all names
+///   that it had before
+/// @param listsNames whether former names are known; not where an earlier version of this library
+///   has stored it
 public record StoredType(
         int id, String name, List<String> formerly, List<FieldSpec> fields, boolean listsNames) {
     /// Where the fields lie: that follows from what they are.
@@ -98,7 +101,8 @@ public record StoredType(
         }
         String target = in.readUTF();
         List<String> constants = decodeNames(in);
-        return new FieldSpec(name, kind, fixedLength, nullable, tiers, target, constants, List.of());
+        return new FieldSpec(
+                name, kind, fixedLength, nullable, tiers, target, constants, List.of());
     }
 
     private static List<String> decodeNames(DataInputStream in) throws IOException {

@@ -14,8 +14,8 @@ import java.util.Map;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
-/// A walk from the roots to all that they reach, and a look at what is in use and was not reached. In a transaction, or a consistent
-/// read.
+/// A walk from the roots to all that they reach, and a look at what is in use and was not reached.
+/// In a transaction, or a consistent read.
 final class Survey implements Links {
     private static final int GRANULE_BYTES = 16;
     private static final int PROBLEMS_MAX = 1000;
@@ -23,8 +23,10 @@ final class Survey implements Links {
 
     private final Pool pool;
     private final Store store;
+
     /// By disk, -1 for persistent memory: where something begins that was reached.
     private final Map<Integer, OffsetSet> reached = new HashMap<>();
+
     private final Deque<Long> toVisit = new ArrayDeque<>();
     private final List<String> problems = new ArrayList<>();
     private final Map<String, Long> objects = new TreeMap<>();
@@ -34,6 +36,7 @@ final class Survey implements Links {
     private long leakedBytes;
     private long staleReferences;
     private String place = "the superblock";
+
     /// The class of the object that is looked at; null for what is the pool's own.
     private @Nullable String owner;
 
@@ -82,7 +85,11 @@ final class Survey implements Links {
         if (offset % GRANULE_BYTES == 0 && store.isAllocated(disk, offset)) {
             return true;
         }
-        problem("leads to offset " + offset + (disk < 0 || disk == Buffers.Place.REMOTE ? "" : " of disk " + disk) + ", where nothing is");
+        problem(
+                "leads to offset "
+                        + offset
+                        + (disk < 0 || disk == Buffers.Place.REMOTE ? "" : " of disk " + disk)
+                        + ", where nothing is");
         return false;
     }
 
@@ -183,25 +190,37 @@ final class Survey implements Links {
     }
 
     private void findLeaks() {
-        for (long offset = store.nextAllocated(0); offset >= 0; offset = store.nextAllocated(offset + 1)) {
+        for (long offset = store.nextAllocated(0);
+                offset >= 0;
+                offset = store.nextAllocated(offset + 1)) {
             if (reach(-1, offset)) {
                 int type = Pool.typeOf(store.word(offset));
                 place = pool.name() + ": offset " + offset;
-                leak(store.remote().isValue(offset) ? Buffers.Place.REMOTE : -1, offset, nameOf(type));
+                leak(
+                        store.remote().isValue(offset) ? Buffers.Place.REMOTE : -1,
+                        offset,
+                        nameOf(type));
             }
         }
         for (int disk = 0; disk < store.diskCount(); disk++) {
-            for (long offset = store.nextOnDisk(disk, 0); offset >= 0; offset = store.nextOnDisk(disk, offset + 1)) {
+            for (long offset = store.nextOnDisk(disk, 0);
+                    offset >= 0;
+                    offset = store.nextOnDisk(disk, offset + 1)) {
                 if (reach(disk, offset)) {
                     leak(disk, offset, BUFFER);
                 }
             }
         }
-        new Orphans(pool).among(leaks).forEach(orphan -> {
-            place = pool.name();
-            problem("nothing owns what begins at " + orphan.offset() + (orphan.disk() < 0 ? "" : " of disk " + orphan.disk())
-                    + ": what led there is damaged");
-        });
+        new Orphans(pool)
+                .among(leaks)
+                .forEach(orphan -> {
+                    place = pool.name();
+                    problem(
+                            "nothing owns what begins at "
+                                    + orphan.offset()
+                                    + (orphan.disk() < 0 ? "" : " of disk " + orphan.disk())
+                                    + ": what led there is damaged");
+                });
     }
 
     private void leak(int disk, long offset, String name) {

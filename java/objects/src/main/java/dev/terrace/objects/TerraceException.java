@@ -16,8 +16,7 @@ public abstract sealed class TerraceException extends RuntimeException
                 SchemaMismatchException,
                 TierUnavailableException,
                 StaleReferenceException {
-    @Serial
-    private static final long serialVersionUID = 1L;
+    @Serial private static final long serialVersionUID = 1L;
 
     TerraceException(String message, @Nullable Throwable cause) {
         super(message, cause);

@@ -8,16 +8,17 @@ import org.jspecify.annotations.Nullable;
 
 /// How the fields of a class are found in objects that were stored in some form of it.
 ///
-/// Permitted: a field that is new (it is zero or null in old objects), one that is gone, one with another name
-/// ([Formerly]), other tiers,
-/// a wider number, other constants of an enum, a number that may be null or may not. Everything else is refused, with
-/// the difference named.
+/// Permitted: a field that is new (it is zero or null in old objects), one that is gone, one with
+/// another name ([Formerly]), other tiers, a wider number, other constants of an enum, a number
+/// that may be null or may not. Everything else is refused, with the difference named.
 final class TypeMapping {
     final int id;
     final ObjectType<?> type;
     final StoredType form;
+
     /// Whether objects of this form are laid out as the generated class expects it.
     final boolean isNative;
+
     final int bytes;
     private final int[] offsets;
     private final int[] presence;
@@ -25,12 +26,17 @@ final class TypeMapping {
 
     /// A form as it is, for who looks at that alone.
     TypeMapping(StoredType form) {
-        this(ObjectType.of(form), form, form.fields().stream().map(field -> Set.of(field.name())).toList(), new HashSet<>());
+        this(
+                ObjectType.of(form),
+                form,
+                form.fields().stream().map(field -> Set.of(field.name())).toList(),
+                new HashSet<>());
     }
 
     /// @param names of each field of the class all names that it has had, the latest first
     /// @param differences takes those that are not permitted
-    TypeMapping(ObjectType<?> type, StoredType form, List<Set<String>> names, Set<String> differences) {
+    TypeMapping(
+            ObjectType<?> type, StoredType form, List<Set<String>> names, Set<String> differences) {
         id = form.id();
         this.type = type;
         this.form = form;
@@ -45,7 +51,10 @@ final class TypeMapping {
             FieldSpec field = type.fields().get(i);
             int from = find(form.fields(), names.get(i));
             same &= from == i && describes(form.fields().get(from), field);
-            FieldSpec then = from < 0 || form.fields().get(from).isVolatile() ? null : form.fields().get(from);
+            FieldSpec then =
+                    from < 0 || form.fields().get(from).isVolatile()
+                            ? null
+                            : form.fields().get(from);
             offsets[i] = then == null ? -1 : layout.offsets()[from];
             presence[i] = then == null ? -1 : layout.presence()[from];
             stored[i] = then;
@@ -70,17 +79,35 @@ final class TypeMapping {
     private static void compare(FieldSpec now, FieldSpec then, Set<String> differences) {
         String field = "field " + now.name();
         if (now.kind() != then.kind() && !widens(then.kind(), now.kind())) {
-            differences.add(field + " is " + then.kind() + " in the pool and " + now.kind() + " in the class");
+            differences.add(
+                    field
+                            + " is "
+                            + then.kind()
+                            + " in the pool and "
+                            + now.kind()
+                            + " in the class");
         } else if (now.fixedLength() != then.fixedLength()) {
-            differences.add(field + " has " + lengthOf(then) + " in the pool and " + lengthOf(now) + " in the class");
+            differences.add(
+                    field
+                            + " has "
+                            + lengthOf(then)
+                            + " in the pool and "
+                            + lengthOf(now)
+                            + " in the class");
         } else if (!collectionOf(now).equals(collectionOf(then))) {
-            differences.add(field + " leads to " + then.target() + " in the pool and to " + now.target() + " in the class");
+            differences.add(
+                    field
+                            + " leads to "
+                            + then.target()
+                            + " in the pool and to "
+                            + now.target()
+                            + " in the class");
         }
     }
 
-    /// Which collection a field leads to, if it leads to one. What is in it, or what class an object is of that a
-    /// field leads to, is
-    /// looked at when it is read: that class may have another name now.
+    /// Which collection a field leads to, if it leads to one. What is in it, or what class an
+    /// object is of that a field leads to, is looked at when it is read: that class may have
+    /// another name now.
     private static String collectionOf(FieldSpec field) {
         int types = field.target().indexOf('<');
         return types < 0 ? "" : field.target().substring(0, types);
@@ -101,7 +128,8 @@ final class TypeMapping {
         };
     }
 
-    /// Whether a field that was stored like this is one that looks like that now, its former names aside.
+    /// Whether a field that was stored like this is one that looks like that now, its former names
+    /// aside.
     private static boolean describes(FieldSpec then, FieldSpec now) {
         return then.formerly(new String[0]).equals(now.formerly(new String[0]));
     }
@@ -117,16 +145,18 @@ final class TypeMapping {
         return then != null && isAlike(then, field(field));
     }
 
-    /// Whether an extension of this form holds a field that a record before it holds as `before`, or does not hold if
-    /// that is null. It does if its values
-    /// are not alike: who made it has taken them over; and if it did not know that the field was called so: it was
-    /// another one then.
+    /// Whether an extension of this form holds a field that a record before it holds as `before`,
+    /// or does not hold if that is null. It does if its values are not alike: who made it has taken
+    /// them over; and if it did not know that the field was called so: it was another one then.
     boolean takesOver(int field, @Nullable FieldSpec before) {
         FieldSpec then = stored[field];
         if (then == null || before == null) {
             return then != null;
         }
-        boolean isSame = then.name().equals(before.name()) || then.formerly().contains(before.name()) || !form.listsNames();
+        boolean isSame =
+                then.name().equals(before.name())
+                        || then.formerly().contains(before.name())
+                        || !form.listsNames();
         return !isSame || !isAlike(then, before);
     }
 

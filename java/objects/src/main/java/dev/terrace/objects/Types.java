@@ -56,15 +56,16 @@ final class Types {
         return mapping;
     }
 
-    /// The form of a new extension of an object: as the class is now, but enums have the constants, too, that the
-    /// object has them among. In a transaction.
+    /// The form of a new extension of an object: as the class is now, but enums have the constants,
+    /// too, that the object has them among. In a transaction.
     ///
     /// @param held how each field is held by what the object has already; null if it is not
     TypeMapping extending(ObjectType<?> type, IntFunction<@Nullable FieldSpec> held) {
         StoredType now = current(type).form;
-        List<FieldSpec> fields = IntStream.range(0, now.fields().size())
-                .mapToObj(field -> among(now.fields().get(field), held.apply(field)))
-                .toList();
+        List<FieldSpec> fields =
+                IntStream.range(0, now.fields().size())
+                        .mapToObj(field -> among(now.fields().get(field), held.apply(field)))
+                        .toList();
         for (TypeMapping mapping : look(type).mappings()) {
             if (mapping.form.equals(now.with(mapping.id, fields))) {
                 return mapping;
@@ -103,15 +104,17 @@ final class Types {
         chain.add(stored.encode(), id);
         byId.put(id, stored);
         store.afterRollback(() -> {
-            // A class that met the form meanwhile must not take another for it that gets its number.
+            // A class that met the form meanwhile must not take another for it that gets its
+            // number.
             forms.clear();
             byId.clear();
         });
         return stored(type, id);
     }
 
-    /// Where values of each field of a form may lie by what the pool has been told, else by the tags that its class has now: those that the
-    /// program gives it, as far as it has made objects of it; else those of its newest form.
+    /// Where values of each field of a form may lie by what the pool has been told, else by the
+    /// tags that its class has now: those that the program gives it, as far as it has made objects
+    /// of it; else those of its newest form.
     List<List<StorageTier>> tiers(StoredType stored) {
         return tiers.computeIfAbsent(stored.id(), _ -> findTiers(stored));
     }
@@ -132,7 +135,8 @@ final class Types {
 
     private List<StorageTier> tiers(FieldSpec stored, ObjectType<?> now) {
         for (FieldSpec field : now.fields()) {
-            boolean isSame = field.name().equals(stored.name()) || field.formerly().contains(stored.name());
+            boolean isSame =
+                    field.name().equals(stored.name()) || field.formerly().contains(stored.name());
             if (isSame && !field.isVolatile()) {
                 return tiers(now, field);
             }
@@ -149,14 +153,17 @@ final class Types {
     /// Throws if these tiers cannot hold for fields of a class.
     ///
     /// @throws SchemaMismatchException if the pool knows no such class, or it has no such field
-    /// @throws IllegalArgumentException if a field can lie nowhere else, or not on one of these tiers
-    void requirePlaceable(String name, Map<String, List<StorageTier>> fields, Predicate<StorageTier> isThere) {
+    /// @throws IllegalArgumentException if a field can lie nowhere else, or not on one of these
+    ///   tiers
+    void requirePlaceable(
+            String name, Map<String, List<StorageTier>> fields, Predicate<StorageTier> isThere) {
         load();
         ObjectType<?> type = current(newest(name));
         fields.forEach((field, its) -> requirePlaceable(type, field, its, isThere));
     }
 
-    /// Has these tiers hold for fields of a class, instead of its tags, and no others. In a transaction.
+    /// Has these tiers hold for fields of a class, instead of its tags, and no others. In a
+    /// transaction.
     void place(String name, Map<String, List<StorageTier>> fields) {
         placements.set(current(newest(name)), fields);
         tiers.clear();
@@ -164,25 +171,40 @@ final class Types {
     }
 
     private static void requirePlaceable(
-            ObjectType<?> type, String name, List<StorageTier> tiers, Predicate<StorageTier> isThere) {
-        FieldSpec field = type.fields().stream()
-                .filter(its -> its.name().equals(name))
-                .findAny()
-                .orElseThrow(() -> new SchemaMismatchException(type.name() + " has no field " + name));
+            ObjectType<?> type,
+            String name,
+            List<StorageTier> tiers,
+            Predicate<StorageTier> isThere) {
+        FieldSpec field =
+                type.fields().stream()
+                        .filter(its -> its.name().equals(name))
+                        .findAny()
+                        .orElseThrow(() ->
+                                new SchemaMismatchException(type.name() + " has no field " + name));
         String which = "field " + name + " of " + type.name();
         if (field.isVolatile()) {
-            throw new IllegalArgumentException(which + " lives in memory only: only another tag can change that");
+            throw new IllegalArgumentException(
+                    which + " lives in memory only: only another tag can change that");
         }
         if (field.isInline() && !field.isCollection()) {
             throw new IllegalArgumentException(
-                    which + " lies within the records, and objects do not move: only another tag can change that, for new objects");
+                    which
+                            + " lies within the records, and objects do not move: only another tag"
+                            + " can change that, for new objects");
         }
-        if (tiers.isEmpty() || tiers.contains(StorageTier.DRAM) || Set.copyOf(tiers).size() != tiers.size()) {
-            throw new IllegalArgumentException(which + " cannot lie on " + tiers + ": name durable tiers, each once");
+        if (tiers.isEmpty()
+                || tiers.contains(StorageTier.DRAM)
+                || Set.copyOf(tiers).size() != tiers.size()) {
+            throw new IllegalArgumentException(
+                    which + " cannot lie on " + tiers + ": name durable tiers, each once");
         }
         for (StorageTier tier : tiers) {
             if (!isThere.test(tier)) {
-                throw new IllegalArgumentException(which + ": the pool has no tier " + tier + ": name it when the pool is opened");
+                throw new IllegalArgumentException(
+                        which
+                                + ": the pool has no tier "
+                                + tier
+                                + ": name it when the pool is opened");
             }
         }
     }
@@ -194,8 +216,16 @@ final class Types {
         return byId.values().stream()
                 .filter(form -> form.name().equals(name))
                 .max(Comparator.comparing(StoredType::id))
-                .orElseThrow(() -> new SchemaMismatchException("the pool knows no class " + name + ", but "
-                        + byId.values().stream().map(StoredType::name).distinct().sorted().toList()));
+                .orElseThrow(() ->
+                        new SchemaMismatchException(
+                                "the pool knows no class "
+                                        + name
+                                        + ", but "
+                                        + byId.values().stream()
+                                                .map(StoredType::name)
+                                                .distinct()
+                                                .sorted()
+                                                .toList()));
     }
 
     /// The numbers of the forms that a class has had, also under other names.
@@ -208,7 +238,9 @@ final class Types {
     BitSet formsOf(ObjectType<?> type) {
         load();
         BitSet forms = new BitSet();
-        byId.values().stream().filter(stored -> isFormOf(stored, type)).forEach(stored -> forms.set(stored.id()));
+        byId.values().stream()
+                .filter(stored -> isFormOf(stored, type))
+                .forEach(stored -> forms.set(stored.id()));
         return forms;
     }
 
@@ -218,8 +250,8 @@ final class Types {
 
     /// How fields of a class are found in objects of the form with this number.
     ///
-    /// @throws SchemaMismatchException if that is a form of another class, or this class cannot be what the pool has of
-    /// it
+    /// @throws SchemaMismatchException if that is a form of another class, or this class cannot be
+    ///   what the pool has of it
     TypeMapping stored(ObjectType<?> type, int id) {
         Forms its = forms.get(type);
         TypeMapping known = its == null ? null : its.mapping(id);
@@ -229,12 +261,14 @@ final class Types {
         StoredType stored = byId(id);
         TypeMapping mapping = look(type).mapping(id);
         if (mapping == null) {
-            throw new SchemaMismatchException("this is an object of " + stored.name() + ", not of " + type.name());
+            throw new SchemaMismatchException(
+                    "this is an object of " + stored.name() + ", not of " + type.name());
         }
         return mapping;
     }
 
-    /// Whether a type's number is that of a class, not of something that the library keeps for itself.
+    /// Whether a type's number is that of a class, not of something that the library keeps for
+    /// itself.
     static boolean isClass(int id) {
         return id > 0 && id <= ID_MAX;
     }
@@ -254,7 +288,9 @@ final class Types {
     @Nullable TypeMapping[] mappingsOf(ObjectType<?> type) {
         Collection<TypeMapping> its = look(type).mappings();
         @Nullable TypeMapping[] found =
-                new @Nullable TypeMapping[1 + its.stream().mapToInt(mapping -> mapping.id).max().orElse(0)];
+                new @Nullable
+                        TypeMapping
+                        [1 + its.stream().mapToInt(mapping -> mapping.id).max().orElse(0)];
         its.forEach(mapping -> found[mapping.id] = mapping);
         return found;
     }
@@ -285,14 +321,15 @@ final class Types {
     }
 
     private void load() {
-        @Nullable Object done = store.read(() -> {
-            chain.forEach((key, valueAt) -> {
-                StoredType stored = StoredType.decode(key);
-                byId.putIfAbsent(stored.id(), stored);
-                return true;
-            });
-            return null;
-        });
+        @Nullable Object done =
+                store.read(() -> {
+                    chain.forEach((key, valueAt) -> {
+                        StoredType stored = StoredType.decode(key);
+                        byId.putIfAbsent(stored.id(), stored);
+                        return true;
+                    });
+                    return null;
+                });
         assert done == null;
     }
 }

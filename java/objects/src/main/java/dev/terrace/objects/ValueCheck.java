@@ -5,7 +5,8 @@ import dev.terrace.objects.store.Buffers;
 import dev.terrace.objects.store.Store;
 import dev.terrace.objects.store.Text;
 
-/// Whether what an object or a collection holds are values of its fields and elements: getters take them as they are.
+/// Whether what an object or a collection holds are values of its fields and elements: getters take
+/// them as they are.
 final class ValueCheck {
     private final Pool pool;
     private final Store store;
@@ -17,8 +18,8 @@ final class ValueCheck {
         this.record = record;
     }
 
-    /// Looks at the object or the collection at `record`, all of whose buffers are there. Fields of extensions are not looked at: those that
-    /// are not the extension's to hold mean nothing.
+    /// Looks at the object or the collection at `record`, all of whose buffers are there. Fields of
+    /// extensions are not looked at: those that are not the extension's to hold mean nothing.
     ///
     /// @throws PoolDamagedException with what is wrong first
     static void run(Pool pool, long record) {
@@ -61,7 +62,11 @@ final class ValueCheck {
             Text.decode(buffers.get(at));
         } else if (field.kind().isArray()) {
             int width = field.kind().width();
-            require(field, field.fixedLength() > 0 ? length == field.fixedLength() * width : length % width == 0);
+            require(
+                    field,
+                    field.fixedLength() > 0
+                            ? length == field.fixedLength() * width
+                            : length % width == 0);
         } else {
             require(field, length == field.kind().width());
         }
@@ -69,7 +74,8 @@ final class ValueCheck {
 
     private static void require(FieldSpec field, boolean isOne) {
         if (!isOne) {
-            throw new PoolDamagedException("field " + field.name() + " holds what is no " + field.kind());
+            throw new PoolDamagedException(
+                    "field " + field.name() + " holds what is no " + field.kind());
         }
     }
 }

@@ -29,8 +29,8 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// What every tier does with values, for objects all of whose fields lie there. What a tier does not promise is said by [#promises()]; then
-/// these tests say what happens instead.
+/// What every tier does with values, for objects all of whose fields lie there. What a tier does
+/// not promise is said by [#promises()]; then these tests say what happens instead.
 public abstract class AllocatorContractTest {
     private static final int EXTENT_BYTES = 1 << 20;
     private static final int LARGE = 300_000;
@@ -80,7 +80,8 @@ public abstract class AllocatorContractTest {
     }
 
     private void inPool(long bytesMax, Use use) throws IOException {
-        try (Pool pool = Pool.open(dir, options(PoolOptions.defaults().extents(EXTENT_BYTES), bytesMax))) {
+        try (Pool pool =
+                Pool.open(dir, options(PoolOptions.defaults().extents(EXTENT_BYTES), bytesMax))) {
             use.with(pool);
         }
     }
@@ -139,7 +140,14 @@ public abstract class AllocatorContractTest {
             Thing thing = make(pool);
             assertNull(thing.getText());
             assertEquals(0, thing.getNumber());
-            for (String text : new String[] {"", "short", "caf\u00e9 au lait", "\u65e5\u672c \ud83d\ude00 \ud83d", "x".repeat(10_000)}) {
+            for (String text :
+                    new String[] {
+                        "",
+                        "short",
+                        "caf\u00e9 au lait",
+                        "\u65e5\u672c \ud83d\ude00 \ud83d",
+                        "x".repeat(10_000)
+                    }) {
                 thing.setText(text);
                 assertEquals(text, thing.getText());
             }
@@ -198,12 +206,15 @@ public abstract class AllocatorContractTest {
             Thing thing = make(pool, bytes(1, 1000));
             Thing gone = make(pool, bytes(2, 2000));
             List<Long> used = pool.statistics().used();
-            assertThrows(IllegalStateException.class, () -> pool.transact(() -> {
-                thing.setBytes(bytes(3, 3000));
-                make(pool, bytes(4, 4000));
-                gone.delete();
-                throw new IllegalStateException("on purpose");
-            }));
+            assertThrows(
+                    IllegalStateException.class,
+                    () ->
+                            pool.transact(() -> {
+                                thing.setBytes(bytes(3, 3000));
+                                make(pool, bytes(4, 4000));
+                                gone.delete();
+                                throw new IllegalStateException("on purpose");
+                            }));
             assertArrayEquals(bytes(1, 1000), thing.getBytes());
             assertArrayEquals(bytes(2, 2000), gone.getBytes());
             assertEquals(used, pool.statistics().used());
@@ -243,54 +254,65 @@ public abstract class AllocatorContractTest {
 
     @Test
     void aFullDeviceLeavesEverythingAsItWas() throws IOException {
-        inPool(2 << 20, pool -> {
-            List<Thing> things = new ArrayList<>();
-            if (!promises(Promise.BOUNDED)) {
-                for (int i = 0; i < 40; i++) {
-                    things.add(make(pool, bytes(i, 100_000)));
-                }
-            } else {
-                PoolFullException full = assertThrows(PoolFullException.class, () -> {
-                    while (things.size() < 100) {
-                        int next = things.size();
-                        pool.transact(() -> {
-                            Thing thing = make(pool, bytes(next, 100_000));
-                            things.add(thing);
-                        });
+        inPool(
+                2 << 20,
+                pool -> {
+                    List<Thing> things = new ArrayList<>();
+                    if (!promises(Promise.BOUNDED)) {
+                        for (int i = 0; i < 40; i++) {
+                            things.add(make(pool, bytes(i, 100_000)));
+                        }
+                    } else {
+                        PoolFullException full =
+                                assertThrows(
+                                        PoolFullException.class,
+                                        () -> {
+                                            while (things.size() < 100) {
+                                                int next = things.size();
+                                                pool.transact(() -> {
+                                                    Thing thing = make(pool, bytes(next, 100_000));
+                                                    things.add(thing);
+                                                });
+                                            }
+                                        });
+                        assertTrue(full.getMessage().contains(" no "), full.getMessage());
+                        things.removeLast();
                     }
+                    assertTrue(things.size() >= 5, things.size() + " values fit");
+                    List<Long> used = pool.statistics().used();
+                    if (promises(Promise.BOUNDED)) {
+                        assertThrows(
+                                PoolFullException.class,
+                                () -> things.getFirst().setBytes(bytes(7, 1_500_000)));
+                        assertEquals(used, pool.statistics().used());
+                    }
+                    for (int i = 0; i < things.size(); i++) {
+                        assertArrayEquals(bytes(i, 100_000), things.get(i).getBytes());
+                    }
+                    things.removeLast().delete();
+                    Thing again = make(pool, bytes(77, 100_000));
+                    assertArrayEquals(
+                            bytes(77, 100_000), again.getBytes(), "what was given back is room");
+                    expectSound(pool);
                 });
-                assertTrue(full.getMessage().contains(" no "), full.getMessage());
-                things.removeLast();
-            }
-            assertTrue(things.size() >= 5, things.size() + " values fit");
-            List<Long> used = pool.statistics().used();
-            if (promises(Promise.BOUNDED)) {
-                assertThrows(PoolFullException.class, () -> things.getFirst().setBytes(bytes(7, 1_500_000)));
-                assertEquals(used, pool.statistics().used());
-            }
-            for (int i = 0; i < things.size(); i++) {
-                assertArrayEquals(bytes(i, 100_000), things.get(i).getBytes());
-            }
-            things.removeLast().delete();
-            Thing again = make(pool, bytes(77, 100_000));
-            assertArrayEquals(bytes(77, 100_000), again.getBytes(), "what was given back is room");
-            expectSound(pool);
-        });
     }
 
     @Test
     void aValueThatIsTooLargeIsRefused() throws IOException {
-        inPool(4 << 20, pool -> {
-            Thing thing = make(pool, bytes(1, 1000));
-            if (promises(Promise.BOUNDED)) {
-                assertThrows(PoolFullException.class, () -> thing.setBytes(bytes(2, TOO_LARGE)));
-                assertArrayEquals(bytes(1, 1000), thing.getBytes());
-            } else {
-                thing.setBytes(bytes(2, TOO_LARGE));
-                assertArrayEquals(bytes(2, TOO_LARGE), thing.getBytes());
-            }
-            expectSound(pool);
-        });
+        inPool(
+                4 << 20,
+                pool -> {
+                    Thing thing = make(pool, bytes(1, 1000));
+                    if (promises(Promise.BOUNDED)) {
+                        assertThrows(
+                                PoolFullException.class, () -> thing.setBytes(bytes(2, TOO_LARGE)));
+                        assertArrayEquals(bytes(1, 1000), thing.getBytes());
+                    } else {
+                        thing.setBytes(bytes(2, TOO_LARGE));
+                        assertArrayEquals(bytes(2, TOO_LARGE), thing.getBytes());
+                    }
+                    expectSound(pool);
+                });
     }
 
     @Test
@@ -303,15 +325,16 @@ public abstract class AllocatorContractTest {
             try {
                 List<Future<?>> results = new ArrayList<>();
                 for (int i = 0; i < 2; i++) {
-                    results.add(readers.submit(() -> {
-                        do {
-                            byte[] seen = Objects.requireNonNull(thing.getBytes());
-                            byte[] wanted = new byte[100 + 50 * (seen[0] & 0x3f)];
-                            Arrays.fill(wanted, seen[0]);
-                            assertArrayEquals(wanted, seen);
-                            reading.countDown();
-                        } while (!done.get());
-                    }));
+                    results.add(
+                            readers.submit(() -> {
+                                do {
+                                    byte[] seen = Objects.requireNonNull(thing.getBytes());
+                                    byte[] wanted = new byte[100 + 50 * (seen[0] & 0x3f)];
+                                    Arrays.fill(wanted, seen[0]);
+                                    assertArrayEquals(wanted, seen);
+                                    reading.countDown();
+                                } while (!done.get());
+                            }));
                 }
                 reading.await();
                 for (int i = 0; i < 128; i++) {
@@ -347,11 +370,12 @@ public abstract class AllocatorContractTest {
 
     /// A value of bytes 0x5a that a root leads to.
     private void keep() throws IOException {
-        inPool(pool -> pool.transact(() -> {
-            Thing thing = make(pool, kept());
-            thing.setText("Z".repeat(2000));
-            pool.root("thing", Thing.on(tier())).set(thing);
-        }));
+        inPool(pool ->
+                pool.transact(() -> {
+                    Thing thing = make(pool, kept());
+                    thing.setText("Z".repeat(2000));
+                    pool.root("thing", Thing.on(tier())).set(thing);
+                }));
     }
 
     private static byte[] kept() {
@@ -379,7 +403,8 @@ public abstract class AllocatorContractTest {
         expectKept();
         inPool(pool -> root(pool).setBytes(bytes(5, 500)));
         inPool(pool -> {
-            assertArrayEquals(promises(Promise.DURABLE) ? bytes(5, 500) : null, root(pool).getBytes());
+            assertArrayEquals(
+                    promises(Promise.DURABLE) ? bytes(5, 500) : null, root(pool).getBytes());
             List<Long> used = pool.statistics().used();
             Thing more = make(pool, bytes(6, 600));
             more.delete();
@@ -419,14 +444,16 @@ public abstract class AllocatorContractTest {
                 assertThrows(TierUnavailableException.class, thing::getBytes);
                 assertThrows(TierUnavailableException.class, () -> thing.setBytes(bytes(1, 1000)));
                 Thing other = make(pool, new byte[] {1, 2, 3});
-                assertArrayEquals(new byte[] {1, 2, 3}, other.getBytes(), "which fit into the slot");
+                assertArrayEquals(
+                        new byte[] {1, 2, 3}, other.getBytes(), "which fit into the slot");
                 other.delete();
                 DurablePerson person = DurablePerson.create(pool);
                 person.setPlace("the pool goes on");
                 person.delete();
             });
         } else if (promises(Promise.DURABLE)) {
-            assertInstanceOf(TerraceException.class, assertThrows(RuntimeException.class, this::expectKept));
+            assertInstanceOf(
+                    TerraceException.class, assertThrows(RuntimeException.class, this::expectKept));
         } else {
             assertDoesNotThrow(this::expectKept);
         }
@@ -434,7 +461,8 @@ public abstract class AllocatorContractTest {
         expectKept();
     }
 
-    /// Changes each byte 0x5a of a file's bytes that stands between others, so that it is a value's.
+    /// Changes each byte 0x5a of a file's bytes that stands between others, so that it is a
+    /// value's.
     protected static byte[] damaged(byte[] bytes) {
         byte[] damaged = bytes.clone();
         for (int i = 2; i < damaged.length - 2; i++) {

@@ -14,10 +14,12 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// Fields with several tags make room for what must be in persistent memory, and come back when there is room again.
+/// Fields with several tags make room for what must be in persistent memory, and come back when
+/// there is room again.
 class BalancerTest {
     private static final PoolOptions TINY = PoolOptions.defaults().extents(1 << 20).pmem(1 << 20);
     private static final long NEVER_MS = 60_000;
+
     /// A tenth of persistent memory.
     private static final int ELEMENTS = 30;
 
@@ -76,9 +78,16 @@ class BalancerTest {
     void elementsOfCollectionsMakeRoomAndComeBack() throws IOException, InterruptedException {
         try (Pool pool = Pool.open(dir, TINY)) {
             DurableList<String> list =
-                    DurableList.root(pool, "list", ElementType.STRING, StorageTier.PMEM, StorageTier.DISK);
+                    DurableList.root(
+                            pool, "list", ElementType.STRING, StorageTier.PMEM, StorageTier.DISK);
             DurableMap<String, String> map =
-                    DurableMap.root(pool, "map", ElementType.STRING, ElementType.STRING, StorageTier.PMEM, StorageTier.DISK);
+                    DurableMap.root(
+                            pool,
+                            "map",
+                            ElementType.STRING,
+                            ElementType.STRING,
+                            StorageTier.PMEM,
+                            StorageTier.DISK);
             for (int i = 0; i < ELEMENTS; i++) {
                 list.add(name(i));
                 map.put("key " + i, name(i));
@@ -91,13 +100,14 @@ class BalancerTest {
                 more.add(person);
             }
             assertTrue(pool.statistics().used().get(1) > 0, "something lies on the disk");
-            Runnable check = () -> {
-                for (int i = 0; i < ELEMENTS; i++) {
-                    assertEquals(name(i), list.get(i));
-                    assertEquals(name(i), map.get("key " + i));
-                }
-                assertEquals(List.of(), pool.check().problems());
-            };
+            Runnable check =
+                    () -> {
+                        for (int i = 0; i < ELEMENTS; i++) {
+                            assertEquals(name(i), list.get(i));
+                            assertEquals(name(i), map.get("key " + i));
+                        }
+                        assertEquals(List.of(), pool.check().problems());
+                    };
             check.run();
             more.forEach(DurableObject::delete);
             long deadline = System.currentTimeMillis() + NEVER_MS;
@@ -119,11 +129,13 @@ class BalancerTest {
                 person.setAge(people.size());
                 people.add(person);
             }
-            Runnable big = () -> pool.transact(() -> {
-                for (int i = 0; i < 100; i++) {
-                    DurablePerson.create(pool).setPlace(name(0).substring(0, 400));
-                }
-            });
+            Runnable big =
+                    () ->
+                            pool.transact(() -> {
+                                for (int i = 0; i < 100; i++) {
+                                    DurablePerson.create(pool).setPlace(name(0).substring(0, 400));
+                                }
+                            });
             long objects = people.size();
             assertThrows(PoolFullException.class, big::run);
             assertEquals(objects, count(pool));
@@ -151,11 +163,14 @@ class BalancerTest {
     @Test
     void whereNothingCanMoveAFullPoolSaysSo() throws IOException {
         try (Pool pool = Pool.open(dir, TINY)) {
-            PoolFullException full = assertThrows(PoolFullException.class, () -> {
-                while (true) {
-                    DurablePerson.create(pool).setPlace(name(1));
-                }
-            });
+            PoolFullException full =
+                    assertThrows(
+                            PoolFullException.class,
+                            () -> {
+                                while (true) {
+                                    DurablePerson.create(pool).setPlace(name(1));
+                                }
+                            });
             assertTrue(full.getMessage().contains("pool"), full::getMessage);
             assertEquals(0, pool.demotedBytes());
             assertEquals(List.of(), pool.check().problems());

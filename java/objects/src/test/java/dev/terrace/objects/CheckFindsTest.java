@@ -37,7 +37,8 @@ class CheckFindsTest {
     private Pool pool = dir.pool();
 
     /// Damage, and what is said of it.
-    private record Damage(String name, String said, java.util.function.Consumer<CheckFindsTest> action) {
+    private record Damage(
+            String name, String said, java.util.function.Consumer<CheckFindsTest> action) {
         @Override
         public String toString() {
             return name;
@@ -53,8 +54,10 @@ class CheckFindsTest {
             bob.setMood(DurablePerson.Mood.GOOD);
             bob.setBalance(1L << 40);
             pool.root("bob", DurablePerson.TYPE).set(bob);
-            DurableTree<Integer, String> tree = DurableTree.root(pool, "tree", ElementType.INTEGER, ElementType.STRING);
-            DurableMap<Long, Integer> map = DurableMap.root(pool, "map", ElementType.LONG, ElementType.INTEGER);
+            DurableTree<Integer, String> tree =
+                    DurableTree.root(pool, "tree", ElementType.INTEGER, ElementType.STRING);
+            DurableMap<Long, Integer> map =
+                    DurableMap.root(pool, "map", ElementType.LONG, ElementType.INTEGER);
             DurableList<Integer> list = DurableList.root(pool, "list", ElementType.INTEGER);
             DurableList<String> texts = DurableList.root(pool, "texts", ElementType.STRING);
             for (int i = 0; i < 40; i++) {
@@ -111,7 +114,8 @@ class CheckFindsTest {
         set(at, get(at) + more);
     }
 
-    /// The first bucket of the map that has an entry: the flags, and 16 bytes behind them the first key.
+    /// The first bucket of the map that has an entry: the flags, and 16 bytes behind them the first
+    /// key.
     private long bucket() {
         long bucket = node("map") + HEADER_BYTES;
         while ((get(bucket) & 1) == 0) {
@@ -122,58 +126,111 @@ class CheckFindsTest {
 
     static Stream<Damage> damages() {
         return Stream.of(
-                new Damage("keys of a sorted map change places", "keys that are not in their order", test -> {
-                    long keys = test.node("tree") + TREE_KEYS_AT;
-                    // The root has one key: those of the first child below it.
-                    long child = test.get(test.node("tree") + 488);
-                    assertEquals(1, test.get(test.node("tree") + 8) & 0xffff, keys + "");
-                    long first = test.get(child + TREE_KEYS_AT);
-                    test.set(child + TREE_KEYS_AT, test.get(child + TREE_KEYS_AT + 8));
-                    test.set(child + TREE_KEYS_AT + 8, first);
-                }),
-                new Damage("a key of a sorted map is its child's", "keys that are not in their order", test ->
-                        test.set(test.node("tree") + TREE_KEYS_AT, 1L << 32 | 1)),
-                new Damage("a key of a sorted map is no number", "holds 0x", test ->
-                        test.add(test.node("tree") + TREE_KEYS_AT, 1L << 40)),
-                new Damage("a node of a sorted map says that it has less", "", test ->
-                        test.add(test.get(test.node("tree") + 488) + 8, -1)),
-                new Damage("a key of a map is another", "whose hash belongs elsewhere", test ->
-                        test.add(test.bucket() + 16, 1 << 20)),
-                new Damage("the flags of an entry have another hash", "whose hash belongs elsewhere", test ->
-                        test.set(test.bucket(), test.get(test.bucket()) ^ 8)),
-                new Damage("a value of a map is no number", "holds 0x", test -> test.add(test.bucket() + 24, 1L << 40)),
-                new Damage("a map has an entry less than it says", "has 40 entries, and should have 41", test ->
-                        test.add(test.record("map") + STATE_AT, 1)),
-                new Damage("a list has fewer elements than it says", "has 70 words, and room for 64", test ->
-                        test.add(test.record("list") + STATE_AT, 30)),
-                new Damage("a list's root is gone", "has 40 words, and room for 0", test ->
-                        test.set(test.record("list") + ROOT_AT, 0)),
-                new Damage("an element is no number", "holds 0x", test ->
-                        test.add(test.node("list") + HEADER_BYTES, 1L << 40)),
-                new Damage("an element's slot is gone", "nothing owns what begins at", test ->
-                        test.set(test.node("texts") + HEADER_BYTES, 0)),
-                new Damage("an element is no text", "a stored string is damaged", test ->
-                        test.add(bytesAt(test.get(test.node("texts") + HEADER_BYTES)), 2)),
-                new Damage("a text is none", "a stored string is damaged", test ->
-                        test.add(bytesAt(test.get(test.field("place"))), 2)),
-                new Damage("a slot is gone", "nothing owns what begins at", test -> test.set(test.field("place"), 0)),
-                new Damage("a slot of a disk is gone", "nothing owns what begins at", test ->
-                        test.set(test.field("image"), 0)),
-                new Damage("a number has the length of another", "field balance holds what is no LONG", test ->
-                        test.set(test.field("balance"), 1 | 2 << 4)),
-                new Damage("an enum is no constant", "field mood holds what is no ENUM", test -> {
-                    long at = test.field("mood");
-                    test.add(at & -8, 3L << 8 * (at & 7));
-                }),
-                new Damage("a flag is no flag", "field active holds what is no BOOLEAN", test -> {
-                    long at = test.field("active");
-                    test.add(at & -8, 2L << 8 * (at & 7));
-                }),
-                new Damage("no root is known", "nothing owns what begins at", test -> test.set(Superblock.ROOTS_AT, 0)),
-                new Damage("a root is not known", "nothing owns what begins at", test ->
-                        test.set(Superblock.ROOTS_AT, test.get(test.get(Superblock.ROOTS_AT) + 8))),
-                new Damage("roots lead to types", "and so does another", test ->
-                        test.set(Superblock.ROOTS_AT, test.get(Superblock.TYPES_AT))));
+                new Damage(
+                        "keys of a sorted map change places",
+                        "keys that are not in their order",
+                        test -> {
+                            long keys = test.node("tree") + TREE_KEYS_AT;
+                            // The root has one key: those of the first child below it.
+                            long child = test.get(test.node("tree") + 488);
+                            assertEquals(1, test.get(test.node("tree") + 8) & 0xffff, keys + "");
+                            long first = test.get(child + TREE_KEYS_AT);
+                            test.set(child + TREE_KEYS_AT, test.get(child + TREE_KEYS_AT + 8));
+                            test.set(child + TREE_KEYS_AT + 8, first);
+                        }),
+                new Damage(
+                        "a key of a sorted map is its child's",
+                        "keys that are not in their order",
+                        test -> test.set(test.node("tree") + TREE_KEYS_AT, 1L << 32 | 1)),
+                new Damage(
+                        "a key of a sorted map is no number",
+                        "holds 0x",
+                        test -> test.add(test.node("tree") + TREE_KEYS_AT, 1L << 40)),
+                new Damage(
+                        "a node of a sorted map says that it has less",
+                        "",
+                        test -> test.add(test.get(test.node("tree") + 488) + 8, -1)),
+                new Damage(
+                        "a key of a map is another",
+                        "whose hash belongs elsewhere",
+                        test -> test.add(test.bucket() + 16, 1 << 20)),
+                new Damage(
+                        "the flags of an entry have another hash",
+                        "whose hash belongs elsewhere",
+                        test -> test.set(test.bucket(), test.get(test.bucket()) ^ 8)),
+                new Damage(
+                        "a value of a map is no number",
+                        "holds 0x",
+                        test -> test.add(test.bucket() + 24, 1L << 40)),
+                new Damage(
+                        "a map has an entry less than it says",
+                        "has 40 entries, and should have 41",
+                        test -> test.add(test.record("map") + STATE_AT, 1)),
+                new Damage(
+                        "a list has fewer elements than it says",
+                        "has 70 words, and room for 64",
+                        test -> test.add(test.record("list") + STATE_AT, 30)),
+                new Damage(
+                        "a list's root is gone",
+                        "has 40 words, and room for 0",
+                        test -> test.set(test.record("list") + ROOT_AT, 0)),
+                new Damage(
+                        "an element is no number",
+                        "holds 0x",
+                        test -> test.add(test.node("list") + HEADER_BYTES, 1L << 40)),
+                new Damage(
+                        "an element's slot is gone",
+                        "nothing owns what begins at",
+                        test -> test.set(test.node("texts") + HEADER_BYTES, 0)),
+                new Damage(
+                        "an element is no text",
+                        "a stored string is damaged",
+                        test -> test.add(bytesAt(test.get(test.node("texts") + HEADER_BYTES)), 2)),
+                new Damage(
+                        "a text is none",
+                        "a stored string is damaged",
+                        test -> test.add(bytesAt(test.get(test.field("place"))), 2)),
+                new Damage(
+                        "a slot is gone",
+                        "nothing owns what begins at",
+                        test -> test.set(test.field("place"), 0)),
+                new Damage(
+                        "a slot of a disk is gone",
+                        "nothing owns what begins at",
+                        test -> test.set(test.field("image"), 0)),
+                new Damage(
+                        "a number has the length of another",
+                        "field balance holds what is no LONG",
+                        test -> test.set(test.field("balance"), 1 | 2 << 4)),
+                new Damage(
+                        "an enum is no constant",
+                        "field mood holds what is no ENUM",
+                        test -> {
+                            long at = test.field("mood");
+                            test.add(at & -8, 3L << 8 * (at & 7));
+                        }),
+                new Damage(
+                        "a flag is no flag",
+                        "field active holds what is no BOOLEAN",
+                        test -> {
+                            long at = test.field("active");
+                            test.add(at & -8, 2L << 8 * (at & 7));
+                        }),
+                new Damage(
+                        "no root is known",
+                        "nothing owns what begins at",
+                        test -> test.set(Superblock.ROOTS_AT, 0)),
+                new Damage(
+                        "a root is not known",
+                        "nothing owns what begins at",
+                        test ->
+                                test.set(
+                                        Superblock.ROOTS_AT,
+                                        test.get(test.get(Superblock.ROOTS_AT) + 8))),
+                new Damage(
+                        "roots lead to types",
+                        "and so does another",
+                        test -> test.set(Superblock.ROOTS_AT, test.get(Superblock.TYPES_AT))));
     }
 
     @ParameterizedTest
@@ -181,7 +238,9 @@ class CheckFindsTest {
     void damageIsFound(Damage damage) {
         damage.action().accept(this);
         List<String> problems = pool.check().problems();
-        assertTrue(problems.stream().anyMatch(problem -> problem.contains(damage.said())), problems::toString);
+        assertTrue(
+                problems.stream().anyMatch(problem -> problem.contains(damage.said())),
+                problems::toString);
         assertThrows(PoolDamagedException.class, pool::collect, "nothing is freed");
     }
 
@@ -225,7 +284,8 @@ class CheckFindsTest {
     }
 
     private void patch(int at, long value) throws IOException {
-        try (RandomAccessFile file = new RandomAccessFile(dir.directory().resolve("pool").toFile(), "rw")) {
+        try (RandomAccessFile file =
+                new RandomAccessFile(dir.directory().resolve("pool").toFile(), "rw")) {
             file.seek(at);
             file.writeLong(Long.reverseBytes(value));
         }

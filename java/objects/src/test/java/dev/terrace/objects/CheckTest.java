@@ -45,9 +45,11 @@ class CheckTest {
             chain(pool, 20);
             PoolReport whole = pool.check();
             Map<String, Long> bytes = whole.bytes();
-            assertEquals(new PoolReport(List.of(), Map.of(CLASS, 20L), bytes, Map.of(), 0, 0), whole);
+            assertEquals(
+                    new PoolReport(List.of(), Map.of(CLASS, 20L), bytes, Map.of(), 0, 0), whole);
             long used = pool.statistics().used().get(0);
-            DurablePerson first = Objects.requireNonNull(pool.root("first", DurablePerson.TYPE).get());
+            DurablePerson first =
+                    Objects.requireNonNull(pool.root("first", DurablePerson.TYPE).get());
             DurablePerson kept = Objects.requireNonNull(first.getFriend());
             pool.root("first", DurablePerson.TYPE).set(kept);
             PoolReport report = pool.check();
@@ -69,7 +71,8 @@ class CheckTest {
     void aReferenceToWhatWasDeletedIsCounted() throws IOException {
         try (Pool pool = Pool.open(dir, SMALL)) {
             chain(pool, 2);
-            DurablePerson first = Objects.requireNonNull(pool.root("first", DurablePerson.TYPE).get());
+            DurablePerson first =
+                    Objects.requireNonNull(pool.root("first", DurablePerson.TYPE).get());
             Objects.requireNonNull(first.getFriend()).delete();
             PoolReport report = pool.check();
             assertEquals(List.of(), report.problems());
@@ -94,8 +97,8 @@ class CheckTest {
         }
     }
 
-    /// Whatever bytes are damaged: the pool is refused, or the damage is reported or is in what is not looked at; no other exception, no
-    /// crash, no walk without an end.
+    /// Whatever bytes are damaged: the pool is refused, or the damage is reported or is in what is
+    /// not looked at; no other exception, no crash, no walk without an end.
     @Test
     void damageIsReportedOrDoesNoHarm() throws IOException {
         try (Pool pool = Pool.open(dir, SMALL)) {
@@ -132,7 +135,9 @@ class CheckTest {
         }
         Path file = dir.resolve("pool");
         byte[] sound = java.nio.file.Files.readAllBytes(file);
-        assertTrue(sound.length > 2 << 20, "the pool has several extents, of which the last may be kept free");
+        assertTrue(
+                sound.length > 2 << 20,
+                "the pool has several extents, of which the last may be kept free");
         long[] places = {Superblock.EXTENTS_AT, Superblock.DISKS_AT};
         for (long at : places) {
             byte[] damaged = sound.clone();

@@ -22,10 +22,12 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/// Every state that a power cut may leave of what programs do with collections is one between two commits, and sound.
+/// Every state that a power cut may leave of what programs do with collections is one between two
+/// commits, and sound.
 class CollectionCrashTest {
     /// More than is freed in one transaction.
     private static final int LARGE = 1100;
+
     private static final int FEW = 8;
     private static final String LONG = "a text that is longer than a slot holds ";
 
@@ -36,7 +38,8 @@ class CollectionCrashTest {
             return name + ", of " + elements;
         }
 
-        /// How many elements a collection has: many only where they matter, since each state is looked at.
+        /// How many elements a collection has: many only where they matter, since each state is
+        /// looked at.
         private int count(String collection) {
             boolean isConcerned = name.startsWith(collection) || !name.contains(":");
             return isConcerned ? elements : Math.min(elements, FEW);
@@ -81,7 +84,8 @@ class CollectionCrashTest {
     }
 
     private static DurableList<String> list(Pool pool) {
-        return DurableList.root(pool, "list", ElementType.STRING, StorageTier.PMEM, StorageTier.DISK);
+        return DurableList.root(
+                pool, "list", ElementType.STRING, StorageTier.PMEM, StorageTier.DISK);
     }
 
     private static DurableMap<String, Long> map(Pool pool) {
@@ -89,7 +93,8 @@ class CollectionCrashTest {
     }
 
     private static DurableTree<Integer, String> tree(Pool pool) {
-        return DurableTree.root(pool, "tree", ElementType.INTEGER, ElementType.STRING, StorageTier.DISK);
+        return DurableTree.root(
+                pool, "tree", ElementType.INTEGER, ElementType.STRING, StorageTier.DISK);
     }
 
     private static DurableArray<Double> array(Pool pool) {
@@ -105,7 +110,8 @@ class CollectionCrashTest {
     }
 
     static Stream<Step> steps() {
-        return Stream.of(listSteps(), mapSteps(), treeSteps(), fieldSteps(), largeSteps()).flatMap(steps -> steps);
+        return Stream.of(listSteps(), mapSteps(), treeSteps(), fieldSteps(), largeSteps())
+                .flatMap(steps -> steps);
     }
 
     /// What is freed only after the commit, in parts.
@@ -114,8 +120,14 @@ class CollectionCrashTest {
                         each("list: clear many", pool -> list(pool).clear(), LARGE),
                         each("map: clear many", pool -> map(pool).clear(), LARGE),
                         each("tree: clear many", pool -> tree(pool).clear(), LARGE),
-                        each("list: delete many", pool -> drop(pool, "list", list(pool)::delete), LARGE),
-                        each("field: delete the owner of many", pool -> drop(pool, "team", team(pool)::delete), LARGE),
+                        each(
+                                "list: delete many",
+                                pool -> drop(pool, "list", list(pool)::delete),
+                                LARGE),
+                        each(
+                                "field: delete the owner of many",
+                                pool -> drop(pool, "team", team(pool)::delete),
+                                LARGE),
                         Stream.of(clearAllStep()))
                 .flatMap(steps -> steps);
     }
@@ -132,14 +144,30 @@ class CollectionCrashTest {
 
     private static Stream<Step> listSteps() {
         return Stream.of(
-                        each("list: add", pool -> list(pool).add(LONG + "new"), 0, 3, 4, 64, 1023, 1024),
+                        each(
+                                "list: add",
+                                pool -> list(pool).add(LONG + "new"),
+                                0,
+                                3,
+                                4,
+                                64,
+                                1023,
+                                1024),
                         each("list: insert", pool -> list(pool).add(1, LONG + "new"), 1, 4, 64),
-                        each("list: add many", pool -> list(pool).addAll(2, List.of("a", LONG, "c")), 2, 63, 1023),
+                        each(
+                                "list: add many",
+                                pool -> list(pool).addAll(2, List.of("a", LONG, "c")),
+                                2,
+                                63,
+                                1023),
                         each("list: replace", pool -> list(pool).set(2, LONG + "new"), 3, 1030),
                         each("list: replace by null", pool -> list(pool).set(2, null), 3),
                         each("list: remove", pool -> list(pool).remove(1), 2, 65),
                         each("list: remove the last", pool -> list(pool).removeLast(), 1, 5, 1025),
-                        each("list: remove some", pool -> list(pool).removeIf(e -> e == null || e.length() < 5), 30),
+                        each(
+                                "list: remove some",
+                                pool -> list(pool).removeIf(e -> e == null || e.length() < 5),
+                                30),
                         each("list: clear", pool -> list(pool).clear(), 1, 30),
                         each("list: sort", pool -> list(pool).subList(0, 4).sort(null), 4),
                         each("array: set", pool -> array(pool).set(3, 7.5), 0),
@@ -150,12 +178,23 @@ class CollectionCrashTest {
 
     private static Stream<Step> mapSteps() {
         return Stream.of(
-                        each("map: put", pool -> map(pool).put(LONG + "new", 5L), 0, 1, 3, 4, 30, 63),
+                        each(
+                                "map: put",
+                                pool -> map(pool).put(LONG + "new", 5L),
+                                0,
+                                1,
+                                3,
+                                4,
+                                30,
+                                63),
                         each("map: put null", pool -> map(pool).put("new", null), 3),
                         each("map: replace", pool -> map(pool).put(LONG + "2", 77L), 3, 30),
                         each("map: replace by null", pool -> map(pool).put(LONG + "2", null), 3),
                         each("map: remove", pool -> map(pool).remove(LONG + "2"), 3, 40),
-                        each("map: remove through an iterator", CollectionCrashTest::removeThroughIterator, 20),
+                        each(
+                                "map: remove through an iterator",
+                                CollectionCrashTest::removeThroughIterator,
+                                20),
                         each("map: grow", CollectionCrashTest::grow, 0, 3),
                         each("map: clear", pool -> map(pool).clear(), 40),
                         each("map: delete", pool -> drop(pool, "map", map(pool)::delete), 40))
@@ -180,12 +219,25 @@ class CollectionCrashTest {
 
     private static Stream<Step> fieldSteps() {
         return Stream.of(
-                        each("field: set a list", pool -> team(pool).setNames(List.of(LONG, "b")), 0, 5),
+                        each(
+                                "field: set a list",
+                                pool -> team(pool).setNames(List.of(LONG, "b")),
+                                0,
+                                5),
                         each("field: set a map", pool -> team(pool).setScores(Map.of(LONG, 1L)), 5),
-                        each("field: set a tree", pool -> team(pool).setYears(new TreeMap<>(Map.of(7, LONG))), 0),
+                        each(
+                                "field: set a tree",
+                                pool -> team(pool).setYears(new TreeMap<>(Map.of(7, LONG))),
+                                0),
                         each("field: set to null", pool -> team(pool).setNames(null), 5),
-                        each("field: set to itself", pool -> team(pool).setNames(team(pool).getNames()), 5),
-                        each("field: delete the owner", pool -> drop(pool, "team", team(pool)::delete), 5),
+                        each(
+                                "field: set to itself",
+                                pool -> team(pool).setNames(team(pool).getNames()),
+                                5),
+                        each(
+                                "field: delete the owner",
+                                pool -> drop(pool, "team", team(pool)::delete),
+                                5),
                         each("several in one transaction", CollectionCrashTest::several, 5))
                 .flatMap(steps -> steps);
     }
@@ -244,8 +296,8 @@ class CollectionCrashTest {
         return sorted;
     }
 
-    /// All that is in use is reached, and all that is reached is in use; to be said only where the last commit has been
-    /// finished.
+    /// All that is in use is reached, and all that is reached is in use; to be said only where the
+    /// last commit has been finished.
     private static void checkIsSound(Pool pool) {
         PoolReport report = pool.check();
         assertEquals(List.of(), report.problems());
@@ -260,12 +312,15 @@ class CollectionCrashTest {
             CrashHistory history = CrashHistory.of(rig, step.work(), CollectionCrashTest::look);
             int states = 0;
             for (boolean readOnly : new boolean[] {false, true}) {
-                states += rig.forEachCrash(readOnly, (happened, found) -> {
-                    history.check(happened, found.read(() -> look(found)));
-                    if (!readOnly) {
-                        checkIsSound(found);
-                    }
-                });
+                states +=
+                        rig.forEachCrash(
+                                readOnly,
+                                (happened, found) -> {
+                                    history.check(happened, found.read(() -> look(found)));
+                                    if (!readOnly) {
+                                        checkIsSound(found);
+                                    }
+                                });
             }
             assertTrue(states > 2, states + " states");
             assertEquals(history.states().getLast(), look(rig.pool()));
@@ -283,16 +338,18 @@ class CollectionCrashTest {
         try (PoolRig rig = PoolRig.of(step::prepare)) {
             CrashHistory history = CrashHistory.of(rig, step.work(), CollectionCrashTest::look);
             long used = rig.pool().statistics().used().getFirst();
-            rig.forEachCrash(false, (happened, found) -> {
-                String before = look(found);
-                found.collect();
-                assertEquals(before, look(found));
-                history.check(happened, before);
-                checkIsSound(found);
-                if (before.equals(history.states().getLast())) {
-                    assertEquals(used, found.statistics().used().getFirst());
-                }
-            });
+            rig.forEachCrash(
+                    false,
+                    (happened, found) -> {
+                        String before = look(found);
+                        found.collect();
+                        assertEquals(before, look(found));
+                        history.check(happened, before);
+                        checkIsSound(found);
+                        if (before.equals(history.states().getLast())) {
+                            assertEquals(used, found.statistics().used().getFirst());
+                        }
+                    });
         }
     }
 
@@ -301,7 +358,9 @@ class CollectionCrashTest {
         Step step = clearAllStep();
         try (PoolRig rig = PoolRig.of(step::prepare)) {
             CrashHistory history = CrashHistory.of(rig, step.work(), CollectionCrashTest::look);
-            int states = rig.forEachCrashOfRecovery((happened, found) -> history.check(happened, look(found)));
+            int states =
+                    rig.forEachCrashOfRecovery(
+                            (happened, found) -> history.check(happened, look(found)));
             assertTrue(states > 2, states + " states");
         }
     }

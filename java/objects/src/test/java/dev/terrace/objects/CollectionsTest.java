@@ -68,18 +68,28 @@ class CollectionsTest {
     @Test
     void everyElementTypeComesBack() {
         try (PoolRig rig = new PoolRig()) {
-            comesBack(rig, ElementType.STRING, List.of("", "a", "seven b", LONG, "\ud83d\ude00 \ud83d"));
+            comesBack(
+                    rig,
+                    ElementType.STRING,
+                    List.of("", "a", "seven b", LONG, "\ud83d\ude00 \ud83d"));
             comesBack(rig, ElementType.BOOLEAN, List.of(true, false));
             comesBack(rig, ElementType.BYTE, List.of((byte) 0, Byte.MIN_VALUE, Byte.MAX_VALUE));
             comesBack(rig, ElementType.SHORT, List.of((short) 0, Short.MIN_VALUE, Short.MAX_VALUE));
             comesBack(rig, ElementType.CHARACTER, List.of('\0', 'x', '\uffff'));
-            comesBack(rig, ElementType.INTEGER, List.of(0, -1, Integer.MIN_VALUE, Integer.MAX_VALUE));
+            comesBack(
+                    rig, ElementType.INTEGER, List.of(0, -1, Integer.MIN_VALUE, Integer.MAX_VALUE));
             comesBack(rig, ElementType.LONG, List.of(0L, -1L, Long.MIN_VALUE, Long.MAX_VALUE));
             comesBack(rig, ElementType.FLOAT, List.of(0f, -0f, Float.NaN, Float.MIN_VALUE));
-            comesBack(rig, ElementType.DOUBLE, List.of(0.0, -0.0, Double.NaN, Double.NEGATIVE_INFINITY));
+            comesBack(
+                    rig,
+                    ElementType.DOUBLE,
+                    List.of(0.0, -0.0, Double.NaN, Double.NEGATIVE_INFINITY));
             comesBack(rig, ElementType.BYTES, List.of(new byte[0], new byte[7], new byte[9000]));
             DurablePerson bob = DurablePerson.create(rig.pool());
-            comesBack(rig, ElementType.of(DurablePerson.TYPE), List.of(bob, DurablePerson.create(rig.pool())));
+            comesBack(
+                    rig,
+                    ElementType.of(DurablePerson.TYPE),
+                    List.of(bob, DurablePerson.create(rig.pool())));
         }
     }
 
@@ -89,8 +99,11 @@ class CollectionsTest {
             Pool pool = rig.pool();
             DurablePerson bob = DurablePerson.create(pool);
             DurablePerson eve = DurablePerson.create(pool);
-            DurableMap<DurablePerson, DurablePerson> friends = DurableMap.create(
-                    pool, ElementType.of(DurablePerson.TYPE), ElementType.of(DurablePerson.TYPE));
+            DurableMap<DurablePerson, DurablePerson> friends =
+                    DurableMap.create(
+                            pool,
+                            ElementType.of(DurablePerson.TYPE),
+                            ElementType.of(DurablePerson.TYPE));
             friends.put(bob, eve);
             friends.put(eve, bob);
             assertEquals(eve, friends.get(bob));
@@ -101,7 +114,8 @@ class CollectionsTest {
             friends.delete();
             assertTrue(bob.isAlive());
             try (PoolRig other = new PoolRig()) {
-                DurableList<DurablePerson> list = DurableList.create(other.pool(), ElementType.of(DurablePerson.TYPE));
+                DurableList<DurablePerson> list =
+                        DurableList.create(other.pool(), ElementType.of(DurablePerson.TYPE));
                 assertThrows(IllegalArgumentException.class, () -> list.add(bob));
             }
         }
@@ -116,17 +130,22 @@ class CollectionsTest {
                     IllegalArgumentException.class,
                     () -> DurableMap.create(pool, ElementType.BYTES, ElementType.LONG));
             assertThrows(
-                    IllegalArgumentException.class, () -> DurableTree.create(pool, people, ElementType.LONG));
+                    IllegalArgumentException.class,
+                    () -> DurableTree.create(pool, people, ElementType.LONG));
             assertThrows(
                     IllegalArgumentException.class,
                     () -> DurableList.create(pool, ElementType.STRING, StorageTier.DRAM));
-            assertThrows(IllegalArgumentException.class, () -> DurableArray.create(pool, ElementType.LONG, -1));
-            DurableTree<Integer, Long> tree = DurableTree.create(pool, ElementType.INTEGER, ElementType.LONG);
+            assertThrows(
+                    IllegalArgumentException.class,
+                    () -> DurableArray.create(pool, ElementType.LONG, -1));
+            DurableTree<Integer, Long> tree =
+                    DurableTree.create(pool, ElementType.INTEGER, ElementType.LONG);
             assertThrows(NullPointerException.class, () -> tree.put(null, 1L));
             assertEquals(Map.of(), tree);
             assertEquals(1, DurableArray.root(pool, "array", ElementType.LONG, 1).size());
             assertThrows(
-                    SchemaMismatchException.class, () -> DurableArray.root(pool, "array", ElementType.LONG, 2));
+                    SchemaMismatchException.class,
+                    () -> DurableArray.root(pool, "array", ElementType.LONG, 2));
         }
     }
 
@@ -141,16 +160,24 @@ class CollectionsTest {
             DurableMap.root(pool, "map", ElementType.STRING, ElementType.of(DurablePerson.TYPE));
             pool.root("bob", DurablePerson.TYPE).set(DurablePerson.create(pool));
             assertMismatch(
-                    "this is a map from java.lang.String to dev.terrace.objects.Person, not a list of java.lang.Long",
+                    "this is a map from java.lang.String to dev.terrace.objects.Person, not a list"
+                            + " of java.lang.Long",
                     () -> DurableList.root(pool, "map", ElementType.LONG));
             assertMismatch(
                     "this is a map from java.lang.String to dev.terrace.objects.Person,"
                             + " not a map from java.lang.String to dev.terrace.objects.Team",
-                    () -> DurableMap.root(pool, "map", ElementType.STRING, ElementType.of(DurableTeam.TYPE)));
+                    () ->
+                            DurableMap.root(
+                                    pool,
+                                    "map",
+                                    ElementType.STRING,
+                                    ElementType.of(DurableTeam.TYPE)));
             assertMismatch(
                     "this is an object, not an array of byte[]",
                     () -> DurableArray.root(pool, "bob", ElementType.BYTES, 1));
-            assertThrows(SchemaMismatchException.class, () -> pool.root("map", DurablePerson.TYPE).get());
+            assertThrows(
+                    SchemaMismatchException.class,
+                    () -> pool.root("map", DurablePerson.TYPE).get());
         }
     }
 
@@ -160,8 +187,10 @@ class CollectionsTest {
             Pool pool = rig.pool();
             long used = pool.statistics().used().get(0);
             DurableList<String> list = DurableList.create(pool, ElementType.STRING);
-            DurableMap<String, String> map = DurableMap.create(pool, ElementType.STRING, ElementType.STRING);
-            DurableTree<String, String> tree = DurableTree.create(pool, ElementType.STRING, ElementType.STRING);
+            DurableMap<String, String> map =
+                    DurableMap.create(pool, ElementType.STRING, ElementType.STRING);
+            DurableTree<String, String> tree =
+                    DurableTree.create(pool, ElementType.STRING, ElementType.STRING);
             DurableArray<String> array = DurableArray.create(pool, ElementType.STRING, 2000);
             for (int i = 0; i < 2000; i++) {
                 array.set(i, LONG + i);
@@ -182,7 +211,8 @@ class CollectionsTest {
             assertThrows(StaleReferenceException.class, tree::firstKey);
             assertThrows(StaleReferenceException.class, array::size);
             assertThrows(
-                    StaleReferenceException.class, () -> DurableList.at(pool, list.reference(), ElementType.STRING));
+                    StaleReferenceException.class,
+                    () -> DurableList.at(pool, list.reference(), ElementType.STRING));
             assertEquals(Map.of(), pool.check().leaked());
             assertTrue(pool.statistics().used().get(0) < used + 1000, "all of it is free again");
         }
@@ -193,20 +223,24 @@ class CollectionsTest {
         try (PoolRig rig = new PoolRig()) {
             Pool pool = rig.pool();
             DurableList<Long> list = DurableList.create(pool, ElementType.LONG);
-            DurableMap<String, Long> map = DurableMap.create(pool, ElementType.STRING, ElementType.LONG);
+            DurableMap<String, Long> map =
+                    DurableMap.create(pool, ElementType.STRING, ElementType.LONG);
             list.add(1L);
             map.put("a", 1L);
             AtomicReference<DurableList<Long>> made = new AtomicReference<>();
-            assertThrows(IllegalStateException.class, () -> pool.transact(() -> {
-                for (long i = 0; i < 5000; i++) {
-                    list.add(0, i);
-                    map.put("key " + i, i);
-                }
-                assertEquals(5001, list.size());
-                assertEquals(4999L, map.get("key 4999"));
-                made.set(DurableList.create(pool, ElementType.LONG));
-                throw new IllegalStateException("on purpose");
-            }));
+            assertThrows(
+                    IllegalStateException.class,
+                    () ->
+                            pool.transact(() -> {
+                                for (long i = 0; i < 5000; i++) {
+                                    list.add(0, i);
+                                    map.put("key " + i, i);
+                                }
+                                assertEquals(5001, list.size());
+                                assertEquals(4999L, map.get("key 4999"));
+                                made.set(DurableList.create(pool, ElementType.LONG));
+                                throw new IllegalStateException("on purpose");
+                            }));
             assertEquals(List.of(1L), list);
             assertEquals(Map.of("a", 1L), map);
             assertFalse(made.get().isAlive());
@@ -215,7 +249,8 @@ class CollectionsTest {
                 assertThrows(IndexOutOfBoundsException.class, () -> list.add(7, 1L));
                 list.add(2L);
             });
-            assertEquals(List.of(1L, 2L), list, "a mistake in a call does not fail the transaction");
+            assertEquals(
+                    List.of(1L, 2L), list, "a mistake in a call does not fail the transaction");
         }
     }
 
@@ -243,7 +278,8 @@ class CollectionsTest {
             team.setNames(List.of("Bob", LONG));
             team.setScores(Map.of("Bob", 7L));
             team.setYears(new TreeMap<>(Map.of(1999, LONG, 1969, "x")));
-            assertEquals("[Bob, " + LONG + "] {Bob=7} {1969=x, 1999=" + LONG + "}", team.contents());
+            assertEquals(
+                    "[Bob, " + LONG + "] {Bob=7} {1969=x, 1999=" + LONG + "}", team.contents());
             DurableList<String> names = Objects.requireNonNull(team.getNames());
             names.add("Eve");
             team.setNames(names);
@@ -251,7 +287,15 @@ class CollectionsTest {
             assertEquals(List.of("Bob", LONG, "Eve"), team.getNames());
             assertNotEquals(names.reference(), Objects.requireNonNull(team.getNames()).reference());
             assertEquals(
-                    Map.of("dev.terrace.objects.Team", 1L, "lists", 1L, "maps", 1L, "sorted maps", 1L),
+                    Map.of(
+                            "dev.terrace.objects.Team",
+                            1L,
+                            "lists",
+                            1L,
+                            "maps",
+                            1L,
+                            "sorted maps",
+                            1L),
                     pool.check().objects());
             DurableMap<String, Long> scores = Objects.requireNonNull(team.getScores());
             team.setScores(null);
@@ -269,8 +313,10 @@ class CollectionsTest {
     void whatNoRootReachesIsFoundAndFreed() {
         try (PoolRig rig = new PoolRig()) {
             Pool pool = rig.pool();
-            DurableMap<Integer, String> lost = DurableMap.create(pool, ElementType.INTEGER, ElementType.STRING);
-            DurableList<DurablePerson> kept = DurableList.root(pool, "kept", ElementType.of(DurablePerson.TYPE));
+            DurableMap<Integer, String> lost =
+                    DurableMap.create(pool, ElementType.INTEGER, ElementType.STRING);
+            DurableList<DurablePerson> kept =
+                    DurableList.root(pool, "kept", ElementType.of(DurablePerson.TYPE));
             kept.add(DurablePerson.create(pool));
             for (int i = 0; i < 100; i++) {
                 lost.put(i, LONG);
@@ -283,8 +329,8 @@ class CollectionsTest {
         }
     }
 
-    /// Whatever bytes of collections are damaged: it is reported, or is in what is not looked at; no crash, no walk
-    /// without an end.
+    /// Whatever bytes of collections are damaged: it is reported, or is in what is not looked at;
+    /// no crash, no walk without an end.
     @Test
     void damageIsReportedOrDoesNoHarm() throws IOException {
         try (PoolDir dir = new PoolDir(SMALL)) {
@@ -314,7 +360,9 @@ class CollectionsTest {
                     reported++;
                 }
             }
-            assertTrue(reported > 0, "most bytes are elements, which any bytes may be; the others are looked at");
+            assertTrue(
+                    reported > 0,
+                    "most bytes are elements, which any bytes may be; the others are looked at");
         }
     }
 
@@ -331,20 +379,39 @@ class CollectionsTest {
         return Stream.of(
                 new Filling("list", pool -> {}, pool -> list(pool).add(large)),
                 new Filling("insert", pool -> {}, pool -> list(pool).add(0, large)),
-                new Filling("set", pool -> list(pool).addAll(Arrays.asList(new byte[500][])), pool -> {
-                    int next = list(pool).indexOf(null);
-                    list(pool).set(next, large);
-                }),
-                new Filling("add all", pool -> {}, pool -> list(pool).addAll(List.of(large, large))),
-                new Filling("map", pool -> {}, pool -> map(pool).put(LONG + map(pool).size(), LONG.repeat(400))),
-                new Filling("tree", pool -> {}, pool -> tree(pool).put(tree(pool).size(), LONG.repeat(400))),
-                new Filling("array", pool -> {}, pool -> DurableArray.create(pool, ElementType.LONG, 5000)),
-                new Filling("field", CollectionsTest::makeTeam, pool -> {
-                    DurableTeam team = Objects.requireNonNull(pool.root("team", DurableTeam.TYPE).get());
-                    List<String> more = new ArrayList<>(Objects.requireNonNull(team.getNames()));
-                    more.add(LONG.repeat(1000));
-                    team.setNames(more);
-                }));
+                new Filling(
+                        "set",
+                        pool -> list(pool).addAll(Arrays.asList(new byte[500][])),
+                        pool -> {
+                            int next = list(pool).indexOf(null);
+                            list(pool).set(next, large);
+                        }),
+                new Filling(
+                        "add all", pool -> {}, pool -> list(pool).addAll(List.of(large, large))),
+                new Filling(
+                        "map",
+                        pool -> {},
+                        pool -> map(pool).put(LONG + map(pool).size(), LONG.repeat(400))),
+                new Filling(
+                        "tree",
+                        pool -> {},
+                        pool -> tree(pool).put(tree(pool).size(), LONG.repeat(400))),
+                new Filling(
+                        "array",
+                        pool -> {},
+                        pool -> DurableArray.create(pool, ElementType.LONG, 5000)),
+                new Filling(
+                        "field",
+                        CollectionsTest::makeTeam,
+                        pool -> {
+                            DurableTeam team =
+                                    Objects.requireNonNull(
+                                            pool.root("team", DurableTeam.TYPE).get());
+                            List<String> more =
+                                    new ArrayList<>(Objects.requireNonNull(team.getNames()));
+                            more.add(LONG.repeat(1000));
+                            team.setNames(more);
+                        }));
     }
 
     private static void makeTeam(Pool pool) {
@@ -368,7 +435,12 @@ class CollectionsTest {
     private static String contents(Pool pool) {
         DurableTeam team = pool.root("team", DurableTeam.TYPE).get();
         return list(pool).stream().map(bytes -> bytes == null ? -1 : bytes.length).toList()
-                + " " + new TreeMap<>(map(pool)) + " " + tree(pool) + " " + (team == null ? null : team.contents());
+                + " "
+                + new TreeMap<>(map(pool))
+                + " "
+                + tree(pool)
+                + " "
+                + (team == null ? null : team.contents());
     }
 
     @ParameterizedTest
@@ -381,17 +453,22 @@ class CollectionsTest {
             tree(pool);
             filling.prepare().accept(pool);
             String[] before = {""};
-            assertThrows(PoolFullException.class, () -> pool.transact(() -> {
-                while (true) {
-                    filling.work().accept(pool);
-                }
-            }));
-            assertThrows(PoolFullException.class, () -> {
-                while (true) {
-                    before[0] = contents(pool);
-                    filling.work().accept(pool);
-                }
-            });
+            assertThrows(
+                    PoolFullException.class,
+                    () ->
+                            pool.transact(() -> {
+                                while (true) {
+                                    filling.work().accept(pool);
+                                }
+                            }));
+            assertThrows(
+                    PoolFullException.class,
+                    () -> {
+                        while (true) {
+                            before[0] = contents(pool);
+                            filling.work().accept(pool);
+                        }
+                    });
             assertEquals(before[0], contents(pool));
             assertEquals(List.of(), pool.check().problems());
             list(pool).clear();
@@ -433,34 +510,43 @@ class CollectionsTest {
     void otherThreadsSeeWholeTransactions() throws Exception {
         try (PoolRig rig = new PoolRig()) {
             Pool pool = rig.pool();
-            DurableMap<Integer, Long> map = DurableMap.create(pool, ElementType.INTEGER, ElementType.LONG);
-            DurableTree<Integer, Long> tree = DurableTree.create(pool, ElementType.INTEGER, ElementType.LONG);
+            DurableMap<Integer, Long> map =
+                    DurableMap.create(pool, ElementType.INTEGER, ElementType.LONG);
+            DurableTree<Integer, Long> tree =
+                    DurableTree.create(pool, ElementType.INTEGER, ElementType.LONG);
             DurableList<Long> list = DurableList.create(pool, ElementType.LONG);
             AtomicReference<Throwable> failure = new AtomicReference<>();
-            Thread writer = new Thread(() -> {
-                for (int i = 0; i < 3000; i++) {
-                    long number = i;
-                    pool.transact(() -> {
-                        list.add(number);
-                        map.put((int) number, number);
-                        tree.put((int) number, number);
-                        if (number % 7 == 0) {
-                            list.removeFirst();
-                            tree.pollFirstEntry();
-                            map.remove((int) (number / 7));
+            Thread writer =
+                    new Thread(() -> {
+                        for (int i = 0; i < 3000; i++) {
+                            long number = i;
+                            pool.transact(() -> {
+                                list.add(number);
+                                map.put((int) number, number);
+                                tree.put((int) number, number);
+                                if (number % 7 == 0) {
+                                    list.removeFirst();
+                                    tree.pollFirstEntry();
+                                    map.remove((int) (number / 7));
+                                }
+                            });
                         }
                     });
-                }
-            });
             writer.setUncaughtExceptionHandler((_, thrown) -> failure.set(thrown));
             writer.start();
             boolean more = true;
             while (more) {
                 more = writer.isAlive();
-                List<Object> seen = pool.read(() -> List.of(
-                        list.size(), map.size(), tree.size(), list.isEmpty() ? -1L : list.getLast(),
-                        tree.isEmpty() ? -1L : tree.lastEntry().getValue(),
-                        List.copyOf(list), List.copyOf(tree.values())));
+                List<Object> seen =
+                        pool.read(() ->
+                                List.of(
+                                        list.size(),
+                                        map.size(),
+                                        tree.size(),
+                                        list.isEmpty() ? -1L : list.getLast(),
+                                        tree.isEmpty() ? -1L : tree.lastEntry().getValue(),
+                                        List.copyOf(list),
+                                        List.copyOf(tree.values())));
                 assertEquals(seen.get(0), seen.get(1));
                 assertEquals(seen.get(0), seen.get(2));
                 assertEquals(seen.get(3), seen.get(4));

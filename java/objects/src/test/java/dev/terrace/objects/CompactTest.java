@@ -46,7 +46,8 @@ class CompactTest {
 
     /// Of so many people, every one in `each` stays.
     private static List<DurablePerson> people(Pool pool, int count, int each) {
-        DurableList<DurablePerson> list = DurableList.root(pool, "people", ElementType.of(DurablePerson.TYPE));
+        DurableList<DurablePerson> list =
+                DurableList.root(pool, "people", ElementType.of(DurablePerson.TYPE));
         List<DurablePerson> all = new ArrayList<>();
         for (int i = 0; i < count; i++) {
             DurablePerson person = DurablePerson.create(pool);
@@ -81,14 +82,16 @@ class CompactTest {
     void whatIsSparselyUsedComesFree() throws IOException {
         try (Pool pool = Pool.open(dir, SMALL)) {
             List<DurablePerson> people = people(pool, 1500, 10);
-            DurableMap<String, String> map = DurableMap.root(pool, "map", ElementType.STRING, ElementType.STRING);
+            DurableMap<String, String> map =
+                    DurableMap.root(pool, "map", ElementType.STRING, ElementType.STRING);
             for (int i = 0; i < 600; i++) {
                 map.put(text(i), text(i + 1));
             }
             map.keySet().removeIf(key -> !key.startsWith("text 5"));
             long before = diskBytes();
             CompactionReport report = pool.compact();
-            assertTrue(report.valuesMoved() > 100 && report.bytesMoved() > 100_000, report::toString);
+            assertTrue(
+                    report.valuesMoved() > 100 && report.bytesMoved() > 100_000, report::toString);
             assertTrue(report.chunksFreed() > 20, report::toString);
             assertTrue(report.bytesGivenBack() >= 4 * MIB, report::toString);
             assertEquals(before - report.bytesGivenBack(), diskBytes());
@@ -101,7 +104,10 @@ class CompactTest {
             assertTrue(again.valuesMoved() < report.valuesMoved() / 4, again::toString);
         }
         try (Pool pool = Pool.open(dir, SMALL)) {
-            mustBeWhole(pool, List.copyOf(DurableList.root(pool, "people", ElementType.of(DurablePerson.TYPE))));
+            mustBeWhole(
+                    pool,
+                    List.copyOf(
+                            DurableList.root(pool, "people", ElementType.of(DurablePerson.TYPE))));
         }
     }
 
@@ -111,10 +117,13 @@ class CompactTest {
             List<DurablePerson> people = people(pool, 1500, 10);
             DurablePerson damaged = people.getLast();
             byte[] wanted = java.util.Arrays.copyOf(image(damaged.getAge()), 100);
-            try (RandomAccessFile disk = new RandomAccessFile(dir.resolve("disk-0").toFile(), "rw")) {
+            try (RandomAccessFile disk =
+                    new RandomAccessFile(dir.resolve("disk-0").toFile(), "rw")) {
                 byte[] all = new byte[(int) disk.length()];
                 disk.readFully(all);
-                int at = new String(all, StandardCharsets.ISO_8859_1).indexOf(new String(wanted, StandardCharsets.ISO_8859_1));
+                int at =
+                        new String(all, StandardCharsets.ISO_8859_1)
+                                .indexOf(new String(wanted, StandardCharsets.ISO_8859_1));
                 disk.seek(at + 50L);
                 disk.write(all[at + 50] ^ 1);
             }
@@ -133,13 +142,15 @@ class CompactTest {
         PoolOptions tiny = SMALL.pmem(1 << 20);
         try (Pool pool = Pool.open(dir, tiny)) {
             List<DurablePerson> all = new ArrayList<>();
-            assertThrows(PoolFullException.class, () -> {
-                while (true) {
-                    DurablePerson person = DurablePerson.create(pool);
-                    all.add(person);
-                    person.setPlace("x".repeat(1500));
-                }
-            });
+            assertThrows(
+                    PoolFullException.class,
+                    () -> {
+                        while (true) {
+                            DurablePerson person = DurablePerson.create(pool);
+                            all.add(person);
+                            person.setPlace("x".repeat(1500));
+                        }
+                    });
             for (int i = 0; i < all.size(); i++) {
                 if (i % 20 != 0) {
                     all.get(i).setPlace(null);
@@ -165,13 +176,20 @@ class CompactTest {
             assertEquals(diskBytes(), diskBytes());
             pool.compact();
             assertEquals(0, diskBytes());
-            assertEquals(List.of(0L, 0L), List.of(pool.statistics().used().get(1), pool.statistics().capacity().get(1)));
-            assertTrue(pool.statistics().used().getFirst() < used, "maps of what is not there are freed");
+            assertEquals(
+                    List.of(0L, 0L),
+                    List.of(pool.statistics().used().get(1), pool.statistics().capacity().get(1)));
+            assertTrue(
+                    pool.statistics().used().getFirst() < used,
+                    "maps of what is not there are freed");
             people.forEach(person -> person.setImage(image(person.getAge())));
             mustBeWhole(pool, people);
         }
         try (Pool pool = Pool.open(dir, SMALL.toRead())) {
-            mustBeWhole(pool, List.copyOf(DurableList.root(pool, "people", ElementType.of(DurablePerson.TYPE))));
+            mustBeWhole(
+                    pool,
+                    List.copyOf(
+                            DurableList.root(pool, "people", ElementType.of(DurablePerson.TYPE))));
         }
     }
 
@@ -195,35 +213,46 @@ class CompactTest {
     @Test
     void itIsNoPartOfATransaction() throws IOException {
         try (Pool pool = Pool.open(dir, SMALL)) {
-            assertThrows(IllegalStateException.class, () -> pool.transact(() -> {
-                pool.compact();
-            }));
+            assertThrows(
+                    IllegalStateException.class,
+                    () ->
+                            pool.transact(() -> {
+                                pool.compact();
+                            }));
         }
     }
 
-    /// Threads of this process, and one that has opened the files for itself, as another process does.
+    /// Threads of this process, and one that has opened the files for itself, as another process
+    /// does.
     @Test
-    void whoReadsMeanwhileSeesEachValueWhole() throws IOException, InterruptedException, ExecutionException {
+    void whoReadsMeanwhileSeesEachValueWhole()
+            throws IOException, InterruptedException, ExecutionException {
         try (Pool pool = Pool.open(dir, SMALL)) {
             List<DurablePerson> people = people(pool, 200, 1);
             PoolFiles files = PoolFiles.open(dir, SMALL.toRead());
             Pool other = Pool.on(files);
             List<DurablePerson> theirs =
-                    List.copyOf(DurableList.root(other, "people", ElementType.of(DurablePerson.TYPE)));
+                    List.copyOf(
+                            DurableList.root(other, "people", ElementType.of(DurablePerson.TYPE)));
             AtomicBoolean done = new AtomicBoolean();
             try (ExecutorService readers = Executors.newFixedThreadPool(2)) {
                 List<Future<Integer>> looks =
-                        List.of(readers.submit(() -> look(people, done)), readers.submit(() -> look(theirs, done)));
+                        List.of(
+                                readers.submit(() -> look(people, done)),
+                                readers.submit(() -> look(theirs, done)));
                 try {
                     for (int round = 0; round < ROUNDS; round++) {
-                        // What is read lies at the end of the file then: what it replaces is free only when all of it
-                        // is there.
+                        // What is read lies at the end of the file then: what it replaces is free
+                        // only when all of it is there.
                         DurablePerson filler = DurablePerson.create(pool);
                         filler.setImage(new byte[900_000]);
-                        pool.transact(() -> people.forEach(person -> person.setImage(image(person.getAge()))));
+                        pool.transact(() ->
+                                people.forEach(person -> person.setImage(image(person.getAge()))));
                         filler.delete();
                         CompactionReport report = pool.compact();
-                        assertTrue(report.bytesGivenBack() > 0 && report.valuesMoved() > 0, report::toString);
+                        assertTrue(
+                                report.bytesGivenBack() > 0 && report.valuesMoved() > 0,
+                                report::toString);
                     }
                 } finally {
                     done.set(true);

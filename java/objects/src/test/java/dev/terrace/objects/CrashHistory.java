@@ -11,7 +11,8 @@ import org.jspecify.annotations.Nullable;
 /// What has been there, as text, and since when.
 record CrashHistory(List<@Nullable String> states, List<Integer> since) {
     /// Does something, and notes what there is after each of its commits.
-    static CrashHistory of(PoolRig rig, Consumer<Pool> work, Function<Pool, @Nullable String> look) {
+    static CrashHistory of(
+            PoolRig rig, Consumer<Pool> work, Function<Pool, @Nullable String> look) {
         CrashHistory history = new CrashHistory(new ArrayList<>(), new ArrayList<>());
         rig.begin();
         history.note(rig, look);
@@ -29,7 +30,9 @@ record CrashHistory(List<@Nullable String> states, List<Integer> since) {
     /// Throws if a power cut after so many events must not leave this.
     void check(int happened, @Nullable String found) {
         int at = states.lastIndexOf(found);
-        assertTrue(at >= 0, () -> "after " + happened + " events there is " + found + ", not one of " + states);
+        assertTrue(
+                at >= 0,
+                () -> "after " + happened + " events there is " + found + ", not one of " + states);
         int oldest = 0;
         while (oldest + 1 < since.size() && since.get(oldest + 1) <= happened) {
             oldest++;

@@ -20,8 +20,8 @@ import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/// Every state that a power cut may leave of what programs do is one between two commits, also for who may only read, and none older
-/// than what had returned.
+/// Every state that a power cut may leave of what programs do is one between two commits, also for
+/// who may only read, and none older than what had returned.
 class CrashTest {
     private static final String LONG = "a text that is longer than a slot holds";
 
@@ -64,53 +64,73 @@ class CrashTest {
                 change("set a short string", bob -> bob.setPlace("x")),
                 change("set a string to null", bob -> bob.setPlace(null)),
                 change("set a string where there was none", bob -> bob.setName(LONG)),
-                change("set an array on disk", bob -> bob.setImage(new byte[] {1, 2, 3, 4, 5, 6, 7, 8, 9, 10})),
+                change(
+                        "set an array on disk",
+                        bob -> bob.setImage(new byte[] {1, 2, 3, 4, 5, 6, 7, 8, 9, 10})),
                 change("set a large array on disk", bob -> bob.setImage(new byte[100_000])),
-                change("set an array in the record", bob -> bob.setRow(new double[] {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})),
+                change(
+                        "set an array in the record",
+                        bob -> bob.setRow(new double[] {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})),
                 change("set an element", bob -> bob.setRow(5, 1.5)),
                 change("set a number on disk", bob -> bob.setBalance(77)),
                 change("set an enum", bob -> bob.setMood(DurablePerson.Mood.BAD)),
                 change("set a reference", bob -> bob.setFriend(bob)),
-                change("set one thing after the other", bob -> {
-                    bob.setAge(2);
-                    bob.setPlace(LONG + "2");
-                    bob.setAge(3);
-                    bob.setPlace(LONG + "3");
-                }),
-                change("delete and make anew", bob -> {
-                    Pool pool = bob.pool();
-                    pool.transact(() -> {
-                        pool.root("bob", DurablePerson.TYPE).set(null);
-                        bob.delete();
-                    });
-                    makeBob(pool);
-                }),
-                change("a transaction over tiers", bob -> bob.pool().transact(() -> {
-                    bob.setAge(2);
-                    bob.setPlace(LONG + "2");
-                    bob.setImage(new byte[7000]);
-                    bob.setBalance(5);
-                })),
-                change("a transaction that is rolled back", bob -> {
-                    try {
-                        bob.pool().transact(() -> {
+                change(
+                        "set one thing after the other",
+                        bob -> {
                             bob.setAge(2);
                             bob.setPlace(LONG + "2");
-                            throw new IllegalStateException("on purpose");
-                        });
-                    } catch (IllegalStateException expected) {
-                        bob.setAge(3);
-                    }
-                }),
-                change("many objects in one transaction", bob -> bob.pool().transact(() -> {
-                    DurablePerson last = bob;
-                    for (int i = 0; i < 3000; i++) {
-                        DurablePerson next = DurablePerson.create(bob.pool());
-                        next.setAge(i);
-                        last.setFriend(next);
-                        last = next;
-                    }
-                })));
+                            bob.setAge(3);
+                            bob.setPlace(LONG + "3");
+                        }),
+                change(
+                        "delete and make anew",
+                        bob -> {
+                            Pool pool = bob.pool();
+                            pool.transact(() -> {
+                                pool.root("bob", DurablePerson.TYPE).set(null);
+                                bob.delete();
+                            });
+                            makeBob(pool);
+                        }),
+                change(
+                        "a transaction over tiers",
+                        bob ->
+                                bob.pool()
+                                        .transact(() -> {
+                                            bob.setAge(2);
+                                            bob.setPlace(LONG + "2");
+                                            bob.setImage(new byte[7000]);
+                                            bob.setBalance(5);
+                                        })),
+                change(
+                        "a transaction that is rolled back",
+                        bob -> {
+                            try {
+                                bob.pool()
+                                        .transact(() -> {
+                                            bob.setAge(2);
+                                            bob.setPlace(LONG + "2");
+                                            throw new IllegalStateException("on purpose");
+                                        });
+                            } catch (IllegalStateException expected) {
+                                bob.setAge(3);
+                            }
+                        }),
+                change(
+                        "many objects in one transaction",
+                        bob ->
+                                bob.pool()
+                                        .transact(() -> {
+                                            DurablePerson last = bob;
+                                            for (int i = 0; i < 3000; i++) {
+                                                DurablePerson next =
+                                                        DurablePerson.create(bob.pool());
+                                                next.setAge(i);
+                                                last.setFriend(next);
+                                                last = next;
+                                            }
+                                        })));
     }
 
     /// What there is to see, as text; null where there is no pool's root.
@@ -121,7 +141,9 @@ class CrashTest {
         }
         StringBuilder text = new StringBuilder(bob.contents());
         int friends = 0;
-        for (DurablePerson next = bob.getFriend(); next != null && !next.equals(bob); next = next.getFriend()) {
+        for (DurablePerson next = bob.getFriend();
+                next != null && !next.equals(bob);
+                next = next.getFriend()) {
             friends++;
             text.append(friends % 1000 == 0 ? " " + next.contents() : "");
         }
@@ -135,8 +157,11 @@ class CrashTest {
             CrashHistory history = CrashHistory.of(rig, step.work(), CrashTest::look);
             int states = 0;
             for (boolean readOnly : new boolean[] {false, true}) {
-                states += rig.forEachCrash(
-                        readOnly, (happened, found) -> history.check(happened, found.read(() -> look(found))));
+                states +=
+                        rig.forEachCrash(
+                                readOnly,
+                                (happened, found) ->
+                                        history.check(happened, found.read(() -> look(found))));
             }
             assertTrue(states > 2, states + " states");
             assertEquals(history.states().getLast(), look(rig.pool()));
@@ -146,10 +171,13 @@ class CrashTest {
     @ParameterizedTest
     @MethodSource("steps")
     void aCrashOfRecoveryLeavesAState(Step step) {
-        Assumptions.assumeFalse(step.name().startsWith("many"), "a large log makes too many states of states");
+        Assumptions.assumeFalse(
+                step.name().startsWith("many"), "a large log makes too many states of states");
         try (PoolRig rig = PoolRig.of(step.prepare())) {
             CrashHistory history = CrashHistory.of(rig, step.work(), CrashTest::look);
-            int states = rig.forEachCrashOfRecovery((happened, found) -> history.check(happened, look(found)));
+            int states =
+                    rig.forEachCrashOfRecovery(
+                            (happened, found) -> history.check(happened, look(found)));
             assertTrue(states > 2, states + " states");
         }
     }
@@ -176,7 +204,8 @@ class CrashTest {
         SEQUENCE_NOT_FLUSHED {
             @Override
             boolean drops(Event event) {
-                return event instanceof Event.Flushed(_, long offset, _) && offset == Superblock.SEQUENCE_AT;
+                return event instanceof Event.Flushed(_, long offset, _)
+                        && offset == Superblock.SEQUENCE_AT;
             }
         },
         NEW_DATA_NOT_FLUSHED {
@@ -191,7 +220,8 @@ class CrashTest {
         DISK_NOT_FLUSHED {
             @Override
             boolean drops(Event event) {
-                return event instanceof Event.Flushed(var region, _, _) && region.name().equals("disk");
+                return event instanceof Event.Flushed(var region, _, _)
+                        && region.name().equals("disk");
             }
         },
         NO_FENCES {
@@ -204,7 +234,8 @@ class CrashTest {
         abstract boolean drops(Event event);
     }
 
-    /// Whether some step and some state that a power cut leaves shows that these events are not right.
+    /// Whether some step and some state that a power cut leaves shows that these events are not
+    /// right.
     private static boolean isFound(UnaryOperator<List<Event>> mistake) {
         for (Step step : steps().toList()) {
             try (PoolRig rig = PoolRig.of(step.prepare())) {
@@ -235,21 +266,24 @@ class CrashTest {
     @ParameterizedTest
     @ValueSource(ints = {0, 1, 2, 3})
     void eachFenceOfACommitIsNeeded(int forgotten) {
-        assertTrue(isFound(events -> {
-            List<Event> kept = new ArrayList<>();
-            int fence = -1;
-            for (Event event : events) {
-                if (event instanceof Event.Stored(var region, long offset, _)
-                        && region.name().equals("pmem")
-                        && offset == Superblock.LOG_AT) {
-                    fence = 0;
-                }
-                boolean isFence = event instanceof Event.Fenced(var region) && region.name().equals("pmem");
-                if (!isFence || fence++ != forgotten) {
-                    kept.add(event);
-                }
-            }
-            return kept;
-        }));
+        assertTrue(
+                isFound(events -> {
+                    List<Event> kept = new ArrayList<>();
+                    int fence = -1;
+                    for (Event event : events) {
+                        if (event instanceof Event.Stored(var region, long offset, _)
+                                && region.name().equals("pmem")
+                                && offset == Superblock.LOG_AT) {
+                            fence = 0;
+                        }
+                        boolean isFence =
+                                event instanceof Event.Fenced(var region)
+                                        && region.name().equals("pmem");
+                        if (!isFence || fence++ != forgotten) {
+                            kept.add(event);
+                        }
+                    }
+                    return kept;
+                }));
     }
 }

@@ -80,14 +80,18 @@ class CursorTest {
             List<Thing> things = make(pool, perChunk);
             assertEquals(SLOT_BYTES, pool.store().sizeOf(-1, things.getFirst().record()));
             Cursor<Thing> cursor = pool.cursor(THING);
-            assertThrows(IllegalStateException.class, () -> pool.transact(() -> {
-                long begin = make(pool, 10).getFirst().record();
-                assertEquals(0, begin % CHUNK_BYTES, "they lie in a chunk of their own");
-                while (cursor.next() && cursor.get().record() != begin) {
-                    assertEquals(THING, cursor.get().mapping().type);
-                }
-                throw new IllegalStateException("on purpose");
-            }));
+            assertThrows(
+                    IllegalStateException.class,
+                    () ->
+                            pool.transact(() -> {
+                                long begin = make(pool, 10).getFirst().record();
+                                assertEquals(
+                                        0, begin % CHUNK_BYTES, "they lie in a chunk of their own");
+                                while (cursor.next() && cursor.get().record() != begin) {
+                                    assertEquals(THING, cursor.get().mapping().type);
+                                }
+                                throw new IllegalStateException("on purpose");
+                            }));
             // Bytes that look like headers of such objects, but for the mark.
             byte[] bytes = new byte[60_000];
             ByteBuffer words = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
@@ -103,9 +107,15 @@ class CursorTest {
 
     /// An object whose record takes a chunk of its own, and not only one.
     private static final class Large extends DurableObject {
-        static final ObjectType<Large> TYPE = ObjectType.of(
-                "dev.terrace.objects.Large", Large.class, Large::new, List.of(),
-                FieldSpec.of("row", FieldKind.DOUBLES).ofLength(10_000).on(StorageTier.PMEM));
+        static final ObjectType<Large> TYPE =
+                ObjectType.of(
+                        "dev.terrace.objects.Large",
+                        Large.class,
+                        Large::new,
+                        List.of(),
+                        FieldSpec.of("row", FieldKind.DOUBLES)
+                                .ofLength(10_000)
+                                .on(StorageTier.PMEM));
 
         double getRow(int index) {
             return getDoubleAt(0, TYPE.offset(0), 10_000, index);

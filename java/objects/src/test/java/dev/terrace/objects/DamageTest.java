@@ -24,13 +24,16 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/// Files that are not what they should be: an exception of this library's says so; nothing else happens, and nothing wrong is read.
+/// Files that are not what they should be: an exception of this library's says so; nothing else
+/// happens, and nothing wrong is read.
 class DamageTest {
     private static final int EXTENT_BYTES = 1 << 20;
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(EXTENT_BYTES);
     private static final int SUPERBLOCK_BYTES = 4096;
+
     /// Of the superblock, bytes that mean something.
     private static final int USED_BYTES = 512;
+
     private static final int VERSION_AT = 8;
     private static final int CHECKED_BYTES = 56;
     private static final Duration PATIENCE = Duration.ofSeconds(60);
@@ -95,20 +98,31 @@ class DamageTest {
 
     @Test
     void whatIsNoPoolIsRefused() throws IOException {
-        byte[] text = "This is a letter, and no pool.\n".repeat(1000).getBytes(java.nio.charset.StandardCharsets.US_ASCII);
-        for (byte[] foreign : new byte[][] {{}, {1}, Arrays.copyOf(text, 31), text, new byte[1 << 20]}) {
+        byte[] text =
+                "This is a letter, and no pool.\n"
+                        .repeat(1000)
+                        .getBytes(java.nio.charset.StandardCharsets.US_ASCII);
+        for (byte[] foreign :
+                new byte[][] {{}, {1}, Arrays.copyOf(text, 31), text, new byte[1 << 20]}) {
             write(foreign);
             for (PoolOptions options : List.of(SMALL, SMALL.existing(), SMALL.toRead())) {
                 PoolFormatException refused =
-                        assertThrows(PoolFormatException.class, () -> Pool.open(directory, options));
+                        assertThrows(
+                                PoolFormatException.class, () -> Pool.open(directory, options));
                 assertTrue(refused.getMessage().contains(file().toString()), refused.getMessage());
             }
-            assertTrue(Arrays.equals(foreign, Files.readAllBytes(file())), "what is no pool stays as it is");
+            assertTrue(
+                    Arrays.equals(foreign, Files.readAllBytes(file())),
+                    "what is no pool stays as it is");
         }
         Files.delete(file());
         assertThrows(PoolFormatException.class, () -> Pool.open(directory, SMALL.existing()));
-        assertThrows(PoolFormatException.class, () -> Pool.open(directory.resolve("none"), SMALL.existing()));
-        assertThrows(PoolFormatException.class, () -> Pool.open(directory.resolve("none"), SMALL.toRead()));
+        assertThrows(
+                PoolFormatException.class,
+                () -> Pool.open(directory.resolve("none"), SMALL.existing()));
+        assertThrows(
+                PoolFormatException.class,
+                () -> Pool.open(directory.resolve("none"), SMALL.toRead()));
     }
 
     @Test
@@ -121,7 +135,8 @@ class DamageTest {
         crc.update(bytes, 0, CHECKED_BYTES);
         page.putLong(CHECKED_BYTES, crc.getValue());
         write(bytes);
-        PoolFormatException refused = assertThrows(PoolFormatException.class, () -> Pool.open(directory, SMALL));
+        PoolFormatException refused =
+                assertThrows(PoolFormatException.class, () -> Pool.open(directory, SMALL));
         assertTrue(refused.getMessage().contains("newer"), refused.getMessage());
         assertTrue(Arrays.equals(bytes, Files.readAllBytes(file())), "it stays as it is");
     }
@@ -131,15 +146,28 @@ class DamageTest {
         String before = fill();
         byte[] whole = Files.readAllBytes(file());
         assertTrue(whole.length >= 2 * EXTENT_BYTES, whole.length + " bytes");
-        for (int size : new int[] {64, 100, SUPERBLOCK_BYTES - 1, SUPERBLOCK_BYTES, EXTENT_BYTES - 1, EXTENT_BYTES, whole.length - 1}) {
+        for (int size :
+                new int[] {
+                    64,
+                    100,
+                    SUPERBLOCK_BYTES - 1,
+                    SUPERBLOCK_BYTES,
+                    EXTENT_BYTES - 1,
+                    EXTENT_BYTES,
+                    whole.length - 1
+                }) {
             write(Arrays.copyOf(whole, size));
             for (PoolOptions options : List.of(SMALL, SMALL.toRead())) {
-                assertThrows(PoolDamagedException.class, () -> Pool.open(directory, options), () -> size + " bytes");
+                assertThrows(
+                        PoolDamagedException.class,
+                        () -> Pool.open(directory, options),
+                        () -> size + " bytes");
             }
         }
         write(whole);
         Files.move(disk(), directory.resolve("elsewhere"));
-        PoolFormatException missing = assertThrows(PoolFormatException.class, () -> Pool.open(directory, SMALL));
+        PoolFormatException missing =
+                assertThrows(PoolFormatException.class, () -> Pool.open(directory, SMALL));
         assertTrue(missing.getMessage().contains("disk-0"), missing.getMessage());
         Files.move(directory.resolve("elsewhere"), disk());
         try (Pool pool = Pool.open(directory, SMALL)) {
@@ -147,7 +175,8 @@ class DamageTest {
         }
     }
 
-    /// Each byte of the superblock is changed, in more than one way: what can be read then, is right.
+    /// Each byte of the superblock is changed, in more than one way: what can be read then, is
+    /// right.
     @Test
     void noByteOfTheSuperblockMisleads() throws IOException {
         String before = fill();
@@ -155,9 +184,12 @@ class DamageTest {
         List<String> wrong = new ArrayList<>();
         for (int at = 0; at < SUPERBLOCK_BYTES; at++) {
             for (int bits : at < USED_BYTES ? new int[] {0xff, 1, 0x80} : new int[] {0xff}) {
-                for (PoolOptions options : at < USED_BYTES ? List.of(SMALL.toRead(), SMALL) : List.of(SMALL)) {
+                for (PoolOptions options :
+                        at < USED_BYTES ? List.of(SMALL.toRead(), SMALL) : List.of(SMALL)) {
                     patch(at, new byte[] {(byte) (whole[at] ^ bits)});
-                    String outcome = assertTimeoutPreemptively(PATIENCE, () -> outcome(options), "byte " + at);
+                    String outcome =
+                            assertTimeoutPreemptively(
+                                    PATIENCE, () -> outcome(options), "byte " + at);
                     if (!outcome.equals(before) && !outcome.equals("refused")) {
                         wrong.add(at + " ^ " + bits + ": " + outcome);
                     }
@@ -193,14 +225,18 @@ class DamageTest {
         fill();
         byte[] whole = Files.readAllBytes(file());
         byte[] wholeDisk = Files.readAllBytes(disk());
-        for (String what : new String[] {"get", "copy", "string", "disk", "set", "transact", "create", "read"}) {
+        for (String what :
+                new String[] {
+                    "get", "copy", "string", "disk", "set", "transact", "create", "read"
+                }) {
             write(whole);
             Files.write(disk(), wholeDisk);
             try (ChildJvm child = new ChildJvm(Victim.class, directory, what)) {
                 assertEquals("open", child.expectLine());
                 truncate(what.equals("disk") ? disk() : file());
                 child.say("go on");
-                assertEquals("PoolDamagedException", child.line(), () -> what + ": " + child.errors());
+                assertEquals(
+                        "PoolDamagedException", child.line(), () -> what + ": " + child.errors());
                 assertEquals(0, child.await(), () -> what + ": " + child.errors());
             }
         }
@@ -213,7 +249,8 @@ class DamageTest {
         /// Pool's directory, what is done with it.
         public static void main(String[] arguments) throws IOException {
             try (Pool pool = Pool.open(Path.of(arguments[0]), SMALL)) {
-                DurablePerson bob = Objects.requireNonNull(pool.root("bob", DurablePerson.TYPE).get());
+                DurablePerson bob =
+                        Objects.requireNonNull(pool.root("bob", DurablePerson.TYPE).get());
                 Runnable work = () -> work(pool, bob, arguments[1]);
                 for (int i = 0; i < (arguments[1].equals("get") ? WARM : 20); i++) {
                     work.run();
@@ -237,10 +274,11 @@ class DamageTest {
                 case "string" -> bob.getPlace();
                 case "disk" -> bob.getImage();
                 case "set" -> bob.setAge(1);
-                case "transact" -> pool.transact(() -> {
-                    bob.setAge(2);
-                    bob.setBalance(3);
-                });
+                case "transact" ->
+                        pool.transact(() -> {
+                            bob.setAge(2);
+                            bob.setBalance(3);
+                        });
                 case "create" -> DurablePerson.create(pool).delete();
                 case "read" -> pool.read(() -> contents(pool));
                 default -> throw new IllegalArgumentException(what);

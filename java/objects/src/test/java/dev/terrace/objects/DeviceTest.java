@@ -19,8 +19,7 @@ class DeviceTest {
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
     private static final int LARGE = 700_000;
 
-    @TempDir
-    Path dir;
+    @TempDir Path dir;
 
     /// A file system in memory that is soon full.
     private static final class Tmpfs implements AutoCloseable {
@@ -29,13 +28,24 @@ class DeviceTest {
         /// Mounts it, or skips the test where that is not allowed.
         Tmpfs(Path at, String size) throws IOException {
             this.at = Files.createDirectories(at);
-            String said = run("mount", "-t", "tmpfs", "-o", "size=" + size, "terrace-test", at.toString());
+            String said =
+                    run(
+                            "mount",
+                            "-t",
+                            "tmpfs",
+                            "-o",
+                            "size=" + size,
+                            "terrace-test",
+                            at.toString());
             assumeTrue(said.isEmpty(), "only where a file system may be mounted, as root: " + said);
         }
 
         private static String run(String... command) throws IOException {
             Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
-            String said = new String(process.getInputStream().readAllBytes(), java.nio.charset.Charset.defaultCharset());
+            String said =
+                    new String(
+                            process.getInputStream().readAllBytes(),
+                            java.nio.charset.Charset.defaultCharset());
             int status = process.onExit().join().exitValue();
             return status == 0 ? "" : "status " + status + ", " + said.strip();
         }
@@ -68,24 +78,36 @@ class DeviceTest {
             try (Pool pool = Pool.open(device.at, options)) {
                 DurablePerson bob = makeBob(pool);
                 before = contents(bob);
-                PoolFullException full = assertThrows(PoolFullException.class, () -> pool.transact(() -> {
-                    bob.setAge(77);
-                    while (true) {
-                        DurablePerson.create(pool).setPlace("x".repeat(100_000));
-                    }
-                }));
+                PoolFullException full =
+                        assertThrows(
+                                PoolFullException.class,
+                                () ->
+                                        pool.transact(() -> {
+                                            bob.setAge(77);
+                                            while (true) {
+                                                DurablePerson.create(pool)
+                                                        .setPlace("x".repeat(100_000));
+                                            }
+                                        }));
                 assertTrue(full.getMessage().contains("pool"), full.getMessage());
                 assertEquals(before, contents(bob));
-                assertEquals(2 << 20, Files.size(device.at.resolve("pool")), "what had no room is not left half done");
+                assertEquals(
+                        2 << 20,
+                        Files.size(device.at.resolve("pool")),
+                        "what had no room is not left half done");
                 bob.setName("y".repeat(LARGE));
                 bob.setName("z".repeat(LARGE + 1));
-                assertEquals(LARGE + 1, Objects.requireNonNull(bob.getName()).length(), "the disk takes it");
+                assertEquals(
+                        LARGE + 1,
+                        Objects.requireNonNull(bob.getName()).length(),
+                        "the disk takes it");
                 bob.setName(null);
                 bob.setAge(78);
                 bob.setAge(0);
             }
             try (Pool pool = Pool.open(device.at, options)) {
-                DurablePerson bob = Objects.requireNonNull(pool.root("bob", DurablePerson.TYPE).get());
+                DurablePerson bob =
+                        Objects.requireNonNull(pool.root("bob", DurablePerson.TYPE).get());
                 assertEquals(before, contents(bob));
             }
         }
@@ -99,19 +121,25 @@ class DeviceTest {
             try (Pool pool = Pool.open(dir.resolve("people"), options)) {
                 DurablePerson bob = makeBob(pool);
                 before = contents(bob);
-                PoolFullException full = assertThrows(PoolFullException.class, () -> pool.transact(() -> {
-                    bob.setAge(77);
-                    while (true) {
-                        DurablePerson.create(pool).setImage(new byte[100_000]);
-                    }
-                }));
+                PoolFullException full =
+                        assertThrows(
+                                PoolFullException.class,
+                                () ->
+                                        pool.transact(() -> {
+                                            bob.setAge(77);
+                                            while (true) {
+                                                DurablePerson.create(pool)
+                                                        .setImage(new byte[100_000]);
+                                            }
+                                        }));
                 assertTrue(full.getMessage().contains("disk-0"), full.getMessage());
                 assertEquals(before, contents(bob));
                 bob.setImage(new byte[LARGE]);
                 bob.setImage(new byte[1000]);
             }
             try (Pool pool = Pool.open(dir.resolve("people"), options)) {
-                DurablePerson bob = Objects.requireNonNull(pool.root("bob", DurablePerson.TYPE).get());
+                DurablePerson bob =
+                        Objects.requireNonNull(pool.root("bob", DurablePerson.TYPE).get());
                 assertEquals(before, contents(bob));
             }
         }
@@ -123,7 +151,9 @@ class DeviceTest {
             for (int i = 0; i < 2; i++) {
                 assertThrows(PoolFullException.class, () -> Pool.open(device.at, SMALL));
                 try (Stream<Path> left = Files.list(device.at)) {
-                    assertEquals(List.of("lock"), left.map(path -> path.getFileName().toString()).toList());
+                    assertEquals(
+                            List.of("lock"),
+                            left.map(path -> path.getFileName().toString()).toList());
                 }
             }
             assertThrows(PoolFormatException.class, () -> Pool.open(device.at, SMALL.existing()));
@@ -166,7 +196,8 @@ class DeviceTest {
                 makeBob(pool).setImage(new byte[LARGE]);
             }
             try (Pool pool = Pool.open(dir.resolve("people"), SMALL.toRead())) {
-                DurablePerson bob = Objects.requireNonNull(pool.root("bob", DurablePerson.TYPE).get());
+                DurablePerson bob =
+                        Objects.requireNonNull(pool.root("bob", DurablePerson.TYPE).get());
                 assertEquals(LARGE, Objects.requireNonNull(bob.getImage()).length);
             } finally {
                 assertEquals(interrupted, Thread.interrupted());

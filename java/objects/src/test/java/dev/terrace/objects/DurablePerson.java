@@ -10,22 +10,27 @@ final class DurablePerson extends DurableObject {
         BAD
     }
 
-    static final ObjectType<DurablePerson> TYPE = ObjectType.of(
-            "dev.terrace.objects.Person",
-            DurablePerson.class,
-            DurablePerson::new,
-            List.of(),
-            FieldSpec.of("age", FieldKind.INT),
-            FieldSpec.of("image", FieldKind.BYTES).on(StorageTier.DISK).orNull(),
-            FieldSpec.of("place", FieldKind.STRING).orNull(),
-            FieldSpec.of("name", FieldKind.STRING).on(StorageTier.PMEM, StorageTier.DISK).orNull(),
-            FieldSpec.of("score", FieldKind.DOUBLE).on(StorageTier.DRAM),
-            FieldSpec.of("height", FieldKind.SHORT).orNull(),
-            FieldSpec.of("row", FieldKind.DOUBLES).ofLength(12),
-            FieldSpec.of("friend", FieldKind.REFERENCE).to("dev.terrace.objects.Person").orNull(),
-            FieldSpec.of("mood", FieldKind.ENUM).among("Mood", "GOOD", "BAD").orNull(),
-            FieldSpec.of("balance", FieldKind.LONG).on(StorageTier.DISK),
-            FieldSpec.of("active", FieldKind.BOOLEAN));
+    static final ObjectType<DurablePerson> TYPE =
+            ObjectType.of(
+                    "dev.terrace.objects.Person",
+                    DurablePerson.class,
+                    DurablePerson::new,
+                    List.of(),
+                    FieldSpec.of("age", FieldKind.INT),
+                    FieldSpec.of("image", FieldKind.BYTES).on(StorageTier.DISK).orNull(),
+                    FieldSpec.of("place", FieldKind.STRING).orNull(),
+                    FieldSpec.of("name", FieldKind.STRING)
+                            .on(StorageTier.PMEM, StorageTier.DISK)
+                            .orNull(),
+                    FieldSpec.of("score", FieldKind.DOUBLE).on(StorageTier.DRAM),
+                    FieldSpec.of("height", FieldKind.SHORT).orNull(),
+                    FieldSpec.of("row", FieldKind.DOUBLES).ofLength(12),
+                    FieldSpec.of("friend", FieldKind.REFERENCE)
+                            .to("dev.terrace.objects.Person")
+                            .orNull(),
+                    FieldSpec.of("mood", FieldKind.ENUM).among("Mood", "GOOD", "BAD").orNull(),
+                    FieldSpec.of("balance", FieldKind.LONG).on(StorageTier.DISK),
+                    FieldSpec.of("active", FieldKind.BOOLEAN));
 
     static DurablePerson create(Pool pool) {
         return pool.create(TYPE);
@@ -136,7 +141,22 @@ final class DurablePerson extends DurableObject {
 
     /// All that it holds, to compare.
     String contents() {
-        return getAge() + " " + java.util.Arrays.hashCode(getImage()) + " " + getPlace() + " " + getName() + " " + getHeight()
-                + " " + java.util.Arrays.hashCode(getRow()) + " " + getMood() + " " + getBalance() + " " + isActive();
+        return getAge()
+                + " "
+                + java.util.Arrays.hashCode(getImage())
+                + " "
+                + getPlace()
+                + " "
+                + getName()
+                + " "
+                + getHeight()
+                + " "
+                + java.util.Arrays.hashCode(getRow())
+                + " "
+                + getMood()
+                + " "
+                + getBalance()
+                + " "
+                + isActive();
     }
 }

@@ -15,10 +15,26 @@ import org.junit.jupiter.params.provider.EnumSource;
 
 /// Objects whose class is known only when the program runs.
 class DurableRecordTest {
-    private static final List<FieldKind> NUMBERS = List.of(FieldKind.BOOLEAN, FieldKind.BYTE, FieldKind.SHORT, FieldKind.CHAR,
-            FieldKind.INT, FieldKind.LONG, FieldKind.FLOAT, FieldKind.DOUBLE);
-    private static final List<FieldKind> ARRAYS = List.of(FieldKind.BOOLEANS, FieldKind.BYTES, FieldKind.SHORTS, FieldKind.CHARS,
-            FieldKind.INTS, FieldKind.LONGS, FieldKind.FLOATS, FieldKind.DOUBLES);
+    private static final List<FieldKind> NUMBERS =
+            List.of(
+                    FieldKind.BOOLEAN,
+                    FieldKind.BYTE,
+                    FieldKind.SHORT,
+                    FieldKind.CHAR,
+                    FieldKind.INT,
+                    FieldKind.LONG,
+                    FieldKind.FLOAT,
+                    FieldKind.DOUBLE);
+    private static final List<FieldKind> ARRAYS =
+            List.of(
+                    FieldKind.BOOLEANS,
+                    FieldKind.BYTES,
+                    FieldKind.SHORTS,
+                    FieldKind.CHARS,
+                    FieldKind.INTS,
+                    FieldKind.LONGS,
+                    FieldKind.FLOATS,
+                    FieldKind.DOUBLES);
     private static final int TEXT = NUMBERS.size();
     private static final int FIRST_ARRAY = TEXT + 1;
     private static final int FIRST_FIXED = FIRST_ARRAY + ARRAYS.size();
@@ -28,7 +44,8 @@ class DurableRecordTest {
         NUMBERS.forEach(kind -> fields.add(FieldSpec.of("a " + kind, kind).on(tier)));
         fields.add(FieldSpec.of("text", FieldKind.STRING).on(tier).orNull());
         ARRAYS.forEach(kind -> fields.add(FieldSpec.of("some " + kind, kind).on(tier).orNull()));
-        ARRAYS.forEach(kind -> fields.add(FieldSpec.of("three " + kind, kind).on(tier).ofLength(3)));
+        ARRAYS.forEach(
+                kind -> fields.add(FieldSpec.of("three " + kind, kind).on(tier).ofLength(3)));
         return fields.toArray(new FieldSpec[0]);
     }
 
@@ -81,7 +98,8 @@ class DurableRecordTest {
         Object copy = Array.newInstance(expected.getClass().componentType(), length);
         assertEquals(length, record.getArrayLength(field));
         assertEquals(length, record.copyArray(field, copy));
-        assertArrayEquals(new Object[] {expected, expected}, new Object[] {copy, record.getArray(field)});
+        assertArrayEquals(
+                new Object[] {expected, expected}, new Object[] {copy, record.getArray(field)});
     }
 
     @ParameterizedTest
@@ -121,9 +139,13 @@ class DurableRecordTest {
     @ParameterizedTest
     @EnumSource(names = {"PMEM", "SSD"})
     void numbersMayBeNull(StorageTier tier) {
-        List<Object> values = List.of(true, (byte) -1, (short) -2, 'c', -4, Long.MIN_VALUE, -0.5f, Double.NaN);
+        List<Object> values =
+                List.of(true, (byte) -1, (short) -2, 'c', -4, Long.MIN_VALUE, -0.5f, Double.NaN);
         try (PoolDir dir = new PoolDir()) {
-            FieldSpec[] fields = NUMBERS.stream().map(kind -> FieldSpec.of("a " + kind, kind).on(tier).orNull()).toArray(FieldSpec[]::new);
+            FieldSpec[] fields =
+                    NUMBERS.stream()
+                            .map(kind -> FieldSpec.of("a " + kind, kind).on(tier).orNull())
+                            .toArray(FieldSpec[]::new);
             DurableRecord record = dir.pool().create(ObjectType.of("Reading", fields));
             for (int i = 0; i < fields.length; i++) {
                 int field = i;
@@ -134,8 +156,10 @@ class DurableRecordTest {
                 record.setBoxed(field, null);
                 assertNull(record.getBoxed(field));
             }
-            assertEquals("Reading: field a INT may be null: use getBoxed and setBoxed",
-                    assertThrows(IllegalArgumentException.class, () -> record.getInt(4)).getMessage());
+            assertEquals(
+                    "Reading: field a INT may be null: use getBoxed and setBoxed",
+                    assertThrows(IllegalArgumentException.class, () -> record.getInt(4))
+                            .getMessage());
         }
     }
 
@@ -143,14 +167,26 @@ class DurableRecordTest {
     void aFieldOfAnotherKindIsRefusedByName() {
         try (PoolDir dir = new PoolDir()) {
             FieldSpec memory = FieldSpec.of("memory", FieldKind.INT).on(StorageTier.DRAM);
-            FieldSpec[] fields = {FieldSpec.of("time", FieldKind.LONG), FieldSpec.of("row", FieldKind.DOUBLES).orNull(), memory};
+            FieldSpec[] fields = {
+                FieldSpec.of("time", FieldKind.LONG),
+                FieldSpec.of("row", FieldKind.DOUBLES).orNull(),
+                memory
+            };
             DurableRecord record = dir.pool().create(ObjectType.of("Reading", fields));
-            assertEquals("Reading: field time holds LONG, not INT",
-                    assertThrows(IllegalArgumentException.class, () -> record.setInt(0, 1)).getMessage());
-            assertEquals("Reading: field time holds LONG, no array",
-                    assertThrows(IllegalArgumentException.class, () -> record.getArray(0)).getMessage());
-            assertEquals("Reading: field row holds DOUBLES, and this is a int[]",
-                    assertThrows(IllegalArgumentException.class, () -> record.setArray(1, new int[1])).getMessage());
+            assertEquals(
+                    "Reading: field time holds LONG, not INT",
+                    assertThrows(IllegalArgumentException.class, () -> record.setInt(0, 1))
+                            .getMessage());
+            assertEquals(
+                    "Reading: field time holds LONG, no array",
+                    assertThrows(IllegalArgumentException.class, () -> record.getArray(0))
+                            .getMessage());
+            assertEquals(
+                    "Reading: field row holds DOUBLES, and this is a int[]",
+                    assertThrows(
+                                    IllegalArgumentException.class,
+                                    () -> record.setArray(1, new int[1]))
+                            .getMessage());
             assertThrows(IllegalArgumentException.class, () -> record.copyArray(1, new float[1]));
             assertThrows(IllegalArgumentException.class, () -> record.getInt(2));
             assertThrows(IllegalArgumentException.class, () -> record.getBoxed(0));

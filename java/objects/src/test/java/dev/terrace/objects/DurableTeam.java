@@ -13,19 +13,22 @@ import org.jspecify.annotations.Nullable;
 
 /// What the annotation processor makes of a class with a field of each kind of collection.
 final class DurableTeam extends DurableObject {
-    static final ObjectType<DurableTeam> TYPE = ObjectType.of(
-            "dev.terrace.objects.Team",
-            DurableTeam.class,
-            DurableTeam::new,
-            List.of(),
-            FieldSpec.of("names", FieldKind.REFERENCE).to("java.util.List<java.lang.String>").orNull(),
-            FieldSpec.of("scores", FieldKind.REFERENCE)
-                    .to("java.util.Map<java.lang.String, java.lang.Long>")
-                    .orNull(),
-            FieldSpec.of("years", FieldKind.REFERENCE)
-                    .to("java.util.SortedMap<java.lang.Integer, java.lang.String>")
-                    .on(StorageTier.DISK)
-                    .orNull());
+    static final ObjectType<DurableTeam> TYPE =
+            ObjectType.of(
+                    "dev.terrace.objects.Team",
+                    DurableTeam.class,
+                    DurableTeam::new,
+                    List.of(),
+                    FieldSpec.of("names", FieldKind.REFERENCE)
+                            .to("java.util.List<java.lang.String>")
+                            .orNull(),
+                    FieldSpec.of("scores", FieldKind.REFERENCE)
+                            .to("java.util.Map<java.lang.String, java.lang.Long>")
+                            .orNull(),
+                    FieldSpec.of("years", FieldKind.REFERENCE)
+                            .to("java.util.SortedMap<java.lang.Integer, java.lang.String>")
+                            .on(StorageTier.DISK)
+                            .orNull());
 
     static DurableTeam create(Pool pool) {
         return pool.create(TYPE);

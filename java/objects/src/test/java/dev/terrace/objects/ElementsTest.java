@@ -13,7 +13,8 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// Elements of arrays of each kind, within the record and elsewhere, read in place and through a transaction.
+/// Elements of arrays of each kind, within the record and elsewhere, read in place and through a
+/// transaction.
 class ElementsTest {
     private static final int LENGTH = 5;
     private static final FieldKind[] KINDS = {
@@ -30,7 +31,12 @@ class ElementsTest {
     /// For each kind an array within the record, then for each kind one elsewhere.
     static final class Arrays extends DurableObject {
         static final ObjectType<Arrays> TYPE =
-                ObjectType.of("dev.terrace.objects.Arrays", Arrays.class, Arrays::new, List.of(), fields());
+                ObjectType.of(
+                        "dev.terrace.objects.Arrays",
+                        Arrays.class,
+                        Arrays::new,
+                        List.of(),
+                        fields());
 
         private static FieldSpec[] fields() {
             List<FieldSpec> fields = new ArrayList<>();
@@ -72,18 +78,20 @@ class ElementsTest {
         /// Copies an array into a longer one.
         Object copy(int field) {
             int at = TYPE.offset(field);
-            Class<?> element = MethodType.methodType(get(field, 0).getClass()).unwrap().returnType();
+            Class<?> element =
+                    MethodType.methodType(get(field, 0).getClass()).unwrap().returnType();
             Object into = Array.newInstance(element, LENGTH + 1);
-            int copied = switch (into) {
-                case boolean[] booleans -> copyBooleans(field, at, LENGTH, booleans);
-                case byte[] bytes -> copyBytes(field, at, LENGTH, bytes);
-                case short[] shorts -> copyShorts(field, at, LENGTH, shorts);
-                case char[] chars -> copyChars(field, at, LENGTH, chars);
-                case int[] ints -> copyInts(field, at, LENGTH, ints);
-                case float[] floats -> copyFloats(field, at, LENGTH, floats);
-                case long[] longs -> copyLongs(field, at, LENGTH, longs);
-                default -> copyDoubles(field, at, LENGTH, (double[]) into);
-            };
+            int copied =
+                    switch (into) {
+                        case boolean[] booleans -> copyBooleans(field, at, LENGTH, booleans);
+                        case byte[] bytes -> copyBytes(field, at, LENGTH, bytes);
+                        case short[] shorts -> copyShorts(field, at, LENGTH, shorts);
+                        case char[] chars -> copyChars(field, at, LENGTH, chars);
+                        case int[] ints -> copyInts(field, at, LENGTH, ints);
+                        case float[] floats -> copyFloats(field, at, LENGTH, floats);
+                        case long[] longs -> copyLongs(field, at, LENGTH, longs);
+                        default -> copyDoubles(field, at, LENGTH, (double[]) into);
+                    };
             assertEquals(LENGTH, copied);
             return into;
         }
@@ -122,22 +130,32 @@ class ElementsTest {
         for (int field = 0; field < 2 * KINDS.length; field++) {
             Object copy = arrays.copy(field);
             for (int index = 0; index < LENGTH; index++) {
-                assertEquals(value(field, index), arrays.get(field, index), when + ": " + KINDS[field % KINDS.length]);
-                assertEquals(value(field, index), Array.get(copy, index), when + ": " + KINDS[field % KINDS.length]);
+                assertEquals(
+                        value(field, index),
+                        arrays.get(field, index),
+                        when + ": " + KINDS[field % KINDS.length]);
+                assertEquals(
+                        value(field, index),
+                        Array.get(copy, index),
+                        when + ": " + KINDS[field % KINDS.length]);
             }
         }
     }
 
-    /// Elements behind slots: in the slot itself, in persistent memory, on a disk, and of arrays that were never set.
+    /// Elements behind slots: in the slot itself, in persistent memory, on a disk, and of arrays
+    /// that were never set.
     static final class Behind extends DurableObject {
-        static final ObjectType<Behind> TYPE = ObjectType.of(
-                "dev.terrace.objects.Behind",
-                Behind.class,
-                Behind::new,
-                List.of(),
-                FieldSpec.of("free", FieldKind.SHORTS).orNull(),
-                FieldSpec.of("disk", FieldKind.INTS).on(StorageTier.DISK).orNull(),
-                FieldSpec.of("fixed", FieldKind.LONGS).on(StorageTier.PMEM, StorageTier.DISK).ofLength(4));
+        static final ObjectType<Behind> TYPE =
+                ObjectType.of(
+                        "dev.terrace.objects.Behind",
+                        Behind.class,
+                        Behind::new,
+                        List.of(),
+                        FieldSpec.of("free", FieldKind.SHORTS).orNull(),
+                        FieldSpec.of("disk", FieldKind.INTS).on(StorageTier.DISK).orNull(),
+                        FieldSpec.of("fixed", FieldKind.LONGS)
+                                .on(StorageTier.PMEM, StorageTier.DISK)
+                                .ofLength(4));
     }
 
     @Test
@@ -161,18 +179,22 @@ class ElementsTest {
                     assertEquals(shorts[i], behind.getShortAt(0, -1, 0, i), length + " elements");
                     assertEquals(ints[i], behind.getIntAt(1, -1, 0, i), length + " elements");
                 }
-                assertThrows(IndexOutOfBoundsException.class, () -> behind.getShortAt(0, -1, 0, length));
-                assertThrows(IndexOutOfBoundsException.class, () -> behind.getIntAt(1, -1, 0, length));
+                assertThrows(
+                        IndexOutOfBoundsException.class, () -> behind.getShortAt(0, -1, 0, length));
+                assertThrows(
+                        IndexOutOfBoundsException.class, () -> behind.getIntAt(1, -1, 0, length));
             }
         }
     }
 
-    /// An array of 100 KiB in persistent memory is not copied for one of its elements; one on a disk is, to verify it.
+    /// An array of 100 KiB in persistent memory is not copied for one of its elements; one on a
+    /// disk is, to verify it.
     @Test
     void onlyTheElementIsRead(@TempDir Path dir) throws IOException {
         int length = 50_000;
         com.sun.management.ThreadMXBean threads =
-                (com.sun.management.ThreadMXBean) java.lang.management.ManagementFactory.getThreadMXBean();
+                (com.sun.management.ThreadMXBean)
+                        java.lang.management.ManagementFactory.getThreadMXBean();
         try (Pool pool = Pool.open(dir, PoolOptions.defaults().extents(1 << 20))) {
             Behind behind = pool.create(Behind.TYPE);
             behind.setShorts(0, -1, new short[length]);
@@ -184,7 +206,9 @@ class ElementsTest {
             long between = threads.getCurrentThreadAllocatedBytes();
             assertEquals(0, behind.getIntAt(1, -1, 0, length - 1));
             long after = threads.getCurrentThreadAllocatedBytes();
-            assertTrue(between - before < 2L * length, between - before + " bytes for a hundred elements");
+            assertTrue(
+                    between - before < 2L * length,
+                    between - before + " bytes for a hundred elements");
             assertTrue(after - between > 4L * length, after - between + " bytes for one on a disk");
         }
     }

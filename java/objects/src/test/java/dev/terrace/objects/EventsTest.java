@@ -20,8 +20,18 @@ import org.junit.jupiter.api.io.TempDir;
 /// A recording of the Java Flight Recorder shows what pools do.
 class EventsTest {
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
-    private static final List<String> NAMES = List.of(
-            "PoolOpen", "PoolClose", "Commit", "Rollback", "Growth", "Recovery", "Move", "SegmentWrite", "SegmentRead", "DiskRead");
+    private static final List<String> NAMES =
+            List.of(
+                    "PoolOpen",
+                    "PoolClose",
+                    "Commit",
+                    "Rollback",
+                    "Growth",
+                    "Recovery",
+                    "Move",
+                    "SegmentWrite",
+                    "SegmentRead",
+                    "DiskRead");
 
     @TempDir(factory = InMemory.class)
     Path dir;
@@ -29,7 +39,8 @@ class EventsTest {
     private List<RecordedEvent> record(ThrowingWork work) throws Exception {
         Path file = dir.resolve("recording.jfr");
         try (Recording recording = new Recording()) {
-            NAMES.forEach(name -> recording.enable("dev.terrace.objects." + name).withoutThreshold());
+            NAMES.forEach(
+                    name -> recording.enable("dev.terrace.objects." + name).withoutThreshold());
             recording.start();
             work.run();
             recording.stop();
@@ -37,7 +48,8 @@ class EventsTest {
         }
         String ours = dir.toString();
         return RecordingFile.readAllEvents(file).stream()
-                .filter(event -> event.getString(event.hasField("pool") ? "pool" : "file").startsWith(ours))
+                .filter(event ->
+                        event.getString(event.hasField("pool") ? "pool" : "file").startsWith(ours))
                 .sorted((a, b) -> a.getEndTime().compareTo(b.getEndTime()))
                 .toList();
     }
@@ -57,23 +69,43 @@ class EventsTest {
     @Test
     void whatAPoolDoesIsRecorded() throws Exception {
         Path place = dir.resolve("pool");
-        List<RecordedEvent> events = record(() -> {
-            try (Pool pool = Pool.open(place, SMALL)) {
-                pool.transact(() -> DurablePerson.create(pool).setPlace("a place with a long name"));
-                DurablePerson bob = DurablePerson.create(pool);
-                bob.setAge(1);
-                assertThrows(IllegalArgumentException.class, () -> pool.transact(() -> {
-                    bob.setAge(2);
-                    throw new IllegalArgumentException();
-                }));
-                bob.setImage(new byte[1000]);
-            }
-        });
-        // The first growth makes the pool, the second the disk, whose map the first commit allocates. One word that is set has no event.
-        List<String> expected = List.of(
-                "Growth", "PoolOpen", "Commit", "Commit", "Commit", "Rollback", "Growth", "Commit", "PoolClose");
+        List<RecordedEvent> events =
+                record(() -> {
+                    try (Pool pool = Pool.open(place, SMALL)) {
+                        pool.transact(() ->
+                                DurablePerson.create(pool).setPlace("a place with a long name"));
+                        DurablePerson bob = DurablePerson.create(pool);
+                        bob.setAge(1);
+                        assertThrows(
+                                IllegalArgumentException.class,
+                                () ->
+                                        pool.transact(() -> {
+                                            bob.setAge(2);
+                                            throw new IllegalArgumentException();
+                                        }));
+                        bob.setImage(new byte[1000]);
+                    }
+                });
+        // The first growth makes the pool, the second the disk, whose map the first commit
+        // allocates. One word that is set has no event.
+        List<String> expected =
+                List.of(
+                        "Growth",
+                        "PoolOpen",
+                        "Commit",
+                        "Commit",
+                        "Commit",
+                        "Rollback",
+                        "Growth",
+                        "Commit",
+                        "PoolClose");
         assertEquals(expected, names(events));
-        assertTrue(events.stream().allMatch(event -> event.getEventType().getCategoryNames().equals(List.of("Terrace Objects"))));
+        assertTrue(
+                events.stream()
+                        .allMatch(event ->
+                                event.getEventType()
+                                        .getCategoryNames()
+                                        .equals(List.of("Terrace Objects"))));
         RecordedEvent open = events.get(1);
         assertEquals(place.resolve("pool").toString(), open.getString("pool"));
         assertEquals(1 << 20, open.getLong("pmemBytes"));
@@ -100,25 +132,29 @@ class EventsTest {
         assertTrue(events.getFirst().getInt("words") > 0);
     }
 
-    /// One name that finds no room may take several demotions: together they are what the pool has counted when it is
-    /// closed.
+    /// One name that finds no room may take several demotions: together they are what the pool has
+    /// counted when it is closed.
     @Test
     void valuesThatMoveAreRecorded() throws Exception {
         long[] demoted = {0};
-        List<RecordedEvent> events = record(() -> {
-            Pool pool = Pool.open(dir.resolve("tiny"), SMALL.pmem(1 << 20));
-            try (pool) {
-                for (int i = 0; pool.demotedBytes() == 0; i++) {
-                    DurablePerson.create(pool).setName(("name " + i).repeat(400));
-                    assertTrue(i < 10_000, "a pool of a MiB takes 10,000 names");
-                }
-            }
-            demoted[0] = pool.demotedBytes();
-        });
-        List<Long> moves = events.stream()
-                .filter(event -> event.getEventType().getName().endsWith(".Move") && "demotion".equals(event.getString("why")))
-                .map(event -> event.getLong("bytes"))
-                .toList();
+        List<RecordedEvent> events =
+                record(() -> {
+                    Pool pool = Pool.open(dir.resolve("tiny"), SMALL.pmem(1 << 20));
+                    try (pool) {
+                        for (int i = 0; pool.demotedBytes() == 0; i++) {
+                            DurablePerson.create(pool).setName(("name " + i).repeat(400));
+                            assertTrue(i < 10_000, "a pool of a MiB takes 10,000 names");
+                        }
+                    }
+                    demoted[0] = pool.demotedBytes();
+                });
+        List<Long> moves =
+                events.stream()
+                        .filter(event ->
+                                event.getEventType().getName().endsWith(".Move")
+                                        && "demotion".equals(event.getString("why")))
+                        .map(event -> event.getLong("bytes"))
+                        .toList();
         assertEquals(demoted[0], moves.stream().mapToLong(Long::longValue).sum(), moves::toString);
     }
 
@@ -126,25 +162,31 @@ class EventsTest {
     void segmentsAreRecorded() throws Exception {
         RecordingSegmentStore segments = new RecordingSegmentStore(new ArrayList<>());
         ObjectType<Thing> type = Thing.on(StorageTier.REMOTE);
-        List<RecordedEvent> events = record(() -> {
-            try (Pool pool = Pool.open(dir.resolve("far"), SMALL.remote(segments))) {
-                pool.transact(() -> {
-                    Thing thing = pool.create(type);
-                    pool.root("thing", type).set(thing);
-                    thing.setBytes(new byte[1000]);
+        List<RecordedEvent> events =
+                record(() -> {
+                    try (Pool pool = Pool.open(dir.resolve("far"), SMALL.remote(segments))) {
+                        pool.transact(() -> {
+                            Thing thing = pool.create(type);
+                            pool.root("thing", type).set(thing);
+                            thing.setBytes(new byte[1000]);
+                        });
+                    }
+                    try (Pool pool = Pool.open(dir.resolve("far"), SMALL.remote(segments))) {
+                        Thing thing = Objects.requireNonNull(pool.root("thing", type).get());
+                        assertEquals(1000, Objects.requireNonNull(thing.getBytes()).length);
+                        assertEquals(1000, Objects.requireNonNull(thing.getBytes()).length);
+                    }
                 });
-            }
-            try (Pool pool = Pool.open(dir.resolve("far"), SMALL.remote(segments))) {
-                Thing thing = Objects.requireNonNull(pool.root("thing", type).get());
-                assertEquals(1000, Objects.requireNonNull(thing.getBytes()).length);
-                assertEquals(1000, Objects.requireNonNull(thing.getBytes()).length);
-            }
-        });
-        List<RecordedEvent> segmentEvents = events.stream()
-                .filter(event -> event.getEventType().getName().contains(".Segment"))
-                .toList();
-        assertEquals(List.of("SegmentWrite", "SegmentRead"), names(segmentEvents), "the second time it need not be read");
-        assertEquals(segmentEvents.get(0).getLong("segment"), segmentEvents.get(1).getLong("segment"));
+        List<RecordedEvent> segmentEvents =
+                events.stream()
+                        .filter(event -> event.getEventType().getName().contains(".Segment"))
+                        .toList();
+        assertEquals(
+                List.of("SegmentWrite", "SegmentRead"),
+                names(segmentEvents),
+                "the second time it need not be read");
+        assertEquals(
+                segmentEvents.get(0).getLong("segment"), segmentEvents.get(1).getLong("segment"));
         assertEquals(1000, segmentEvents.get(1).getLong("bytes"));
         assertTrue(segmentEvents.get(0).getLong("bytes") > 1000);
     }
@@ -163,17 +205,26 @@ class EventsTest {
     void readsOfADiskAreRecordedIfThatIsWanted() throws Exception {
         ObjectType<Thing> type = Thing.on(StorageTier.SSD);
         Path place = dir.resolve("pool");
-        List<RecordedEvent> events = record(() -> {
-            try (Pool pool = Pool.open(place, SMALL)) {
-                Thing thing = pool.create(type);
-                thing.setBytes(new byte[1000]);
-                assertEquals(1000, thing.lengthOfBytes());
-                assertEquals(0, thing.getNumber());
-                assertEquals(1000, Objects.requireNonNull(thing.getBytes()).length);
-            }
-        }).stream().filter(event -> event.getEventType().getName().endsWith("DiskRead")).toList();
+        List<RecordedEvent> events =
+                record(
+                                () -> {
+                                    try (Pool pool = Pool.open(place, SMALL)) {
+                                        Thing thing = pool.create(type);
+                                        thing.setBytes(new byte[1000]);
+                                        assertEquals(1000, thing.lengthOfBytes());
+                                        assertEquals(0, thing.getNumber());
+                                        assertEquals(
+                                                1000,
+                                                Objects.requireNonNull(thing.getBytes()).length);
+                                    }
+                                })
+                        .stream()
+                        .filter(event -> event.getEventType().getName().endsWith("DiskRead"))
+                        .toList();
         assertEquals(1, events.size());
         assertEquals(1000, events.getFirst().getLong("bytes"));
-        assertEquals(place.toRealPath().resolve("disk-0").toString(), events.getFirst().getString("file"));
+        assertEquals(
+                place.toRealPath().resolve("disk-0").toString(),
+                events.getFirst().getString("file"));
     }
 }

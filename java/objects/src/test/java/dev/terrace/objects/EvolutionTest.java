@@ -103,15 +103,22 @@ class EvolutionTest {
 
     @Test
     void fieldsThatAreNewCanBeReadAndWritten() throws IOException {
-        store(before(FieldSpec.of("a", FieldKind.INT), FieldSpec.of("gone", FieldKind.STRING).orNull()), thing -> {
-            thing.set(0, -7);
-            thing.set(1, "a text that is longer than a slot");
-        });
-        ObjectType<After> type = after(
-                FieldSpec.of("new", FieldKind.STRING).orNull(),
-                FieldSpec.of("renamed", FieldKind.LONG).formerly("a"),
-                FieldSpec.of("row", FieldKind.DOUBLES).ofLength(3),
-                FieldSpec.of("color", FieldKind.ENUM).among("Color", "RED", "GREEN", "BLUE").orNull());
+        store(
+                before(
+                        FieldSpec.of("a", FieldKind.INT),
+                        FieldSpec.of("gone", FieldKind.STRING).orNull()),
+                thing -> {
+                    thing.set(0, -7);
+                    thing.set(1, "a text that is longer than a slot");
+                });
+        ObjectType<After> type =
+                after(
+                        FieldSpec.of("new", FieldKind.STRING).orNull(),
+                        FieldSpec.of("renamed", FieldKind.LONG).formerly("a"),
+                        FieldSpec.of("row", FieldKind.DOUBLES).ofLength(3),
+                        FieldSpec.of("color", FieldKind.ENUM)
+                                .among("Color", "RED", "GREEN", "BLUE")
+                                .orNull());
         for (int round = 0; round < 3; round++) {
             try (Pool pool = Pool.open(dir, SMALL)) {
                 After thing = thing(pool, type);
@@ -132,9 +139,13 @@ class EvolutionTest {
                 assertEquals(Color.BLUE, thing.color(3));
                 PoolReport report = pool.check();
                 assertEquals(List.of(), report.problems());
-                assertEquals(Map.of(NAME, 1L), report.objects().entrySet().stream()
-                        .filter(e -> e.getKey().equals(NAME))
-                        .collect(java.util.stream.Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue)));
+                assertEquals(
+                        Map.of(NAME, 1L),
+                        report.objects().entrySet().stream()
+                                .filter(e -> e.getKey().equals(NAME))
+                                .collect(
+                                        java.util.stream.Collectors.toMap(
+                                                Map.Entry::getKey, Map.Entry::getValue)));
                 assertEquals(Map.of(), report.leaked());
                 Cursor<After> cursor = pool.cursor(type);
                 assertTrue(cursor.next());
@@ -153,13 +164,22 @@ class EvolutionTest {
     @Test
     void aConstantThatIsGoneStaysUntilItIsReplaced() throws IOException {
         FieldSpec number = FieldSpec.of("number", FieldKind.INT);
-        store(before(number, FieldSpec.of("color", FieldKind.ENUM).among("Color", "RED", "GREEN").orNull()), thing -> {
-            thing.set(0, -7);
-            thing.set(1, Color.RED);
-        });
-        ObjectType<After> type = after(
-                FieldSpec.of("number", FieldKind.LONG),
-                FieldSpec.of("color", FieldKind.ENUM).among("Color", "GREEN", "BLUE").orNull());
+        store(
+                before(
+                        number,
+                        FieldSpec.of("color", FieldKind.ENUM)
+                                .among("Color", "RED", "GREEN")
+                                .orNull()),
+                thing -> {
+                    thing.set(0, -7);
+                    thing.set(1, Color.RED);
+                });
+        ObjectType<After> type =
+                after(
+                        FieldSpec.of("number", FieldKind.LONG),
+                        FieldSpec.of("color", FieldKind.ENUM)
+                                .among("Color", "GREEN", "BLUE")
+                                .orNull());
         try (Pool pool = Pool.open(dir, SMALL)) {
             After thing = thing(pool, type);
             assertEquals(-7, thing.number(0));
@@ -177,10 +197,17 @@ class EvolutionTest {
 
     @Test
     void anEnumMayGetOtherConstants() throws IOException {
-        store(before(FieldSpec.of("color", FieldKind.ENUM).among("Color", "GREEN", "RED").orNull()), thing ->
-                thing.set(0, Color.RED));
+        store(
+                before(
+                        FieldSpec.of("color", FieldKind.ENUM)
+                                .among("Color", "GREEN", "RED")
+                                .orNull()),
+                thing -> thing.set(0, Color.RED));
         ObjectType<After> type =
-                after(FieldSpec.of("color", FieldKind.ENUM).among("Color", "RED", "GREEN", "BLUE").orNull());
+                after(
+                        FieldSpec.of("color", FieldKind.ENUM)
+                                .among("Color", "RED", "GREEN", "BLUE")
+                                .orNull());
         try (Pool pool = Pool.open(dir, SMALL)) {
             After thing = thing(pool, type);
             assertEquals(Color.RED, thing.color(0));
@@ -191,8 +218,11 @@ class EvolutionTest {
 
     @Test
     void otherTiersAreNoOtherClass() throws IOException {
-        store(before(FieldSpec.of("text", FieldKind.STRING).orNull()), thing -> thing.set(0, "x".repeat(100)));
-        ObjectType<After> type = after(FieldSpec.of("text", FieldKind.STRING).on(StorageTier.DISK).orNull());
+        store(
+                before(FieldSpec.of("text", FieldKind.STRING).orNull()),
+                thing -> thing.set(0, "x".repeat(100)));
+        ObjectType<After> type =
+                after(FieldSpec.of("text", FieldKind.STRING).on(StorageTier.DISK).orNull());
         try (Pool pool = Pool.open(dir, SMALL)) {
             After old = thing(pool, type);
             assertEquals("x".repeat(100), old.text(0));
@@ -204,14 +234,29 @@ class EvolutionTest {
 
     @Test
     void whatIsNoPermittedEvolutionIsRefusedByName() throws IOException {
-        store(before(FieldSpec.of("a", FieldKind.LONG), FieldSpec.of("row", FieldKind.DOUBLES).ofLength(3)), thing -> {});
+        store(
+                before(
+                        FieldSpec.of("a", FieldKind.LONG),
+                        FieldSpec.of("row", FieldKind.DOUBLES).ofLength(3)),
+                thing -> {});
         try (Pool pool = Pool.open(dir, SMALL)) {
-            ObjectType<After> type = after(
-                    FieldSpec.of("a", FieldKind.INT), FieldSpec.of("row", FieldKind.DOUBLES).ofLength(4));
+            ObjectType<After> type =
+                    after(
+                            FieldSpec.of("a", FieldKind.INT),
+                            FieldSpec.of("row", FieldKind.DOUBLES).ofLength(4));
             SchemaMismatchException refused =
-                    assertThrows(SchemaMismatchException.class, () -> pool.root("thing", type).get());
-            assertTrue(refused.getMessage().contains("field a is LONG in the pool and INT in the class"), refused::getMessage);
-            assertTrue(refused.getMessage().contains("field row has 3 elements in the pool and 4 elements in the class"), refused::getMessage);
+                    assertThrows(
+                            SchemaMismatchException.class, () -> pool.root("thing", type).get());
+            assertTrue(
+                    refused.getMessage()
+                            .contains("field a is LONG in the pool and INT in the class"),
+                    refused::getMessage);
+            assertTrue(
+                    refused.getMessage()
+                            .contains(
+                                    "field row has 3 elements in the pool and 4 elements in the"
+                                            + " class"),
+                    refused::getMessage);
         }
     }
 
@@ -219,15 +264,19 @@ class EvolutionTest {
     void aWalkReadsEachObjectInTheFormThatItWasStoredIn() throws IOException {
         int count = 100;
         try (Pool pool = Pool.open(dir, SMALL)) {
-            ObjectType<Before> type = before(FieldSpec.of("a", FieldKind.INT), FieldSpec.of("b", FieldKind.INT));
+            ObjectType<Before> type =
+                    before(FieldSpec.of("a", FieldKind.INT), FieldSpec.of("b", FieldKind.INT));
             for (int i = 0; i < count; i++) {
                 Before thing = pool.create(type);
                 thing.set(0, i);
                 thing.set(1, -i);
             }
         }
-        ObjectType<After> type = after(
-                FieldSpec.of("new", FieldKind.LONG), FieldSpec.of("b", FieldKind.LONG), FieldSpec.of("a", FieldKind.LONG));
+        ObjectType<After> type =
+                after(
+                        FieldSpec.of("new", FieldKind.LONG),
+                        FieldSpec.of("b", FieldKind.LONG),
+                        FieldSpec.of("a", FieldKind.LONG));
         try (Pool pool = Pool.open(dir, SMALL)) {
             Cursor<After> cursor = pool.cursor(type);
             for (int i = 0; i < count; i++) {

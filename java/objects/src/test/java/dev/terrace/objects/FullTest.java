@@ -37,28 +37,33 @@ class FullTest {
             @Override
             Holder in(Pool pool) {
                 List<DurablePerson> people = new ArrayList<>();
-                return holder((_, text) -> {
-                    DurablePerson person = DurablePerson.create(pool);
-                    people.add(person);
-                    person.setName(text);
-                }, count -> {
-                    List<DurablePerson> some = people.subList(0, Math.min(count, people.size()));
-                    some.forEach(DurableObject::delete);
-                    pool.store().afterCommit(some::clear);
-                });
+                return holder(
+                        (_, text) -> {
+                            DurablePerson person = DurablePerson.create(pool);
+                            people.add(person);
+                            person.setName(text);
+                        },
+                        count -> {
+                            List<DurablePerson> some =
+                                    people.subList(0, Math.min(count, people.size()));
+                            some.forEach(DurableObject::delete);
+                            pool.store().afterCommit(some::clear);
+                        });
             }
         },
         MAP {
             @Override
             Holder in(Pool pool) {
-                DurableMap<Long, String> map = DurableMap.root(pool, "map", ElementType.LONG, ElementType.STRING);
+                DurableMap<Long, String> map =
+                        DurableMap.root(pool, "map", ElementType.LONG, ElementType.STRING);
                 return holder(map::put, count -> map.keySet().removeIf(everyThird(count)));
             }
         },
         TREE {
             @Override
             Holder in(Pool pool) {
-                DurableTree<Long, String> tree = DurableTree.root(pool, "tree", ElementType.LONG, ElementType.STRING);
+                DurableTree<Long, String> tree =
+                        DurableTree.root(pool, "tree", ElementType.LONG, ElementType.STRING);
                 return holder(tree::put, count -> tree.keySet().removeIf(everyThird(count)));
             }
         },
@@ -66,8 +71,11 @@ class FullTest {
             @Override
             Holder in(Pool pool) {
                 DurableList<String> list = DurableList.root(pool, "list", ElementType.STRING);
-                return holder((_, text) -> list.add(text), count ->
-                        list.subList(Math.max(0, list.size() - count), list.size()).clear());
+                return holder(
+                        (_, text) -> list.add(text),
+                        count ->
+                                list.subList(Math.max(0, list.size() - count), list.size())
+                                        .clear());
             }
         };
 
@@ -78,7 +86,9 @@ class FullTest {
             return number -> number % 3 == 1 && left[0]-- > 0;
         }
 
-        private static Holder holder(java.util.function.BiConsumer<Long, String> add, java.util.function.IntConsumer remove) {
+        private static Holder holder(
+                java.util.function.BiConsumer<Long, String> add,
+                java.util.function.IntConsumer remove) {
             return new Holder() {
                 @Override
                 public void add(long number, String text) {
@@ -98,8 +108,10 @@ class FullTest {
     void aFullPoolLetsMuchBeRemovedAtOnce(Kind kind) throws IOException {
         for (int extents : new int[] {1, 2, 4}) {
             for (int length : new int[] {20, 2000}) {
-                PoolOptions options = PoolOptions.defaults().extents(1 << 20).pmem((long) extents << 20);
-                try (Pool pool = Pool.open(dir.resolve(kind + "-" + extents + "-" + length), options)) {
+                PoolOptions options =
+                        PoolOptions.defaults().extents(1 << 20).pmem((long) extents << 20);
+                try (Pool pool =
+                        Pool.open(dir.resolve(kind + "-" + extents + "-" + length), options)) {
                     removeFrom(pool, kind.in(pool), "x".repeat(length), extents);
                 }
             }
@@ -107,15 +119,19 @@ class FullTest {
     }
 
     private static void removeFrom(Pool pool, Holder holder, String text, int extents) {
-        assertThrows(PoolFullException.class, () -> {
-            for (long number = 0; number < 1_000_000; number++) {
-                holder.add(number, text);
-            }
-        });
+        assertThrows(
+                PoolFullException.class,
+                () -> {
+                    for (long number = 0; number < 1_000_000; number++) {
+                        holder.add(number, text);
+                    }
+                });
         int count = REMOVED_AT_ONCE;
         while (!remove(pool, holder, count)) {
             // Where so much room cannot be kept, the remedy that is named is one.
-            assertTrue(extents < 2 && count > REMOVED_AT_ONCE / 8, () -> extents + " extents of texts of " + text.length());
+            assertTrue(
+                    extents < 2 && count > REMOVED_AT_ONCE / 8,
+                    () -> extents + " extents of texts of " + text.length());
             count /= 2;
         }
         holder.add(-1, text);
@@ -127,7 +143,9 @@ class FullTest {
             pool.transact(() -> holder.remove(count));
             return true;
         } catch (PoolFullException e) {
-            assertTrue(e.getMessage().contains("smaller transactions, also if it only deletes"), e::getMessage);
+            assertTrue(
+                    e.getMessage().contains("smaller transactions, also if it only deletes"),
+                    e::getMessage);
             return false;
         }
     }

@@ -19,31 +19,40 @@ import java.util.zip.GZIPInputStream;
 import java.util.zip.GZIPOutputStream;
 import org.jspecify.annotations.Nullable;
 
-/// Pools that were made when a version or a feature of the format was, kept among the tests: what was written then is
-/// read for good.
+/// Pools that were made when a version or a feature of the format was, kept among the tests: what
+/// was written then is read for good.
 public final class GoldenPool {
     /// What the superblock was made of.
-    public static final Superblock SUPERBLOCK = new Superblock(new UUID(0x0102030405060708L, 0x1112131415161718L), 0x5eed, 20, 1 << 16);
+    public static final Superblock SUPERBLOCK =
+            new Superblock(new UUID(0x0102030405060708L, 0x1112131415161718L), 0x5eed, 20, 1 << 16);
 
     /// The class.
     public static final String CLASS = "dev.terrace.golden.Thing";
+
     static final String LONG_TEXT = "a text that is longer than a slot \u65e5\u672c \ud83d";
+
     /// How it was made.
     public static final PoolOptions OPTIONS = PoolOptions.defaults().extents(1 << 20);
+
     /// What is on the remote tier, where there is one.
     static final String FAR_TEXT = "a text that is far away";
+
     /// The tiers that the pool was told for a field, where it was told any.
     static final Map<String, Map<String, List<StorageTier>>> PLACED =
             Map.of(CLASS, Map.of("string", List.of(StorageTier.SSD, StorageTier.PMEM)));
 
     private static final List<String> FILES = List.of("pool", "disk-0");
+
     /// The label, and one with a value.
     private static final int SEGMENTS = 2;
+
     private static final int COUNT_OF_FIXED = FieldKind.REFERENCE.ordinal();
 
-    /// A field of each kind inline, of each that may be null, of each on a disk, and arrays of each kind.
+    /// A field of each kind inline, of each that may be null, of each on a disk, and arrays of each
+    /// kind.
     static final class Thing extends DurableObject {
-        static final ObjectType<Thing> TYPE = ObjectType.of(CLASS, Thing.class, Thing::new, List.of(), specs());
+        static final ObjectType<Thing> TYPE =
+                ObjectType.of(CLASS, Thing.class, Thing::new, List.of(), specs());
 
         static int indexOf(String field) {
             return TYPE.fields().stream().map(FieldSpec::name).toList().indexOf(field);
@@ -52,7 +61,8 @@ public final class GoldenPool {
         private static FieldSpec[] specs() {
             List<FieldSpec> specs = new ArrayList<>();
             for (FieldKind kind : FieldKind.values()) {
-                FieldSpec plain = FieldSpec.of(kind.name().toLowerCase(java.util.Locale.ROOT), kind);
+                FieldSpec plain =
+                        FieldSpec.of(kind.name().toLowerCase(java.util.Locale.ROOT), kind);
                 if (kind.isArray()) {
                     specs.add(plain.ofLength(3));
                 } else if (kind == FieldKind.REFERENCE) {
@@ -75,13 +85,25 @@ public final class GoldenPool {
 
         private static FieldSpec renamed(FieldSpec field, String prefix) {
             return new FieldSpec(
-                    prefix + field.name(), field.kind(), field.fixedLength(), field.nullable(), field.tiers(), field.target(),
-                    field.constants(), List.of());
+                    prefix + field.name(),
+                    field.kind(),
+                    field.fixedLength(),
+                    field.nullable(),
+                    field.tiers(),
+                    field.target(),
+                    field.constants(),
+                    List.of());
         }
 
         private static FieldSpec onDisk(FieldSpec field) {
-            FieldSpec moved = renamed(field, "disk_").on(StorageTier.PMEM, StorageTier.DISK).ofLength(0).orNull();
-            return field.kind() == FieldKind.STRING || field.kind().isArray() ? moved.on(StorageTier.SSD) : moved;
+            FieldSpec moved =
+                    renamed(field, "disk_")
+                            .on(StorageTier.PMEM, StorageTier.DISK)
+                            .ofLength(0)
+                            .orNull();
+            return field.kind() == FieldKind.STRING || field.kind().isArray()
+                    ? moved.on(StorageTier.SSD)
+                    : moved;
         }
 
         private void fill(int seed) {
@@ -96,8 +118,13 @@ public final class GoldenPool {
         private void set(int i, FieldSpec field, @Nullable Object value) {
             switch (value) {
                 case String text -> setString(i, -1, text);
-                case PoolDump.Constant constant -> pool().fields().setBits(this, i, field.kind(),
-                        1 + field.constants().indexOf(constant.name()));
+                case PoolDump.Constant constant ->
+                        pool().fields()
+                                .setBits(
+                                        this,
+                                        i,
+                                        field.kind(),
+                                        1 + field.constants().indexOf(constant.name()));
                 case null -> setReference(i, -1, this);
                 default -> {
                     if (field.kind().isArray()) {
@@ -113,7 +140,12 @@ public final class GoldenPool {
     /// The class as it was before: one field, of another kind.
     static final class OldThing extends DurableObject {
         static final ObjectType<OldThing> TYPE =
-                ObjectType.of(CLASS, OldThing.class, OldThing::new, List.of(), FieldSpec.of("long", FieldKind.INT));
+                ObjectType.of(
+                        CLASS,
+                        OldThing.class,
+                        OldThing::new,
+                        List.of(),
+                        FieldSpec.of("long", FieldKind.INT));
 
         void setNumber(int number) {
             setInt(0, TYPE.offset(0), number);
@@ -122,12 +154,13 @@ public final class GoldenPool {
 
     /// A class whose value is on the remote tier.
     static final class Far extends DurableObject {
-        static final ObjectType<Far> TYPE = ObjectType.of(
-                "dev.terrace.golden.Far",
-                Far.class,
-                Far::new,
-                List.of(),
-                FieldSpec.of("text", FieldKind.STRING).on(StorageTier.REMOTE).orNull());
+        static final ObjectType<Far> TYPE =
+                ObjectType.of(
+                        "dev.terrace.golden.Far",
+                        Far.class,
+                        Far::new,
+                        List.of(),
+                        FieldSpec.of("text", FieldKind.STRING).on(StorageTier.REMOTE).orNull());
 
         @Nullable String getText() {
             return getString(0, TYPE.offset(0));
@@ -172,7 +205,8 @@ public final class GoldenPool {
 
     private GoldenPool() {}
 
-    /// What a field of the object with this number holds; null for the reference, which leads to the object itself.
+    /// What a field of the object with this number holds; null for the reference, which leads to
+    /// the object itself.
     static @Nullable Object value(FieldSpec field, int seed) {
         int sign = seed % 2 == 0 ? 1 : -1;
         return switch (field.kind()) {
@@ -203,13 +237,16 @@ public final class GoldenPool {
         Map<String, @Nullable Object> expected = new LinkedHashMap<>();
         for (FieldSpec field : Thing.TYPE.fields()) {
             if (!field.isVolatile()) {
-                expected.put(field.name(), field.kind() == FieldKind.REFERENCE ? self : value(field, seed));
+                expected.put(
+                        field.name(),
+                        field.kind() == FieldKind.REFERENCE ? self : value(field, seed));
             }
         }
         return expected;
     }
 
-    /// Makes a pool, in this directory's files, compressed. For a new version of the format, or a new feature.
+    /// Makes a pool, in this directory's files, compressed. For a new version of the format, or a
+    /// new feature.
     public static void main(String[] arguments) throws IOException {
         Kept kept = Kept.valueOf(arguments[0]);
         Path into = Files.createDirectories(Path.of(arguments[1]).resolve(kept.directory));
@@ -217,7 +254,9 @@ public final class GoldenPool {
         try {
             make(dir, kept);
             for (Path file : files(dir)) {
-                try (OutputStream out = new GZIPOutputStream(Files.newOutputStream(into.resolve(file.getFileName() + ".gz")))) {
+                try (OutputStream out =
+                        new GZIPOutputStream(
+                                Files.newOutputStream(into.resolve(file.getFileName() + ".gz")))) {
                     Files.copy(file, out);
                 }
             }
@@ -235,11 +274,14 @@ public final class GoldenPool {
     private static void make(Path dir, Kept kept) throws IOException {
         Path file = Files.createFile(dir.resolve("pool"));
         try (Arena arena = Arena.ofShared()) {
-            SUPERBLOCK.format(new MappedRegion(file, SUPERBLOCK.extentShift(), 0, Long.MAX_VALUE, false, arena));
+            SUPERBLOCK.format(
+                    new MappedRegion(
+                            file, SUPERBLOCK.extentShift(), 0, Long.MAX_VALUE, false, arena));
         }
         RecordingSegmentStore segments = new RecordingSegmentStore(new ArrayList<>());
         PoolOptions options = kept.hasRemote() ? OPTIONS.remote(segments) : OPTIONS;
-        try (Pool pool = Pool.open(dir, kept == Kept.CHECKED_PMEM ? options.withPmemChecksums() : options)) {
+        try (Pool pool =
+                Pool.open(dir, kept == Kept.CHECKED_PMEM ? options.withPmemChecksums() : options)) {
             fill(pool);
             if (kept.hasRemote()) {
                 Far far = pool.create(Far.TYPE);
@@ -271,7 +313,10 @@ public final class GoldenPool {
             });
         }
         Thing widened = Objects.requireNonNull(pool.root("extended", Thing.TYPE).get());
-        widened.set(Thing.indexOf("string"), Thing.TYPE.fields().get(Thing.indexOf("string")), LONG_TEXT);
+        widened.set(
+                Thing.indexOf("string"),
+                Thing.TYPE.fields().get(Thing.indexOf("string")),
+                LONG_TEXT);
         pool.create(Thing.TYPE).delete();
         Thing blank = pool.create(Thing.TYPE);
         pool.root("blank \u65e5", Thing.TYPE).set(blank);
@@ -295,7 +340,8 @@ public final class GoldenPool {
     }
 
     private static byte[] stored(Kept kept, String file) throws IOException {
-        InputStream stored = GoldenPool.class.getResourceAsStream("/" + kept.directory + "/" + file + ".gz");
+        InputStream stored =
+                GoldenPool.class.getResourceAsStream("/" + kept.directory + "/" + file + ".gz");
         try (InputStream in = new GZIPInputStream(Objects.requireNonNull(stored))) {
             return in.readAllBytes();
         }

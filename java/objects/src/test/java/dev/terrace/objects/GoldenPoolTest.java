@@ -22,7 +22,8 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/// The pools that were made when the format's versions and features were can be read, field by field, and written.
+/// The pools that were made when the format's versions and features were can be read, field by
+/// field, and written.
 class GoldenPoolTest {
     @TempDir(factory = InMemory.class)
     Path dir;
@@ -32,7 +33,11 @@ class GoldenPoolTest {
         Map<Long, PoolDump.GenericObject> byReference = new LinkedHashMap<>();
         dump.forEach(null, Long.MAX_VALUE, object -> byReference.put(object.reference(), object));
         Map<String, PoolDump.GenericObject> byRoot = new LinkedHashMap<>();
-        dump.roots().forEach((name, leads) -> byRoot.put(name, Objects.requireNonNull(byReference.remove(leads.reference()))));
+        dump.roots()
+                .forEach((name, leads) ->
+                        byRoot.put(
+                                name,
+                                Objects.requireNonNull(byReference.remove(leads.reference()))));
         assertEquals(Map.of(), byReference, "each object has a root");
         return byRoot;
     }
@@ -40,7 +45,9 @@ class GoldenPoolTest {
     /// Arrays as lists, so that they can be compared.
     private static Map<String, @Nullable Object> comparable(Map<String, @Nullable Object> fields) {
         Map<String, @Nullable Object> comparable = new LinkedHashMap<>();
-        fields.forEach((name, value) -> comparable.put(name, value != null && value.getClass().isArray() ? list(value) : value));
+        fields.forEach((name, value) ->
+                comparable.put(
+                        name, value != null && value.getClass().isArray() ? list(value) : value));
         return comparable;
     }
 
@@ -55,9 +62,13 @@ class GoldenPoolTest {
     private static void expectAll(Pool pool, GoldenPool.Kept kept) {
         Map<String, PoolDump.GenericObject> objects = objects(pool);
         PoolDump.GenericObject far = objects.remove("far");
-        assertEquals(kept.hasRemote() ? Map.of("text", GoldenPool.FAR_TEXT) : null, far == null ? null : far.fields());
+        assertEquals(
+                kept.hasRemote() ? Map.of("text", GoldenPool.FAR_TEXT) : null,
+                far == null ? null : far.fields());
         assertEquals(kept.hasPlacements() ? GoldenPool.PLACED : Map.of(), pool.placements());
-        assertEquals(List.of("blank \u65e5", "extended", "old", "thing 0", "thing 1", "thing 2"), List.copyOf(objects.keySet()));
+        assertEquals(
+                List.of("blank \u65e5", "extended", "old", "thing 0", "thing 1", "thing 2"),
+                List.copyOf(objects.keySet()));
         for (int seed = 0; seed < 3; seed++) {
             PoolDump.GenericObject object = Objects.requireNonNull(objects.get("thing " + seed));
             var self = new PoolDump.Reference(object.reference(), GoldenPool.CLASS);
@@ -72,7 +83,8 @@ class GoldenPoolTest {
         Map<String, @Nullable Object> since = Objects.requireNonNull(extended.extension()).fields();
         assertEquals(-8L, since.get("long"));
         assertEquals(GoldenPool.LONG_TEXT, since.get("string"));
-        Map<String, @Nullable Object> blank = Objects.requireNonNull(objects.get("blank \u65e5")).fields();
+        Map<String, @Nullable Object> blank =
+                Objects.requireNonNull(objects.get("blank \u65e5")).fields();
         assertEquals(0, blank.get("int"));
         assertEquals(null, blank.get("boxed_int"));
         assertEquals(null, blank.get("string"));
@@ -89,22 +101,34 @@ class GoldenPoolTest {
             expectAll(pool, kept);
             assertEquals(List.of(), pool.check().problems());
         }
-        assertTrue(Arrays.equals(before, Files.readAllBytes(dir.resolve("pool"))), "a reader leaves it as it is");
+        assertTrue(
+                Arrays.equals(before, Files.readAllBytes(dir.resolve("pool"))),
+                "a reader leaves it as it is");
         try (Pool pool = Pool.open(dir, options.existing())) {
-            assertEquals(Superblock.VERSION, Files.readAllBytes(dir.resolve("pool"))[8], "who writes has it be of this version");
+            assertEquals(
+                    Superblock.VERSION,
+                    Files.readAllBytes(dir.resolve("pool"))[8],
+                    "who writes has it be of this version");
             assertEquals(kept.hasRemote(), Feature.REMOTE.isIn(pool.store().pmem()));
             assertEquals(kept.hasPlacements(), Feature.PLACEMENTS.isIn(pool.store().pmem()));
             assertTrue(Feature.CHECKED_DISK.isIn(pool.store().pmem()));
-            assertEquals(kept == GoldenPool.Kept.CHECKED_PMEM, Feature.CHECKED_PMEM.isIn(pool.store().pmem()));
+            assertEquals(
+                    kept == GoldenPool.Kept.CHECKED_PMEM,
+                    Feature.CHECKED_PMEM.isIn(pool.store().pmem()));
             expectAll(pool, kept);
             PoolReport report = pool.check();
             Map<String, Long> objects = new TreeMap<>(Map.of(GoldenPool.CLASS, 6L));
             if (kept.hasRemote()) {
                 objects.put(GoldenPool.Far.TYPE.name(), 1L);
             }
-            assertEquals(new PoolReport(List.of(), objects, report.bytes(), Map.of(), 0, 0), report);
-            GoldenPool.Thing old = Objects.requireNonNull(pool.root("old", GoldenPool.Thing.TYPE).get());
-            assertEquals(-7, pool.fields().getBits(old, GoldenPool.Thing.indexOf("long"), FieldKind.LONG), "the old form, as the class is now");
+            assertEquals(
+                    new PoolReport(List.of(), objects, report.bytes(), Map.of(), 0, 0), report);
+            GoldenPool.Thing old =
+                    Objects.requireNonNull(pool.root("old", GoldenPool.Thing.TYPE).get());
+            assertEquals(
+                    -7,
+                    pool.fields().getBits(old, GoldenPool.Thing.indexOf("long"), FieldKind.LONG),
+                    "the old form, as the class is now");
             old.delete();
             GoldenPool.Thing more = pool.create(GoldenPool.Thing.TYPE);
             byte[] picture = new byte[1000];
@@ -113,8 +137,12 @@ class GoldenPoolTest {
             pool.root("old", GoldenPool.Thing.TYPE).set(more);
         }
         try (Pool pool = Pool.open(dir, options.toRead())) {
-            byte[] picture = assertInstanceOf(
-                    byte[].class, Objects.requireNonNull(objects(pool).get("old")).fields().get("disk_bytes"));
+            byte[] picture =
+                    assertInstanceOf(
+                            byte[].class,
+                            Objects.requireNonNull(objects(pool).get("old"))
+                                    .fields()
+                                    .get("disk_bytes"));
             assertEquals(1000, picture.length);
             assertEquals(List.of(), pool.check().problems());
         }

@@ -18,8 +18,7 @@ class KillTest {
     private static final int STEPS_MAX = 40;
     private static final int DELAY_NANOS_MAX = 2_000_000;
 
-    @TempDir
-    Path disk;
+    @TempDir Path disk;
 
     private Path pool = Path.of("");
 
@@ -54,7 +53,9 @@ class KillTest {
             assertEquals(0, reader.await(), reader.errors());
             try (Pool found = Pool.open(pool, KillWorkload.options(disk))) {
                 int last = new KillWorkload(found).verify();
-                assertTrue(last == acknowledged || last == acknowledged + 1, last + " after " + acknowledged);
+                assertTrue(
+                        last == acknowledged || last == acknowledged + 1,
+                        last + " after " + acknowledged);
             }
         }
     }
@@ -65,7 +66,9 @@ class KillTest {
     private int round(Random random, int acknowledged, ChildJvm reader) throws IOException {
         try (ChildJvm writer = start("write")) {
             int found = Integer.parseInt(writer.expectLine());
-            assertTrue(found == acknowledged || found == acknowledged + 1, found + " after " + acknowledged);
+            assertTrue(
+                    found == acknowledged || found == acknowledged + 1,
+                    found + " after " + acknowledged);
             int last = found;
             for (int steps = random.nextInt(STEPS_MAX); steps > 0; steps--) {
                 last = Integer.parseInt(writer.expectLine());
@@ -91,7 +94,8 @@ class KillTest {
         try (ChildJvm writer = start("write")) {
             assertEquals("0", writer.expectLine());
             PoolOptions options = KillWorkload.options(disk);
-            PoolLockedException refused = assertThrows(PoolLockedException.class, () -> Pool.open(pool, options));
+            PoolLockedException refused =
+                    assertThrows(PoolLockedException.class, () -> Pool.open(pool, options));
             assertTrue(refused.getMessage().contains("another process"), refused.getMessage());
             try (Pool found = Pool.open(pool, options.toRead())) {
                 new KillWorkload(found).verify();

@@ -8,19 +8,23 @@ import java.util.List;
 import java.util.Objects;
 import java.util.Random;
 
-/// Random transactions over objects on all tiers, numbered from 1, and what must be there after each: that follows from its number
-/// alone. So whoever finds a pool in a state knows which it claims to be, and whether it is that one, whole.
+/// Random transactions over objects on all tiers, numbered from 1, and what must be there after
+/// each: that follows from its number alone. So whoever finds a pool in a state knows which it
+/// claims to be, and whether it is that one, whole.
 final class KillWorkload {
     static final int CELLS = 10;
     private static final int TEXT_MAX = 40_000;
     private static final int IMAGE_MAX = 30_000;
+
     /// Every so many transactions the disk becomes longer, and is compacted.
     private static final int COMPACTED_EACH = 6;
+
     /// Most of an extent.
     private static final int FILLER_BYTES = 850_000;
 
     /// How many different things a transaction may be, by its random number.
     private static final int KINDS = 16;
+
     private static final int KIND_ALONE = 0;
     private static final int KIND_ROLLED_BACK_FIRST = 1;
     private static final int KIND_DISK = 2;
@@ -28,17 +32,20 @@ final class KillWorkload {
 
     /// An object with a field of each way to be stored.
     static final class Cell extends DurableObject {
-        static final ObjectType<Cell> TYPE = ObjectType.of(
-                "dev.terrace.objects.KillCell",
-                Cell.class,
-                Cell::new,
-                List.of(),
-                FieldSpec.of("number", FieldKind.INT),
-                FieldSpec.of("row", FieldKind.DOUBLES).ofLength(12),
-                FieldSpec.of("place", FieldKind.STRING).orNull(),
-                FieldSpec.of("name", FieldKind.STRING).on(StorageTier.PMEM, StorageTier.DISK).orNull(),
-                FieldSpec.of("image", FieldKind.BYTES).on(StorageTier.DISK).orNull(),
-                FieldSpec.of("balance", FieldKind.LONG).on(StorageTier.DISK));
+        static final ObjectType<Cell> TYPE =
+                ObjectType.of(
+                        "dev.terrace.objects.KillCell",
+                        Cell.class,
+                        Cell::new,
+                        List.of(),
+                        FieldSpec.of("number", FieldKind.INT),
+                        FieldSpec.of("row", FieldKind.DOUBLES).ofLength(12),
+                        FieldSpec.of("place", FieldKind.STRING).orNull(),
+                        FieldSpec.of("name", FieldKind.STRING)
+                                .on(StorageTier.PMEM, StorageTier.DISK)
+                                .orNull(),
+                        FieldSpec.of("image", FieldKind.BYTES).on(StorageTier.DISK).orNull(),
+                        FieldSpec.of("balance", FieldKind.LONG).on(StorageTier.DISK));
 
         int number() {
             return getInt(0, TYPE.offset(0));
@@ -65,8 +72,13 @@ final class KillWorkload {
         }
 
         String inPmem() {
-            return number() + " " + Arrays.hashCode(getDoubles(1, TYPE.offset(1))) + " "
-                    + Objects.hashCode(getString(2, TYPE.offset(2))) + " " + Objects.hashCode(getString(3, TYPE.offset(3)));
+            return number()
+                    + " "
+                    + Arrays.hashCode(getDoubles(1, TYPE.offset(1)))
+                    + " "
+                    + Objects.hashCode(getString(2, TYPE.offset(2)))
+                    + " "
+                    + Objects.hashCode(getString(3, TYPE.offset(3)));
         }
 
         String onDisk() {
@@ -106,7 +118,13 @@ final class KillWorkload {
         }
 
         String inPmem() {
-            return number + " " + Arrays.hashCode(row()) + " " + place().hashCode() + " " + name().hashCode();
+            return number
+                    + " "
+                    + Arrays.hashCode(row())
+                    + " "
+                    + place().hashCode()
+                    + " "
+                    + name().hashCode();
         }
 
         String onDisk() {
@@ -115,8 +133,11 @@ final class KillWorkload {
     }
 
     private final Pool pool;
-    /// The model: of each cell, the last transaction that wrote to it, and to its fields on disk, up to `modelled`.
+
+    /// The model: of each cell, the last transaction that wrote to it, and to its fields on disk,
+    /// up to `modelled`.
     private final int[] inPmem = new int[CELLS];
+
     private final int[] onDisk = new int[CELLS];
     private int modelled;
 
@@ -254,11 +275,17 @@ final class KillWorkload {
     /// Looks at all there is.
     ///
     /// @return the number of the last transaction
-    /// @throws AssertionError if something is not as that one left it, or that one is older than one seen before
+    /// @throws AssertionError if something is not as that one left it, or that one is older than
+    ///   one seen before
     int verify() {
         Snapshot found = pool.read(this::look);
         if (found.number < modelled) {
-            throw new AssertionError("transaction " + found.number + " is the last, and " + modelled + " was seen before");
+            throw new AssertionError(
+                    "transaction "
+                            + found.number
+                            + " is the last, and "
+                            + modelled
+                            + " was seen before");
         }
         model(found.number);
         for (int i = 0; i < CELLS; i++) {
@@ -271,7 +298,14 @@ final class KillWorkload {
     private static void expect(int cell, int number, String expected, String found) {
         if (!expected.equals(found)) {
             throw new AssertionError(
-                    "after transaction " + number + " cell " + cell + " is " + found + ", and should be " + expected);
+                    "after transaction "
+                            + number
+                            + " cell "
+                            + cell
+                            + " is "
+                            + found
+                            + ", and should be "
+                            + expected);
         }
     }
 

@@ -53,7 +53,8 @@ class MisuseTest {
     void whatIsNoPoolStaysAsItWas() throws IOException {
         Path empty = make("empty");
         for (PoolOptions options : List.of(SMALL.existing(), SMALL.toRead())) {
-            PoolFormatException e = assertThrows(PoolFormatException.class, () -> Pool.open(empty, options));
+            PoolFormatException e =
+                    assertThrows(PoolFormatException.class, () -> Pool.open(empty, options));
             assertTrue(e.getMessage().contains(empty + " has no file pool"), e.getMessage());
         }
         try (Stream<Path> files = Files.list(empty)) {
@@ -64,7 +65,8 @@ class MisuseTest {
         assertThrows(PoolFormatException.class, () -> Pool.open(parent, SMALL));
         Path letter = Files.writeString(dir.resolve("letter"), "Dear Sirs");
         for (PoolOptions options : List.of(SMALL, SMALL.existing(), SMALL.toRead())) {
-            PoolFormatException e = assertThrows(PoolFormatException.class, () -> Pool.open(letter, options));
+            PoolFormatException e =
+                    assertThrows(PoolFormatException.class, () -> Pool.open(letter, options));
             assertTrue(e.getMessage().contains(letter + " is no directory"), e.getMessage());
         }
     }
@@ -80,7 +82,8 @@ class MisuseTest {
             pool.root("thing", ON_HDD).set(thing);
         }
         for (PoolOptions options : List.of(one, one.toRead())) {
-            PoolFormatException e = assertThrows(PoolFormatException.class, () -> Pool.open(place, options));
+            PoolFormatException e =
+                    assertThrows(PoolFormatException.class, () -> Pool.open(place, options));
             assertTrue(e.getMessage().contains("has values on disk 1"), e.getMessage());
         }
         try (Pool pool = Pool.open(place, two)) {
@@ -100,8 +103,11 @@ class MisuseTest {
             pool.root("thing", ON_HDD).set(thing);
         }
         for (PoolOptions each : List.of(wrong, wrong.toRead())) {
-            PoolFormatException e = assertThrows(PoolFormatException.class, () -> Pool.open(place, each));
-            assertTrue(e.getMessage().contains("disk-0 is of the tier HDD, and was named as SSD"), e.getMessage());
+            PoolFormatException e =
+                    assertThrows(PoolFormatException.class, () -> Pool.open(place, each));
+            assertTrue(
+                    e.getMessage().contains("disk-0 is of the tier HDD, and was named as SSD"),
+                    e.getMessage());
         }
         try (Pool pool = Pool.open(place, options.toRead())) {
             assertArrayEquals(VALUE, thing(pool, ON_HDD).getBytes());
@@ -125,8 +131,12 @@ class MisuseTest {
             pool.create(ON_HDD).setBytes(VALUE);
         }
         for (PoolOptions options : List.of(SMALL, SMALL.toRead())) {
-            PoolFormatException e = assertThrows(PoolFormatException.class, () -> Pool.open(place, options));
-            assertTrue(e.getMessage().contains("name the directory that it is in as the pool's disk 0"), e.getMessage());
+            PoolFormatException e =
+                    assertThrows(PoolFormatException.class, () -> Pool.open(place, options));
+            assertTrue(
+                    e.getMessage()
+                            .contains("name the directory that it is in as the pool's disk 0"),
+                    e.getMessage());
         }
     }
 
@@ -134,12 +144,14 @@ class MisuseTest {
     void aTierThatThePoolHasNotIsNamed() throws IOException {
         try (Pool pool = Pool.open(dir.resolve("pool"), SMALL)) {
             Thing thing = pool.create(ON_HDD);
-            IllegalArgumentException e = assertThrows(IllegalArgumentException.class, () -> thing.setBytes(VALUE));
+            IllegalArgumentException e =
+                    assertThrows(IllegalArgumentException.class, () -> thing.setBytes(VALUE));
             assertTrue(e.getMessage().contains("has no tier HDD"), e.getMessage());
             assertEquals(null, thing.getBytes());
         }
         ObjectType<Thing> first = Thing.named("dev.terrace.objects.Retagged", StorageTier.PMEM);
-        ObjectType<Thing> then = Thing.named("dev.terrace.objects.Retagged", StorageTier.HDD, StorageTier.SSD);
+        ObjectType<Thing> then =
+                Thing.named("dev.terrace.objects.Retagged", StorageTier.HDD, StorageTier.SSD);
         ObjectType<Thing> never = Thing.named("dev.terrace.objects.Retagged", StorageTier.HDD);
         try (Pool pool = Pool.open(dir.resolve("retagged"), SMALL)) {
             pool.create(first).setBytes(VALUE);
@@ -150,13 +162,15 @@ class MisuseTest {
         ObjectType<Thing> orOnHdd = Thing.on(StorageTier.PMEM, StorageTier.HDD);
         try (Pool pool = Pool.open(dir.resolve("full"), SMALL.pmem(1 << 20))) {
             List<Thing> things = new ArrayList<>();
-            assertThrows(PoolFullException.class, () -> {
-                while (true) {
-                    Thing thing = pool.create(orOnHdd);
-                    things.add(thing);
-                    thing.setBytes(VALUE);
-                }
-            });
+            assertThrows(
+                    PoolFullException.class,
+                    () -> {
+                        while (true) {
+                            Thing thing = pool.create(orOnHdd);
+                            things.add(thing);
+                            thing.setBytes(VALUE);
+                        }
+                    });
             assertArrayEquals(VALUE, things.getFirst().getBytes());
             assertEquals(0, pool.retier(orOnHdd).valuesLeft());
         }
@@ -165,7 +179,8 @@ class MisuseTest {
     @Test
     void disksOfOneTierAreFilledOneAfterTheOther() throws IOException {
         PoolOptions options =
-                SMALL.disk(StorageTier.HDD, make("first"), 1 << 20).disk(StorageTier.HDD, make("second"), 1 << 20);
+                SMALL.disk(StorageTier.HDD, make("first"), 1 << 20)
+                        .disk(StorageTier.HDD, make("second"), 1 << 20);
         try (Pool pool = Pool.open(dir.resolve("pool"), options)) {
             List<Thing> things = new ArrayList<>();
             while (pool.statistics().used().get(2) == 0) {
@@ -173,18 +188,23 @@ class MisuseTest {
                 thing.setBytes(VALUE);
                 things.add(thing);
             }
-            assertTrue(pool.statistics().used().get(1) > 3 * VALUE.length, "the first one is full before");
+            assertTrue(
+                    pool.statistics().used().get(1) > 3 * VALUE.length,
+                    "the first one is full before");
             assertEquals(0, pool.retier(ON_HDD).valuesMoved(), "either is what the tag says");
             things.getFirst().delete();
             Thing another = pool.create(ON_HDD);
             another.setBytes(VALUE);
             long onSecond = pool.statistics().used().get(2);
             assertTrue(onSecond < 2 * VALUE.length, "room on the first is used again");
-            assertThrows(PoolFullException.class, () -> pool.transact(() -> {
-                while (true) {
-                    pool.create(ON_HDD).setBytes(VALUE);
-                }
-            }));
+            assertThrows(
+                    PoolFullException.class,
+                    () ->
+                            pool.transact(() -> {
+                                while (true) {
+                                    pool.create(ON_HDD).setBytes(VALUE);
+                                }
+                            }));
             assertEquals(onSecond, pool.statistics().used().get(2));
             assertEquals(List.of(), pool.check().problems());
         }
@@ -196,12 +216,19 @@ class MisuseTest {
         try (Pool pool = Pool.open(dir.resolve("pool"), SMALL)) {
             Thing thing = pool.create(type);
             thing.setNumber(1);
-            for (Runnable write : List.<Runnable>of(
-                    () -> thing.setNumber(2), () -> thing.setText("two"), () -> pool.create(type), thing::delete)) {
-                assertThrows(PoolReadOnlyException.class, () -> pool.read(() -> {
-                    write.run();
-                    return true;
-                }));
+            for (Runnable write :
+                    List.<Runnable>of(
+                            () -> thing.setNumber(2),
+                            () -> thing.setText("two"),
+                            () -> pool.create(type),
+                            thing::delete)) {
+                assertThrows(
+                        PoolReadOnlyException.class,
+                        () ->
+                                pool.read(() -> {
+                                    write.run();
+                                    return true;
+                                }));
             }
             assertEquals(1, thing.getNumber());
             assertEquals(null, thing.getText());
@@ -221,12 +248,16 @@ class MisuseTest {
                 }
             });
             long before = pool.statistics().capacity().getFirst();
-            PoolFullException e = assertThrows(PoolFullException.class, () -> pool.transact(() -> {
-                things.forEach(thing -> thing.setNumber(1));
-                for (int i = 0; i < 50; i++) {
-                    pool.create(type).setBytes(VALUE);
-                }
-            }));
+            PoolFullException e =
+                    assertThrows(
+                            PoolFullException.class,
+                            () ->
+                                    pool.transact(() -> {
+                                        things.forEach(thing -> thing.setNumber(1));
+                                        for (int i = 0; i < 50; i++) {
+                                            pool.create(type).setBytes(VALUE);
+                                        }
+                                    }));
             assertTrue(e.getMessage().contains("divide it"), e.getMessage());
             assertEquals(before, pool.statistics().capacity().getFirst());
             assertEquals(0, things.getLast().getNumber());
@@ -239,10 +270,13 @@ class MisuseTest {
             Thing thing = pool.create(Thing.on(StorageTier.PMEM));
             Runnable close = pool::close;
             assertThrows(IllegalStateException.class, () -> pool.transact(close));
-            assertThrows(IllegalStateException.class, () -> pool.read(() -> {
-                close.run();
-                return true;
-            }));
+            assertThrows(
+                    IllegalStateException.class,
+                    () ->
+                            pool.read(() -> {
+                                close.run();
+                                return true;
+                            }));
             pool.transact(() -> {
                 try (Pool again = Pool.open(dir.resolve("pool"), SMALL)) {
                     assertEquals(pool, again);

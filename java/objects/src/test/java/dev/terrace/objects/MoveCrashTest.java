@@ -20,10 +20,12 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/// Every state that a power cut may leave while values move, files grow and get shorter, and room is given back, holds what the pool held.
+/// Every state that a power cut may leave while values move, files grow and get shorter, and room
+/// is given back, holds what the pool held.
 class MoveCrashTest {
     /// All chunks but one that may be used of a disk's first extent.
     private static final int MOST_BYTES = 900_000;
+
     /// What takes a chunk.
     private static final int CHUNK_BYTES = 60_000;
 
@@ -50,11 +52,13 @@ class MoveCrashTest {
     }
 
     private static DurableList<String> texts(Pool pool) {
-        return DurableList.root(pool, "texts", ElementType.STRING, StorageTier.PMEM, StorageTier.DISK);
+        return DurableList.root(
+                pool, "texts", ElementType.STRING, StorageTier.PMEM, StorageTier.DISK);
     }
 
     private static DurableMap<String, String> map(Pool pool) {
-        return DurableMap.root(pool, "map", ElementType.STRING, ElementType.STRING, StorageTier.DISK);
+        return DurableMap.root(
+                pool, "map", ElementType.STRING, ElementType.STRING, StorageTier.DISK);
     }
 
     private static void make(Pool pool, int count) {
@@ -106,7 +110,8 @@ class MoveCrashTest {
 
     private static void fillFirstExtent(Pool pool) {
         make(pool, 1);
-        DurableList<byte[]> filler = DurableList.root(pool, "filler", ElementType.BYTES, StorageTier.DISK);
+        DurableList<byte[]> filler =
+                DurableList.root(pool, "filler", ElementType.BYTES, StorageTier.DISK);
         // The label has a chunk, and so have the values that are there.
         for (int i = 0; i < 14; i++) {
             filler.add(new byte[CHUNK_BYTES]);
@@ -146,7 +151,9 @@ class MoveCrashTest {
                 EvolutionTest.After.class,
                 EvolutionTest.After::new,
                 List.of(),
-                DurablePerson.TYPE.fields().stream().map(MoveCrashTest::retagged).toArray(FieldSpec[]::new));
+                DurablePerson.TYPE.fields().stream()
+                        .map(MoveCrashTest::retagged)
+                        .toArray(FieldSpec[]::new));
     }
 
     private static FieldSpec retagged(FieldSpec field) {
@@ -160,34 +167,68 @@ class MoveCrashTest {
     static Stream<Step> steps() {
         return Stream.of(
                 new Step("demotion", pool -> make(pool, 3), MoveCrashTest::demote),
-                new Step("promotion", pool -> {
-                    make(pool, 3);
-                    pool.balancer().makeRoom();
-                }, MoveCrashTest::promote),
+                new Step(
+                        "promotion",
+                        pool -> {
+                            make(pool, 3);
+                            pool.balancer().makeRoom();
+                        },
+                        MoveCrashTest::promote),
                 new Step("compaction", MoveCrashTest::sparse, MoveCrashTest::compact),
-                new Step("a disk gets shorter", MoveCrashTest::fillDisk, MoveCrashTest::compactAndGiveBack),
-                new Step("a disk becomes empty", MoveCrashTest::emptyDisk, MoveCrashTest::compactAndGiveBack),
-                new Step("a disk gets shorter and longer", MoveCrashTest::fillDisk, pool -> {
-                    compactAndGiveBack(pool);
-                    people(pool).getFirst().setImage(new byte[MOST_BYTES]);
-                }),
-                new Step("persistent memory grows", MoveCrashTest::fillPmem, pool -> {
-                    people(pool).getFirst().setPlace("x".repeat(CHUNK_BYTES));
-                    assertEquals(2L << 20, pool.statistics().capacity().getFirst());
-                }),
-                new Step("a disk grows", MoveCrashTest::fillFirstExtent, pool -> {
-                    people(pool).getFirst().setImage(new byte[CHUNK_BYTES]);
-                    assertEquals(2L << 20, pool.statistics().capacity().get(1));
-                }),
-                new Step("retagging", pool -> make(pool, 3), pool ->
-                        assertTrue(pool.retier(retagged()).valuesMoved() >= 9)),
-                new Step("placing", pool -> make(pool, 2), pool -> assertTrue(
-                        pool.place(DurablePerson.TYPE.name(), Map.of("place", List.of(StorageTier.DISK))).valuesMoved() >= 2)),
-                new Step("collect", pool -> {
-                    make(pool, 4);
-                    people(pool).clear();
-                    map(pool).clear();
-                }, pool -> assertTrue(pool.collect().leakedBytes() > 0), true));
+                new Step(
+                        "a disk gets shorter",
+                        MoveCrashTest::fillDisk,
+                        MoveCrashTest::compactAndGiveBack),
+                new Step(
+                        "a disk becomes empty",
+                        MoveCrashTest::emptyDisk,
+                        MoveCrashTest::compactAndGiveBack),
+                new Step(
+                        "a disk gets shorter and longer",
+                        MoveCrashTest::fillDisk,
+                        pool -> {
+                            compactAndGiveBack(pool);
+                            people(pool).getFirst().setImage(new byte[MOST_BYTES]);
+                        }),
+                new Step(
+                        "persistent memory grows",
+                        MoveCrashTest::fillPmem,
+                        pool -> {
+                            people(pool).getFirst().setPlace("x".repeat(CHUNK_BYTES));
+                            assertEquals(2L << 20, pool.statistics().capacity().getFirst());
+                        }),
+                new Step(
+                        "a disk grows",
+                        MoveCrashTest::fillFirstExtent,
+                        pool -> {
+                            people(pool).getFirst().setImage(new byte[CHUNK_BYTES]);
+                            assertEquals(2L << 20, pool.statistics().capacity().get(1));
+                        }),
+                new Step(
+                        "retagging",
+                        pool -> make(pool, 3),
+                        pool -> assertTrue(pool.retier(retagged()).valuesMoved() >= 9)),
+                new Step(
+                        "placing",
+                        pool -> make(pool, 2),
+                        pool ->
+                                assertTrue(
+                                        pool.place(
+                                                                DurablePerson.TYPE.name(),
+                                                                Map.of(
+                                                                        "place",
+                                                                        List.of(StorageTier.DISK)))
+                                                        .valuesMoved()
+                                                >= 2)),
+                new Step(
+                        "collect",
+                        pool -> {
+                            make(pool, 4);
+                            people(pool).clear();
+                            map(pool).clear();
+                        },
+                        pool -> assertTrue(pool.collect().leakedBytes() > 0),
+                        true));
     }
 
     /// What there is to see, as text.
@@ -196,7 +237,13 @@ class MoveCrashTest {
         for (DurablePerson person : people(pool)) {
             byte[] image = person.getImage();
             String name = String.valueOf(person.getPlace());
-            all.add(person.getAge() + " " + name.hashCode() + " " + name.equals(person.getName()) + Arrays.hashCode(image));
+            all.add(
+                    person.getAge()
+                            + " "
+                            + name.hashCode()
+                            + " "
+                            + name.equals(person.getName())
+                            + Arrays.hashCode(image));
         }
         texts(pool).forEach(text -> all.add(text.hashCode()));
         all.add(map(pool).hashCode());
@@ -217,12 +264,15 @@ class MoveCrashTest {
             CrashHistory history = CrashHistory.of(rig, step.work(), MoveCrashTest::look);
             int states = 0;
             for (boolean readOnly : new boolean[] {false, true}) {
-                states += rig.forEachCrash(readOnly, (happened, found) -> {
-                    history.check(happened, found.read(() -> look(found)));
-                    if (!readOnly) {
-                        checkIsSound(step, found);
-                    }
-                });
+                states +=
+                        rig.forEachCrash(
+                                readOnly,
+                                (happened, found) -> {
+                                    history.check(happened, found.read(() -> look(found)));
+                                    if (!readOnly) {
+                                        checkIsSound(step, found);
+                                    }
+                                });
             }
             assertTrue(states > 2, states + " states");
             checkIsSound(step, rig.pool());
@@ -234,13 +284,16 @@ class MoveCrashTest {
     void aCrashOfRecoveryLeavesAState(Step step) {
         try (PoolRig rig = PoolRig.of(step.prepare())) {
             CrashHistory history = CrashHistory.of(rig, step.work(), MoveCrashTest::look);
-            int states = rig.forEachCrashOfRecovery((happened, found) -> history.check(happened, look(found)));
+            int states =
+                    rig.forEachCrashOfRecovery(
+                            (happened, found) -> history.check(happened, look(found)));
             assertTrue(states > 2, states + " states");
         }
     }
 
     static Stream<Step> compactions() {
-        return steps().filter(step -> step.name.equals("compaction") || step.name.equals("a disk gets shorter"));
+        return steps().filter(step ->
+                step.name.equals("compaction") || step.name.equals("a disk gets shorter"));
     }
 
     /// After a crash what was interrupted is done again, and the same is there.
@@ -249,21 +302,28 @@ class MoveCrashTest {
     void whatWasInterruptedGoesOn(Step step) {
         try (PoolRig rig = PoolRig.of(step.prepare())) {
             CrashHistory history = CrashHistory.of(rig, step.work(), MoveCrashTest::look);
-            rig.forEachCrash(false, (happened, found) -> {
-                found.compact();
-                checkIsSound(step, found);
-                assertEquals(0, found.compact().bytesGivenBack());
-                history.check(happened, look(found));
-            });
+            rig.forEachCrash(
+                    false,
+                    (happened, found) -> {
+                        found.compact();
+                        checkIsSound(step, found);
+                        assertEquals(0, found.compact().bytesGivenBack());
+                        history.check(happened, look(found));
+                    });
         }
     }
 
-    /// Whether some state that a power cut leaves of a disk that gets shorter shows that these events are not right.
+    /// Whether some state that a power cut leaves of a disk that gets shorter shows that these
+    /// events are not right.
     private static boolean isFound(UnaryOperator<List<Event>> mistake) {
         try (PoolRig rig = PoolRig.of(MoveCrashTest::fillDisk)) {
-            CrashHistory history = CrashHistory.of(rig, MoveCrashTest::compactAndGiveBack, MoveCrashTest::look);
+            CrashHistory history =
+                    CrashHistory.of(rig, MoveCrashTest::compactAndGiveBack, MoveCrashTest::look);
             try {
-                rig.forEachCrash(mistake.apply(rig.events()), false, (_, found) -> history.check(0, look(found)));
+                rig.forEachCrash(
+                        mistake.apply(rig.events()),
+                        false,
+                        (_, found) -> history.check(0, look(found)));
                 return false;
             } catch (AssertionError | TerraceException found) {
                 return true;
@@ -296,8 +356,12 @@ class MoveCrashTest {
 
     @Test
     void valuesThatAreNotFlushedAtTheirNewPlaceAreFound() {
-        assertTrue(isFound(events -> events.stream()
-                .filter(event -> !(event instanceof Event.Flushed(var region, _, _) && region.name().equals("disk")))
-                .toList()));
+        assertTrue(
+                isFound(events ->
+                        events.stream()
+                                .filter(event ->
+                                        !(event instanceof Event.Flushed(var region, _, _)
+                                                && region.name().equals("disk")))
+                                .toList()));
     }
 }

@@ -64,26 +64,36 @@ class OpenTwiceTest {
     void otherOptionsThanTheOpenPoolsAreRefused() throws IOException {
         Path other = Files.createDirectory(dir.resolve("other"));
         Path place = dir.resolve("pool");
-        PoolOptions options = SMALL.pmem(8 << 20).remote(new RecordingSegmentStore(new ArrayList<>()), 1 << 20);
+        PoolOptions options =
+                SMALL.pmem(8 << 20).remote(new RecordingSegmentStore(new ArrayList<>()), 1 << 20);
         Map<String, PoolOptions> differing = new LinkedHashMap<>();
         differing.put("pmem was 8388608, and not 4194304", options.pmem(4 << 20));
         differing.put("disks was", options.disk(StorageTier.SSD, other));
         differing.put("disks was [Disk[tier=SSD", options.disk(StorageTier.HDD, place));
         differing.put("bytesMax=1000000]", options.disk(StorageTier.SSD, place, 1_000_000));
-        differing.put("remote was", options.remote(new RecordingSegmentStore(new ArrayList<>()), 2 << 20));
+        differing.put(
+                "remote was",
+                options.remote(new RecordingSegmentStore(new ArrayList<>()), 2 << 20));
         differing.put("and not none", SMALL.pmem(8 << 20));
         differing.put("patience was PT10S, and not PT1S", options.patience(Duration.ofSeconds(1)));
         for (boolean isReader : new boolean[] {false, true}) {
-            try (Pool pool = Pool.open(place, options); Pool open = Pool.open(place, isReader ? options.toRead() : options)) {
+            try (Pool pool = Pool.open(place, options);
+                    Pool open = Pool.open(place, isReader ? options.toRead() : options)) {
                 assertEquals(isReader, open != pool);
                 differing.forEach((difference, wanted) -> {
                     PoolOptions each = isReader ? wanted.toRead() : wanted;
-                    PoolLockedException e = assertThrows(PoolLockedException.class, () -> Pool.open(place, each));
-                    assertTrue(e.getMessage().contains("is open in this process with other options: "), e::getMessage);
+                    PoolLockedException e =
+                            assertThrows(PoolLockedException.class, () -> Pool.open(place, each));
+                    assertTrue(
+                            e.getMessage().contains("is open in this process with other options: "),
+                            e::getMessage);
                     assertTrue(e.getMessage().contains(difference), e::getMessage);
                 });
                 // What differs only in how it is said, or is for pools that are made, is the same.
-                PoolOptions same = options.disk(StorageTier.SSD, place.resolve("../pool")).extents(2 << 20).existing();
+                PoolOptions same =
+                        options.disk(StorageTier.SSD, place.resolve("../pool"))
+                                .extents(2 << 20)
+                                .existing();
                 try (Pool again = Pool.open(place, isReader ? same.toRead() : same)) {
                     assertSame(open, again);
                 }
@@ -95,16 +105,22 @@ class OpenTwiceTest {
     @Test
     void whoWantsChecksumsGetsThemOrIsRefused() throws IOException {
         PoolOptions checked = SMALL.withPmemChecksums();
-        try (Pool plain = Pool.open(dir, SMALL); Pool reader = Pool.open(dir, SMALL.toRead())) {
-            PoolLockedException e = assertThrows(PoolLockedException.class, () -> Pool.open(dir, checked));
-            assertTrue(e.getMessage().contains("with other options: pmemChecksums was false, and not true"), e::getMessage);
+        try (Pool plain = Pool.open(dir, SMALL);
+                Pool reader = Pool.open(dir, SMALL.toRead())) {
+            PoolLockedException e =
+                    assertThrows(PoolLockedException.class, () -> Pool.open(dir, checked));
+            assertTrue(
+                    e.getMessage()
+                            .contains("with other options: pmemChecksums was false, and not true"),
+                    e::getMessage);
             try (Pool again = Pool.open(dir, checked.toRead())) {
                 assertSame(reader, again);
             }
             assertNotSame(plain, reader);
         }
         Pool.open(dir, checked).close();
-        try (Pool kept = Pool.open(dir, SMALL); Pool again = Pool.open(dir, checked)) {
+        try (Pool kept = Pool.open(dir, SMALL);
+                Pool again = Pool.open(dir, checked)) {
             assertSame(kept, again);
         }
     }

@@ -26,18 +26,21 @@ class PlacementTest {
     private static final int THINGS = 20;
     private static final List<StorageTier> PMEM = List.of(StorageTier.PMEM);
     private static final List<StorageTier> DISK = List.of(StorageTier.DISK);
-    private static final ObjectType<Thing> TYPE = ObjectType.of(
-            "Thing",
-            Thing.class,
-            Thing::new,
-            List.of("OldThing"),
-            FieldSpec.of("text", FieldKind.STRING).orNull().formerly("oldText"),
-            FieldSpec.of("image", FieldKind.BYTES).orNull().on(StorageTier.DISK),
-            FieldSpec.of("names", FieldKind.REFERENCE).to("java.util.List<java.lang.String>").orNull(),
-            FieldSpec.of("number", FieldKind.INT),
-            FieldSpec.of("row", FieldKind.BYTES).ofLength(64),
-            FieldSpec.of("score", FieldKind.INT).on(StorageTier.DRAM),
-            FieldSpec.of("next", FieldKind.REFERENCE).to("Thing").orNull());
+    private static final ObjectType<Thing> TYPE =
+            ObjectType.of(
+                    "Thing",
+                    Thing.class,
+                    Thing::new,
+                    List.of("OldThing"),
+                    FieldSpec.of("text", FieldKind.STRING).orNull().formerly("oldText"),
+                    FieldSpec.of("image", FieldKind.BYTES).orNull().on(StorageTier.DISK),
+                    FieldSpec.of("names", FieldKind.REFERENCE)
+                            .to("java.util.List<java.lang.String>")
+                            .orNull(),
+                    FieldSpec.of("number", FieldKind.INT),
+                    FieldSpec.of("row", FieldKind.BYTES).ofLength(64),
+                    FieldSpec.of("score", FieldKind.INT).on(StorageTier.DRAM),
+                    FieldSpec.of("next", FieldKind.REFERENCE).to("Thing").orNull());
 
     @TempDir(factory = InMemory.class)
     Path dir;
@@ -109,7 +112,9 @@ class PlacementTest {
             Thing more = pool.create(TYPE);
             more.fill(THINGS);
             things(pool).add(more);
-            assertTrue(pool.statistics().used().get(1) > onDisk, "also what is written by who has the class");
+            assertTrue(
+                    pool.statistics().used().get(1) > onDisk,
+                    "also what is written by who has the class");
             assertEquals(0, pool.retier(TYPE).valuesMoved());
             pool.balancer().promoteAll();
             assertEquals(0, pool.promotedBytes());
@@ -127,7 +132,9 @@ class PlacementTest {
             mustBeWhole(pool);
             SchemaMismatchException unknown =
                     assertThrows(SchemaMismatchException.class, () -> pool.place("Thin", Map.of()));
-            assertTrue(String.valueOf(unknown.getMessage()).contains("no class Thin, but [Thing]"), unknown.getMessage());
+            assertTrue(
+                    String.valueOf(unknown.getMessage()).contains("no class Thin, but [Thing]"),
+                    unknown.getMessage());
         }
     }
 
@@ -135,31 +142,82 @@ class PlacementTest {
     void whatCannotBeIsRefusedAndChangesNothing() throws IOException {
         make();
         try (Pool pool = Pool.open(dir, SMALL)) {
-            record Refused(Class<? extends RuntimeException> as, String field, List<StorageTier> tiers, String why) {}
+            record Refused(
+                    Class<? extends RuntimeException> as,
+                    String field,
+                    List<StorageTier> tiers,
+                    String why) {}
 
-            List<Refused> all = List.of(
-                    new Refused(SchemaMismatchException.class, "colour", PMEM, "no field colour"),
-                    new Refused(IllegalArgumentException.class, "number", DISK, "within the records"),
-                    new Refused(IllegalArgumentException.class, "row", DISK, "within the records"),
-                    new Refused(IllegalArgumentException.class, "next", DISK, "within the records"),
-                    new Refused(IllegalArgumentException.class, "score", PMEM, "memory only"),
-                    new Refused(IllegalArgumentException.class, "text", List.of(), "durable tiers"),
-                    new Refused(IllegalArgumentException.class, "text", List.of(StorageTier.DRAM), "durable tiers"),
-                    new Refused(IllegalArgumentException.class, "text", List.of(StorageTier.PMEM, StorageTier.PMEM), "each once"),
-                    new Refused(IllegalArgumentException.class, "text", List.of(StorageTier.HDD), "no tier HDD"));
+            List<Refused> all =
+                    List.of(
+                            new Refused(
+                                    SchemaMismatchException.class,
+                                    "colour",
+                                    PMEM,
+                                    "no field colour"),
+                            new Refused(
+                                    IllegalArgumentException.class,
+                                    "number",
+                                    DISK,
+                                    "within the records"),
+                            new Refused(
+                                    IllegalArgumentException.class,
+                                    "row",
+                                    DISK,
+                                    "within the records"),
+                            new Refused(
+                                    IllegalArgumentException.class,
+                                    "next",
+                                    DISK,
+                                    "within the records"),
+                            new Refused(
+                                    IllegalArgumentException.class, "score", PMEM, "memory only"),
+                            new Refused(
+                                    IllegalArgumentException.class,
+                                    "text",
+                                    List.of(),
+                                    "durable tiers"),
+                            new Refused(
+                                    IllegalArgumentException.class,
+                                    "text",
+                                    List.of(StorageTier.DRAM),
+                                    "durable tiers"),
+                            new Refused(
+                                    IllegalArgumentException.class,
+                                    "text",
+                                    List.of(StorageTier.PMEM, StorageTier.PMEM),
+                                    "each once"),
+                            new Refused(
+                                    IllegalArgumentException.class,
+                                    "text",
+                                    List.of(StorageTier.HDD),
+                                    "no tier HDD"));
             for (Refused refused : all) {
-                RuntimeException e = assertThrows(
-                        refused.as, () -> pool.place("Thing", Map.of("image", PMEM, refused.field, refused.tiers)));
+                RuntimeException e =
+                        assertThrows(
+                                refused.as,
+                                () ->
+                                        pool.place(
+                                                "Thing",
+                                                Map.of(
+                                                        "image",
+                                                        PMEM,
+                                                        refused.field,
+                                                        refused.tiers)));
                 assertTrue(String.valueOf(e.getMessage()).contains(refused.why), e.getMessage());
             }
-            assertThrows(IllegalStateException.class, () -> pool.transact(() -> {
-                pool.place("Thing", Map.of("image", PMEM));
-            }));
+            assertThrows(
+                    IllegalStateException.class,
+                    () ->
+                            pool.transact(() -> {
+                                pool.place("Thing", Map.of("image", PMEM));
+                            }));
             assertEquals(Map.of(), pool.placements());
             assertEquals(0, pool.retier(TYPE).valuesMoved());
         }
         try (Pool pool = Pool.open(dir, SMALL.toRead())) {
-            assertThrows(PoolReadOnlyException.class, () -> pool.place("Thing", Map.of("image", PMEM)));
+            assertThrows(
+                    PoolReadOnlyException.class, () -> pool.place("Thing", Map.of("image", PMEM)));
             assertEquals(Map.of(), pool.placements());
         }
     }
@@ -167,12 +225,13 @@ class PlacementTest {
     /// A field is found by its former name, a class too.
     @Test
     void whatHasAnotherNameNowIsFound() throws IOException {
-        ObjectType<Thing> old = ObjectType.of(
-                "OldThing",
-                Thing.class,
-                Thing::new,
-                List.of(),
-                FieldSpec.of("oldText", FieldKind.STRING).orNull());
+        ObjectType<Thing> old =
+                ObjectType.of(
+                        "OldThing",
+                        Thing.class,
+                        Thing::new,
+                        List.of(),
+                        FieldSpec.of("oldText", FieldKind.STRING).orNull());
         try (Pool pool = Pool.open(dir, SMALL)) {
             pool.root("old", old).set(pool.create(old));
             pool.place("OldThing", Map.of("oldText", DISK));
@@ -192,15 +251,20 @@ class PlacementTest {
         make();
         Map<String, List<StorageTier>> wanted = Map.of("text", DISK);
         try (Pool pool = Pool.open(dir, SMALL)) {
-            Map<String, Map<String, List<StorageTier>>> asks = new LinkedHashMap<>(Map.of("Thing", wanted)) {
-                private static final long serialVersionUID = 1;
+            Map<String, Map<String, List<StorageTier>>> asks =
+                    new LinkedHashMap<>(Map.of("Thing", wanted)) {
+                        private static final long serialVersionUID = 1;
 
-                @Override
-                public void forEach(BiConsumer<? super String, ? super Map<String, List<StorageTier>>> action) {
-                    super.forEach(action);
-                    assertEquals(Map.of(), CompletableFuture.supplyAsync(pool::placements).join());
-                }
-            };
+                        @Override
+                        public void forEach(
+                                BiConsumer<? super String, ? super Map<String, List<StorageTier>>>
+                                        action) {
+                            super.forEach(action);
+                            assertEquals(
+                                    Map.of(),
+                                    CompletableFuture.supplyAsync(pool::placements).join());
+                        }
+                    };
             assertEquals(THINGS, pool.place(asks).valuesMoved());
             assertEquals(Map.of("Thing", wanted), pool.placements());
             long onDisk = pool.statistics().used().get(1);
@@ -236,29 +300,35 @@ class PlacementTest {
         }
     }
 
-    /// Who has found a value that is to move, as the balancer does in the background, leaves it where the pool is told to have it meanwhile.
+    /// Who has found a value that is to move, as the balancer does in the background, leaves it
+    /// where the pool is told to have it meanwhile.
     @Test
     void whatIsFoundBeforeAPlacementDoesNotMoveAfterIt() throws IOException {
         make();
         try (Pool pool = Pool.open(dir, SMALL)) {
-            Mover.Goal toPmem = new Mover.Goal() {
-                private boolean told;
+            Mover.Goal toPmem =
+                    new Mover.Goal() {
+                        private boolean told;
 
-                @Override
-                public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
-                    if (!told) {
-                        told = true;
-                        pool.place("Thing", Map.of("image", DISK));
-                    }
-                    return place.disk() >= 0;
-                }
+                        @Override
+                        public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
+                            if (!told) {
+                                told = true;
+                                pool.place("Thing", Map.of("image", DISK));
+                            }
+                            return place.disk() >= 0;
+                        }
 
-                @Override
-                public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
-                    return pool.buffers().put(PMEM, bytes);
-                }
-            };
-            assertEquals(THINGS - 1, new Mover(pool).step(0, toPmem).values(), "those that were found later");
+                        @Override
+                        public long put(
+                                Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
+                            return pool.buffers().put(PMEM, bytes);
+                        }
+                    };
+            assertEquals(
+                    THINGS - 1,
+                    new Mover(pool).step(0, toPmem).values(),
+                    "those that were found later");
             assertEquals(1, new Mover(pool).step(0, toPmem).values());
             mustBeWhole(pool);
         }

@@ -19,6 +19,7 @@ import org.junit.jupiter.api.io.TempDir;
 class PmemChecksumTest {
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
     private static final String TEXT = "a text with a buffer of its own";
+
     /// Length, checksum and seal, and the byte that says how the text is encoded.
     private static final int FRONT_BYTES = 17;
 
@@ -32,7 +33,8 @@ class PmemChecksumTest {
             person.setPlace(TEXT);
             pool.root("person", DurablePerson.TYPE).set(person);
         }
-        return new String(Files.readAllBytes(dir.resolve("pool")), StandardCharsets.ISO_8859_1).indexOf(TEXT);
+        return new String(Files.readAllBytes(dir.resolve("pool")), StandardCharsets.ISO_8859_1)
+                .indexOf(TEXT);
     }
 
     private void flip(int bit) throws IOException {
@@ -45,14 +47,17 @@ class PmemChecksumTest {
     }
 
     private static String place(Pool pool) {
-        return String.valueOf(Objects.requireNonNull(pool.root("person", DurablePerson.TYPE).get()).getPlace());
+        return String.valueOf(
+                Objects.requireNonNull(pool.root("person", DurablePerson.TYPE).get()).getPlace());
     }
 
     @Test
     void eachBitThatIsFlippedIsNoticedWhoeverHasWritten() throws IOException {
         Pool.open(dir, SMALL.withPmemChecksums()).close();
         int at = store();
-        for (int bit = Byte.SIZE * (at - FRONT_BYTES); bit < Byte.SIZE * (at + TEXT.length()); bit++) {
+        for (int bit = Byte.SIZE * (at - FRONT_BYTES);
+                bit < Byte.SIZE * (at + TEXT.length());
+                bit++) {
             flip(bit);
             try (Pool pool = Pool.open(dir, SMALL.toRead())) {
                 assertThrows(PoolDamagedException.class, () -> place(pool), "bit " + bit);
@@ -71,7 +76,8 @@ class PmemChecksumTest {
     void bothKindsOfValuesAreRead() throws IOException {
         int at = store();
         try (Pool pool = Pool.open(dir, SMALL.withPmemChecksums())) {
-            DurablePerson person = Objects.requireNonNull(pool.root("person", DurablePerson.TYPE).get());
+            DurablePerson person =
+                    Objects.requireNonNull(pool.root("person", DurablePerson.TYPE).get());
             assertEquals(TEXT, person.getPlace());
             person.setName(TEXT);
             assertEquals(TEXT, person.getName());

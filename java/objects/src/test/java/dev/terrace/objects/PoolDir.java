@@ -8,8 +8,8 @@ import java.nio.file.Path;
 import java.util.Comparator;
 import java.util.stream.Stream;
 
-/// A small pool in a directory of its own, in memory where there is a file system for that, which goes when this is
-/// closed.
+/// A small pool in a directory of its own, in memory where there is a file system for that, which
+/// goes when this is closed.
 public final class PoolDir implements AutoCloseable {
     private static final Path MEMORY = Path.of("/dev/shm");
 
@@ -26,9 +26,10 @@ public final class PoolDir implements AutoCloseable {
     public PoolDir(PoolOptions options) {
         this.options = options;
         try {
-            directory = Files.isWritable(MEMORY)
-                    ? Files.createTempDirectory(MEMORY, "collections")
-                    : Files.createTempDirectory("collections");
+            directory =
+                    Files.isWritable(MEMORY)
+                            ? Files.createTempDirectory(MEMORY, "collections")
+                            : Files.createTempDirectory("collections");
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }

@@ -19,14 +19,17 @@ import java.util.UUID;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
-/// Pools in memory whose stores are recorded: what is done to one, and all that a power cut may leave of it.
+/// Pools in memory whose stores are recorded: what is done to one, and all that a power cut may
+/// leave of it.
 public final class PoolRig implements AutoCloseable {
     private static final int EXTENT_SHIFT = 20;
     private static final int EXTENTS_MAX = 4;
     private static final int COMBINATIONS_MAX = 1 << 12;
     private static final int SAMPLE = 60;
+
     /// Of states that are only the beginning.
     private static final int COMBINATIONS_FIRST_MAX = 1 << 6;
+
     private static final int SAMPLE_FIRST = 16;
 
     private final Arena arena = Arena.ofShared();
@@ -69,11 +72,21 @@ public final class PoolRig implements AutoCloseable {
     }
 
     private static Pool pool(
-            Superblock superblock, Region pmem, Region disk, @Nullable SegmentStore segments, boolean readOnly) {
+            Superblock superblock,
+            Region pmem,
+            Region disk,
+            @Nullable SegmentStore segments,
+            boolean readOnly) {
         Store.finishCommit(superblock, pmem, readOnly);
-        Store.RemoteTier remote = segments == null ? null : new Store.RemoteTier(segments, Long.MAX_VALUE);
+        Store.RemoteTier remote =
+                segments == null ? null : new Store.RemoteTier(segments, Long.MAX_VALUE);
         return Pool.on(
-                new Store(superblock, pmem, List.of(new Store.TierRegion(StorageTier.SSD, disk)), remote, readOnly));
+                new Store(
+                        superblock,
+                        pmem,
+                        List.of(new Store.TierRegion(StorageTier.SSD, disk)),
+                        remote,
+                        readOnly));
     }
 
     /// The segments of its remote tier.
@@ -105,7 +118,8 @@ public final class PoolRig implements AutoCloseable {
         return events.size();
     }
 
-    /// Has `look` look at a pool as it is opened after a power cut, for each state that one might leave.
+    /// Has `look` look at a pool as it is opened after a power cut, for each state that one might
+    /// leave.
     ///
     /// @param readOnly whether it is opened only to be read
     /// @return how many states there were
@@ -120,13 +134,19 @@ public final class PoolRig implements AutoCloseable {
 
     /// As [#forEachCrash(boolean, Crash)], if this had happened.
     public int forEachCrash(List<RecordingRegion.Event> instead, boolean readOnly, Crash look) {
-        var states = new CrashStates(List.copyOf(instead), base, baseSegments, COMBINATIONS_MAX, SAMPLE);
+        var states =
+                new CrashStates(List.copyOf(instead), base, baseSegments, COMBINATIONS_MAX, SAMPLE);
         return states.forEach((happened, images, left) -> {
             try (Arena mine = Arena.ofConfined()) {
                 List<RecordingRegion.Event> more = new ArrayList<>();
-                Region p = new RecordingRegion("pmem", EXTENT_SHIFT, EXTENTS_MAX, mine, more, images.get(pmem));
-                Region d = new RecordingRegion("disk", EXTENT_SHIFT, EXTENTS_MAX, mine, more, images.get(disk));
-                RecordingSegmentStore s = segments == null ? null : new RecordingSegmentStore(more, left);
+                Region p =
+                        new RecordingRegion(
+                                "pmem", EXTENT_SHIFT, EXTENTS_MAX, mine, more, images.get(pmem));
+                Region d =
+                        new RecordingRegion(
+                                "disk", EXTENT_SHIFT, EXTENTS_MAX, mine, more, images.get(disk));
+                RecordingSegmentStore s =
+                        segments == null ? null : new RecordingSegmentStore(more, left);
                 Pool found = pool(superblock, p, d, s, readOnly);
                 look.at(happened, found);
                 if (s != null && !readOnly) {
@@ -140,20 +160,29 @@ public final class PoolRig implements AutoCloseable {
     private static void expectNoOrphans(Pool pool, RecordingSegmentStore segments) {
         pool.create(Thing.on(StorageTier.REMOTE)).setBytes(new byte[100]);
         long known = pool.statistics().capacity().getLast();
-        long there = segments.segments().entrySet().stream()
-                .filter(segment -> !segment.getKey().endsWith("-0000000000000000.segment"))
-                .mapToLong(segment -> segment.getValue().length)
-                .sum();
+        long there =
+                segments.segments().entrySet().stream()
+                        .filter(segment -> !segment.getKey().endsWith("-0000000000000000.segment"))
+                        .mapToLong(segment -> segment.getValue().length)
+                        .sum();
         assertEquals(known, there, () -> "bytes of segments: " + segments.segments().keySet());
     }
 
-    /// As [#forEachCrash(boolean, Crash)], after a second power cut while the first was recovered from.
+    /// As [#forEachCrash(boolean, Crash)], after a second power cut while the first was recovered
+    /// from.
     public int forEachCrashOfRecovery(Crash look) {
         int[] states = {0};
-        var first = new CrashStates(List.copyOf(events), base, baseSegments, COMBINATIONS_FIRST_MAX, SAMPLE_FIRST);
+        var first =
+                new CrashStates(
+                        List.copyOf(events),
+                        base,
+                        baseSegments,
+                        COMBINATIONS_FIRST_MAX,
+                        SAMPLE_FIRST);
         first.forEach((happened, images, left) -> {
             Map<String, byte[]> leftSegments = segments == null ? null : left;
-            try (PoolRig second = new PoolRig(superblock, images.get(pmem), images.get(disk), leftSegments)) {
+            try (PoolRig second =
+                    new PoolRig(superblock, images.get(pmem), images.get(disk), leftSegments)) {
                 states[0] += second.forEachCrash(false, (_, found) -> look.at(happened, found));
             }
         });

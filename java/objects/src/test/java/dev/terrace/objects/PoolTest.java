@@ -53,12 +53,18 @@ class PoolTest {
     void everyFieldComesBackAfterReopening() throws IOException {
         byte[] image = new byte[10_000];
         image[9_999] = 7;
-        String[] names = {"", "Bob", "Ægir", "a name that is longer than a slot", "\ud83d\ude00 \ud83d", "日本"};
+        String[] names = {
+            "", "Bob", "Ægir", "a name that is longer than a slot", "\ud83d\ude00 \ud83d", "日本"
+        };
         for (String name : names) {
             String contents;
             try (Pool pool = open()) {
                 DurablePerson bob = DurablePerson.create(pool);
-                assertEquals("0 0 null null null " + java.util.Arrays.hashCode(new double[12]) + " null 0 false", bob.contents());
+                assertEquals(
+                        "0 0 null null null "
+                                + java.util.Arrays.hashCode(new double[12])
+                                + " null 0 false",
+                        bob.contents());
                 bob.setAge(-11);
                 bob.setImage(image);
                 bob.setPlace(name);
@@ -103,16 +109,22 @@ class PoolTest {
             DurablePerson eve = DurablePerson.create(pool);
             bob.setPlace("a place with a long name");
             bob.setScore(1);
-            IllegalStateException thrown = assertThrows(IllegalStateException.class, () -> pool.transact(() -> {
-                bob.setAge(5);
-                bob.setPlace("another place with a long name");
-                bob.setScore(2);
-                eve.delete();
-                assertEquals(5, bob.getAge());
-                assertEquals("another place with a long name", bob.getPlace());
-                assertThrows(StaleReferenceException.class, () -> eve.setAge(1));
-                throw new IllegalStateException("on purpose");
-            }));
+            IllegalStateException thrown =
+                    assertThrows(
+                            IllegalStateException.class,
+                            () ->
+                                    pool.transact(() -> {
+                                        bob.setAge(5);
+                                        bob.setPlace("another place with a long name");
+                                        bob.setScore(2);
+                                        eve.delete();
+                                        assertEquals(5, bob.getAge());
+                                        assertEquals(
+                                                "another place with a long name", bob.getPlace());
+                                        assertThrows(
+                                                StaleReferenceException.class, () -> eve.setAge(1));
+                                        throw new IllegalStateException("on purpose");
+                                    }));
             assertEquals("on purpose", thrown.getMessage());
             assertEquals(0, bob.getAge());
             assertEquals("a place with a long name", bob.getPlace());
@@ -131,12 +143,18 @@ class PoolTest {
     void whatFailedWithinATransactionFailsIt() throws IOException {
         try (Pool pool = open()) {
             DurablePerson bob = DurablePerson.create(pool);
-            assertThrows(TransactionAbortedException.class, () -> pool.transact(() -> {
-                bob.setAge(1);
-                assertThrows(IllegalArgumentException.class, () -> pool.transact(() -> {
-                    throw new IllegalArgumentException();
-                }));
-            }));
+            assertThrows(
+                    TransactionAbortedException.class,
+                    () ->
+                            pool.transact(() -> {
+                                bob.setAge(1);
+                                assertThrows(
+                                        IllegalArgumentException.class,
+                                        () ->
+                                                pool.transact(() -> {
+                                                    throw new IllegalArgumentException();
+                                                }));
+                            }));
             assertEquals(0, bob.getAge());
             bob.setAge(2);
             assertEquals(2, bob.getAge());
@@ -192,17 +210,23 @@ class PoolTest {
             bob.setPlace("the place");
             bob.setImage(new byte[] {1, 2, 3, 4, 5, 6, 7, 8, 9});
             String before = bob.contents();
-            assertThrows(PoolFullException.class, () -> pool.transact(() -> {
-                while (true) {
-                    DurablePerson.create(pool);
-                }
-            }));
+            assertThrows(
+                    PoolFullException.class,
+                    () ->
+                            pool.transact(() -> {
+                                while (true) {
+                                    DurablePerson.create(pool);
+                                }
+                            }));
             assertEquals(before, bob.contents());
             assertThrows(PoolFullException.class, () -> bob.setPlace("x".repeat(1 << 20)));
             assertThrows(PoolFullException.class, () -> bob.setImage(new byte[1 << 20]));
             assertEquals(before, bob.contents());
             bob.setName("y".repeat(700_000));
-            assertEquals(700_000, Objects.requireNonNull(bob.getName()).length(), "the disk takes what PMEM has no room for");
+            assertEquals(
+                    700_000,
+                    Objects.requireNonNull(bob.getName()).length(),
+                    "the disk takes what PMEM has no room for");
             bob.setName(null);
             assertEquals(before, bob.contents());
         }
@@ -236,10 +260,22 @@ class PoolTest {
                 for (int i = 0; i < words; i++) {
                     pool.fields().setBits(other, i, FieldKind.LONG, bits);
                 }
-                for (Executable look : List.<Executable>of(
-                        bob::getAge, bob::getPlace, bob::getName, bob::getImage, bob::getRow, bob::getHeight, bob::getMood,
-                        bob::getFriend, bob::getBalance, bob::isActive)) {
-                    assertThrows(StaleReferenceException.class, look, "words are " + Long.toHexString(bits));
+                for (Executable look :
+                        List.<Executable>of(
+                                bob::getAge,
+                                bob::getPlace,
+                                bob::getName,
+                                bob::getImage,
+                                bob::getRow,
+                                bob::getHeight,
+                                bob::getMood,
+                                bob::getFriend,
+                                bob::getBalance,
+                                bob::isActive)) {
+                    assertThrows(
+                            StaleReferenceException.class,
+                            look,
+                            "words are " + Long.toHexString(bits));
                 }
             }
         }
@@ -251,15 +287,19 @@ class PoolTest {
         try (Pool pool = open()) {
             DurablePerson bob = DurablePerson.create(pool);
             bob.setAge(1);
-            assertThrows(PoolReadOnlyException.class, () -> pool.read(() -> {
-                bob.setAge(bob.getAge() + 1);
-                return bob;
-            }));
+            assertThrows(
+                    PoolReadOnlyException.class,
+                    () ->
+                            pool.read(() -> {
+                                bob.setAge(bob.getAge() + 1);
+                                return bob;
+                            }));
             assertEquals(1, bob.getAge());
-            pool.transact(() -> pool.read(() -> {
-                bob.setAge(bob.getAge() + 1);
-                return bob;
-            }));
+            pool.transact(() ->
+                    pool.read(() -> {
+                        bob.setAge(bob.getAge() + 1);
+                        return bob;
+                    }));
             assertEquals(2, bob.getAge(), "in a transaction nothing is repeated");
         }
     }
@@ -270,10 +310,14 @@ class PoolTest {
             DurablePerson bob = DurablePerson.create(pool);
             bob.setAge(1);
             pool.root("bob", DurablePerson.class).set(bob);
-            IllegalStateException refused = assertThrows(IllegalStateException.class, () -> pool.transact(() -> {
-                bob.setAge(2);
-                OpenPools.close(pool);
-            }));
+            IllegalStateException refused =
+                    assertThrows(
+                            IllegalStateException.class,
+                            () ->
+                                    pool.transact(() -> {
+                                        bob.setAge(2);
+                                        OpenPools.close(pool);
+                                    }));
             assertTrue(refused.getMessage().contains("within a transaction"), refused::getMessage);
             assertEquals(1, bob.getAge());
             pool.transact(() -> {

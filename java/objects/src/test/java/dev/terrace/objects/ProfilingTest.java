@@ -20,20 +20,23 @@ import org.junit.jupiter.api.Test;
 
 /// What is done with fields is counted, each access once, whatever way it takes.
 class ProfilingTest {
-    private static final ObjectType<Thing> TYPE = ObjectType.of(
-            "Thing",
-            Thing.class,
-            Thing::new,
-            List.of("Object"),
-            FieldSpec.of("number", FieldKind.INT),
-            FieldSpec.of("text", FieldKind.STRING).orNull(),
-            FieldSpec.of("row", FieldKind.DOUBLES).ofLength(4),
-            FieldSpec.of("image", FieldKind.BYTES).orNull().on(StorageTier.DISK),
-            FieldSpec.of("far", FieldKind.LONG).on(StorageTier.DISK),
-            FieldSpec.of("maybe", FieldKind.INT).orNull(),
-            FieldSpec.of("names", FieldKind.REFERENCE).to("java.util.List<java.lang.String>").orNull(),
-            FieldSpec.of("next", FieldKind.REFERENCE).to("Thing").orNull(),
-            FieldSpec.of("score", FieldKind.DOUBLE).on(StorageTier.DRAM));
+    private static final ObjectType<Thing> TYPE =
+            ObjectType.of(
+                    "Thing",
+                    Thing.class,
+                    Thing::new,
+                    List.of("Object"),
+                    FieldSpec.of("number", FieldKind.INT),
+                    FieldSpec.of("text", FieldKind.STRING).orNull(),
+                    FieldSpec.of("row", FieldKind.DOUBLES).ofLength(4),
+                    FieldSpec.of("image", FieldKind.BYTES).orNull().on(StorageTier.DISK),
+                    FieldSpec.of("far", FieldKind.LONG).on(StorageTier.DISK),
+                    FieldSpec.of("maybe", FieldKind.INT).orNull(),
+                    FieldSpec.of("names", FieldKind.REFERENCE)
+                            .to("java.util.List<java.lang.String>")
+                            .orNull(),
+                    FieldSpec.of("next", FieldKind.REFERENCE).to("Thing").orNull(),
+                    FieldSpec.of("score", FieldKind.DOUBLE).on(StorageTier.DRAM));
 
     private static final class Thing extends DurableObject {
         int number() {
@@ -119,7 +122,13 @@ class ProfilingTest {
     }
 
     private static void assertCounts(
-            FieldProfile field, long reads, long writes, long elementReads, long elementWrites, long read, long written) {
+            FieldProfile field,
+            long reads,
+            long writes,
+            long elementReads,
+            long elementWrites,
+            long read,
+            long written) {
         assertEquals(
                 List.of(reads, writes, elementReads, elementWrites, read, written),
                 List.of(
@@ -197,7 +206,11 @@ class ProfilingTest {
             assertEquals(450, field(profile, "image").bytesStored());
             assertEquals(0, field(profile, "far").bytesStored());
             assertEquals(8, field(profile, "score").bytesStored());
-            assertEquals(TYPE.fields(), profile.classes().getFirst().fields().stream().map(FieldProfile::field).toList());
+            assertEquals(
+                    TYPE.fields(),
+                    profile.classes().getFirst().fields().stream()
+                            .map(FieldProfile::field)
+                            .toList());
         }
     }
 
@@ -209,14 +222,15 @@ class ProfilingTest {
                 pool.create(TYPE).number(i);
             }
             Profiling profiling = pool.profile();
-            Runnable walk = () -> {
-                Cursor<Thing> things = pool.cursor(TYPE);
-                double[] row = new double[4];
-                while (things.next()) {
-                    things.get().number();
-                    things.get().row(row);
-                }
-            };
+            Runnable walk =
+                    () -> {
+                        Cursor<Thing> things = pool.cursor(TYPE);
+                        double[] row = new double[4];
+                        while (things.next()) {
+                            things.get().number();
+                            things.get().row(row);
+                        }
+                    };
             Thread other = new Thread(walk);
             other.start();
             walk.run();
@@ -282,22 +296,24 @@ class ProfilingTest {
     void whoOnlyReadsCountsObjectsOnceBesideAWriter() throws IOException {
         try (PoolDir dir = new PoolDir()) {
             List<Thing> things = new ArrayList<>();
-            dir.pool().transact(() -> {
-                for (int i = 0; i < 1000; i++) {
-                    things.add(dir.pool().create(TYPE));
-                    things.getLast().text("some text");
-                }
-            });
+            dir.pool()
+                    .transact(() -> {
+                        for (int i = 0; i < 1000; i++) {
+                            things.add(dir.pool().create(TYPE));
+                            things.getLast().text("some text");
+                        }
+                    });
             PoolFiles files = PoolFiles.open(dir.directory(), PoolOptions.defaults().toRead());
             Pool reader = Pool.on(files);
             AtomicBoolean done = new AtomicBoolean();
-            CompletableFuture<Void> writer = CompletableFuture.runAsync(() -> {
-                // Then the reader is alone, however slow it is.
-                for (int i = 0; i < 500 && !done.get(); i++) {
-                    things.getFirst().number(i);
-                    LockSupport.parkNanos(1_000_000);
-                }
-            });
+            CompletableFuture<Void> writer =
+                    CompletableFuture.runAsync(() -> {
+                        // Then the reader is alone, however slow it is.
+                        for (int i = 0; i < 500 && !done.get(); i++) {
+                            things.getFirst().number(i);
+                            LockSupport.parkNanos(1_000_000);
+                        }
+                    });
             try (Profiling profiling = reader.profile()) {
                 for (int i = 0; i < 4; i++) {
                     Profile profile = profiling.profile();
@@ -315,23 +331,25 @@ class ProfilingTest {
     /// Objects of all forms count, by what their fields are called now, and wherever they lie.
     @Test
     void sizesOfObjectsInOlderFormsAreThoseOfTheirFields() {
-        ObjectType<Thing> before = ObjectType.of(
-                "Object",
-                Thing.class,
-                Thing::new,
-                List.of(),
-                FieldSpec.of("number", FieldKind.INT),
-                FieldSpec.of("label", FieldKind.STRING).orNull(),
-                FieldSpec.of("row", FieldKind.BYTES).ofLength(64));
-        ObjectType<Thing> after = ObjectType.of(
-                "Thing",
-                Thing.class,
-                Thing::new,
-                List.of("Object"),
-                FieldSpec.of("number", FieldKind.INT),
-                FieldSpec.of("text", FieldKind.STRING).orNull().formerly("label"),
-                FieldSpec.of("row", FieldKind.BYTES).ofLength(64).on(StorageTier.DISK),
-                FieldSpec.of("image", FieldKind.BYTES).orNull());
+        ObjectType<Thing> before =
+                ObjectType.of(
+                        "Object",
+                        Thing.class,
+                        Thing::new,
+                        List.of(),
+                        FieldSpec.of("number", FieldKind.INT),
+                        FieldSpec.of("label", FieldKind.STRING).orNull(),
+                        FieldSpec.of("row", FieldKind.BYTES).ofLength(64));
+        ObjectType<Thing> after =
+                ObjectType.of(
+                        "Thing",
+                        Thing.class,
+                        Thing::new,
+                        List.of("Object"),
+                        FieldSpec.of("number", FieldKind.INT),
+                        FieldSpec.of("text", FieldKind.STRING).orNull().formerly("label"),
+                        FieldSpec.of("row", FieldKind.BYTES).ofLength(64).on(StorageTier.DISK),
+                        FieldSpec.of("image", FieldKind.BYTES).orNull());
         try (PoolDir dir = new PoolDir()) {
             Thing old = dir.pool().create(before);
             old.text("x".repeat(30));
@@ -353,11 +371,12 @@ class ProfilingTest {
     @Test
     void sizesOfVeryManyObjectsAreTheMeanOfAll() {
         try (PoolDir dir = new PoolDir(PoolOptions.defaults().extents(16 << 20))) {
-            dir.pool().transact(() -> {
-                for (int i = 0; i < 15_000; i++) {
-                    dir.pool().create(TYPE).text(i < 10_000 ? null : "x".repeat(29));
-                }
-            });
+            dir.pool()
+                    .transact(() -> {
+                        for (int i = 0; i < 15_000; i++) {
+                            dir.pool().create(TYPE).text(i < 10_000 ? null : "x".repeat(29));
+                        }
+                    });
             try (Profiling profiling = dir.pool().profile()) {
                 Profile profile = profiling.profile();
                 assertEquals(15_000, profile.classes().getFirst().objects());

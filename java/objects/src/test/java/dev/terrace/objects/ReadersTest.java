@@ -30,19 +30,21 @@ class ReadersTest {
         void once();
     }
 
-    private static void whileWriting(Runnable write, List<Look> looks) throws InterruptedException, ExecutionException {
+    private static void whileWriting(Runnable write, List<Look> looks)
+            throws InterruptedException, ExecutionException {
         AtomicBoolean done = new AtomicBoolean();
         try (ExecutorService readers = Executors.newFixedThreadPool(looks.size())) {
             List<Future<Integer>> results = new ArrayList<>();
             for (Look look : looks) {
-                results.add(readers.submit(() -> {
-                    int times = 0;
-                    do {
-                        look.once();
-                        times++;
-                    } while (!done.get());
-                    return times;
-                }));
+                results.add(
+                        readers.submit(() -> {
+                            int times = 0;
+                            do {
+                                look.once();
+                                times++;
+                            } while (!done.get());
+                            return times;
+                        }));
             }
             try {
                 write.run();
@@ -60,7 +62,8 @@ class ReadersTest {
     }
 
     @Test
-    void consistentReadsAreOfOneCommit() throws IOException, InterruptedException, ExecutionException {
+    void consistentReadsAreOfOneCommit()
+            throws IOException, InterruptedException, ExecutionException {
         try (Pool pool = Pool.open(dir, SMALL)) {
             DurablePerson a = DurablePerson.create(pool);
             DurablePerson b = DurablePerson.create(pool);
@@ -69,21 +72,26 @@ class ReadersTest {
                 b.setImage(text(0).getBytes(java.nio.charset.StandardCharsets.ISO_8859_1));
             });
             Look sums = () -> assertEquals(0, pool.read(() -> a.getAge() + b.getAge()));
-            Look texts = () -> pool.read(() -> {
-                int round = b.getAge();
-                assertEquals(text(round), a.getPlace());
-                assertEquals(
-                        text(round),
-                        new String(Objects.requireNonNull(b.getImage()), java.nio.charset.StandardCharsets.ISO_8859_1));
-                return round;
-            });
+            Look texts =
+                    () ->
+                            pool.read(() -> {
+                                int round = b.getAge();
+                                assertEquals(text(round), a.getPlace());
+                                assertEquals(
+                                        text(round),
+                                        new String(
+                                                Objects.requireNonNull(b.getImage()),
+                                                java.nio.charset.StandardCharsets.ISO_8859_1));
+                                return round;
+                            });
             double[] row = new double[12];
-            Look rows = () -> {
-                assertEquals(12, a.copyRow(row));
-                for (double value : row) {
-                    assertEquals(row[0], value);
-                }
-            };
+            Look rows =
+                    () -> {
+                        assertEquals(12, a.copyRow(row));
+                        for (double value : row) {
+                            assertEquals(row[0], value);
+                        }
+                    };
             whileWriting(
                     () -> {
                         for (int i = 1; i <= ROUNDS; i++) {
@@ -95,7 +103,11 @@ class ReadersTest {
                                 a.setPlace(text(round));
                                 a.setRow(next);
                                 b.setAge(round);
-                                b.setImage(text(round).getBytes(java.nio.charset.StandardCharsets.ISO_8859_1));
+                                b.setImage(
+                                        text(round)
+                                                .getBytes(
+                                                        java.nio.charset.StandardCharsets
+                                                                .ISO_8859_1));
                             });
                         }
                     },
@@ -104,15 +116,17 @@ class ReadersTest {
     }
 
     @Test
-    void aStringIsReadWholeThoughItIsReplacedMeanwhile() throws IOException, InterruptedException, ExecutionException {
+    void aStringIsReadWholeThoughItIsReplacedMeanwhile()
+            throws IOException, InterruptedException, ExecutionException {
         try (Pool pool = Pool.open(dir, SMALL)) {
             DurablePerson bob = DurablePerson.create(pool);
             bob.setPlace(text(0));
-            Look look = () -> {
-                String place = Objects.requireNonNull(bob.getPlace());
-                int round = Integer.parseInt(place.split(" ")[3]);
-                assertEquals(text(round), place);
-            };
+            Look look =
+                    () -> {
+                        String place = Objects.requireNonNull(bob.getPlace());
+                        int round = Integer.parseInt(place.split(" ")[3]);
+                        assertEquals(text(round), place);
+                    };
             whileWriting(
                     () -> {
                         for (int i = 1; i <= ROUNDS; i++) {
@@ -124,36 +138,39 @@ class ReadersTest {
     }
 
     @Test
-    void aHandleOfWhatWasDeletedNeverReadsAnother() throws IOException, InterruptedException, ExecutionException {
+    void aHandleOfWhatWasDeletedNeverReadsAnother()
+            throws IOException, InterruptedException, ExecutionException {
         try (Pool pool = Pool.open(dir, SMALL)) {
             record Known(DurablePerson person, int age) {}
             AtomicReference<Known> known = new AtomicReference<>();
             DurablePerson first = DurablePerson.create(pool);
             known.set(new Known(first, 0));
-            Look look = () -> {
-                Known now = known.get();
-                for (int i = 0; i < 10; i++) {
-                    try {
-                        assertEquals(now.age(), now.person().getAge());
-                        double[] row = new double[12];
-                        now.person().copyRow(row);
-                        assertEquals(now.age(), row[11]);
-                    } catch (StaleReferenceException expected) {
-                        return;
-                    }
-                }
-            };
+            Look look =
+                    () -> {
+                        Known now = known.get();
+                        for (int i = 0; i < 10; i++) {
+                            try {
+                                assertEquals(now.age(), now.person().getAge());
+                                double[] row = new double[12];
+                                now.person().copyRow(row);
+                                assertEquals(now.age(), row[11]);
+                            } catch (StaleReferenceException expected) {
+                                return;
+                            }
+                        }
+                    };
             whileWriting(
                     () -> {
                         for (int i = 1; i <= ROUNDS; i++) {
                             int age = i;
                             known.get().person().delete();
-                            DurablePerson next = pool.transact(() -> {
-                                DurablePerson person = DurablePerson.create(pool);
-                                person.setAge(age);
-                                person.setRow(11, age);
-                                return person;
-                            });
+                            DurablePerson next =
+                                    pool.transact(() -> {
+                                        DurablePerson person = DurablePerson.create(pool);
+                                        person.setAge(age);
+                                        person.setRow(11, age);
+                                        return person;
+                                    });
                             known.set(new Known(next, age));
                         }
                     },

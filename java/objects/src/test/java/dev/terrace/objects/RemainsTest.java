@@ -21,17 +21,20 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/// Collections whose content does not fit into a transaction are cleared and deleted at once, and what they held is freed in parts.
+/// Collections whose content does not fit into a transaction are cleared and deleted at once, and
+/// what they held is freed in parts.
 class RemainsTest {
     /// Three words for each text would not fit into the log of a pool with extents of a MiB.
     private static final int COUNT = 20_000;
+
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
 
     @TempDir(factory = InMemory.class)
     Path dir;
 
     /// A large collection, and how it is made and cleared.
-    record Kind(String name, Function<Pool, DurableCollection> make, Function<Pool, Runnable> clear) {
+    record Kind(
+            String name, Function<Pool, DurableCollection> make, Function<Pool, Runnable> clear) {
         @Override
         public String toString() {
             return name;
@@ -47,7 +50,8 @@ class RemainsTest {
     }
 
     private static DurableMap<String, String> map(Pool pool) {
-        return DurableMap.root(pool, "map", ElementType.STRING, ElementType.STRING, StorageTier.DISK);
+        return DurableMap.root(
+                pool, "map", ElementType.STRING, ElementType.STRING, StorageTier.DISK);
     }
 
     private static DurableTree<String, String> tree(Pool pool) {
@@ -76,26 +80,41 @@ class RemainsTest {
 
     static Stream<Kind> kinds() {
         return Stream.of(
-                new Kind("list", pool -> {
-                    inParts(pool, COUNT, i -> list(pool).add(text(i)));
-                    return list(pool);
-                }, pool -> list(pool)::clear),
-                new Kind("map", pool -> {
-                    inParts(pool, COUNT, i -> map(pool).put(text(i), text(i + 1)));
-                    return map(pool);
-                }, pool -> map(pool)::clear),
-                new Kind("tree", pool -> {
-                    inParts(pool, COUNT, i -> tree(pool).put(text(i), text(i + 1)));
-                    return tree(pool);
-                }, pool -> tree(pool)::clear),
-                new Kind("list of numbers", pool -> {
-                    inParts(pool, 5 * COUNT, i -> numbers(pool).add((long) i));
-                    return numbers(pool);
-                }, pool -> numbers(pool)::clear),
-                new Kind("map of numbers", pool -> {
-                    inParts(pool, 5 * COUNT, i -> table(pool).put(i, i));
-                    return table(pool);
-                }, pool -> table(pool)::clear));
+                new Kind(
+                        "list",
+                        pool -> {
+                            inParts(pool, COUNT, i -> list(pool).add(text(i)));
+                            return list(pool);
+                        },
+                        pool -> list(pool)::clear),
+                new Kind(
+                        "map",
+                        pool -> {
+                            inParts(pool, COUNT, i -> map(pool).put(text(i), text(i + 1)));
+                            return map(pool);
+                        },
+                        pool -> map(pool)::clear),
+                new Kind(
+                        "tree",
+                        pool -> {
+                            inParts(pool, COUNT, i -> tree(pool).put(text(i), text(i + 1)));
+                            return tree(pool);
+                        },
+                        pool -> tree(pool)::clear),
+                new Kind(
+                        "list of numbers",
+                        pool -> {
+                            inParts(pool, 5 * COUNT, i -> numbers(pool).add((long) i));
+                            return numbers(pool);
+                        },
+                        pool -> numbers(pool)::clear),
+                new Kind(
+                        "map of numbers",
+                        pool -> {
+                            inParts(pool, 5 * COUNT, i -> table(pool).put(i, i));
+                            return table(pool);
+                        },
+                        pool -> table(pool)::clear));
     }
 
     private static void mustBeSound(Pool pool) {
@@ -131,10 +150,13 @@ class RemainsTest {
     void deleting(Kind kind) throws IOException {
         try (Pool pool = Pool.open(dir, SMALL)) {
             DurableCollection made = kind.make.apply(pool);
-            assertThrows(IllegalStateException.class, () -> pool.transact(() -> {
-                made.delete();
-                throw new IllegalStateException("on purpose");
-            }));
+            assertThrows(
+                    IllegalStateException.class,
+                    () ->
+                            pool.transact(() -> {
+                                made.delete();
+                                throw new IllegalStateException("on purpose");
+                            }));
             assertTrue(made.isAlive());
             mustBeSound(pool);
             made.delete();
@@ -160,19 +182,22 @@ class RemainsTest {
             rig.onCommit(() -> {});
             assertTrue(commits[0] > 3, commits[0] + " commits");
             int[] seen = {0};
-            rig.forEachCrash(rig.events().subList(0, end[0]), false, (happened, found) -> {
-                if (list(found).isEmpty()) {
-                    seen[0]++;
-                    int transactions = 0;
-                    while (!found.remains().isEmpty()) {
-                        assertEquals(List.of(), found.check().problems());
-                        found.setRootReference("x", 0);
-                        transactions++;
-                    }
-                    assertTrue(transactions > 3, transactions + " transactions");
-                    mustBeSound(found);
-                }
-            });
+            rig.forEachCrash(
+                    rig.events().subList(0, end[0]),
+                    false,
+                    (happened, found) -> {
+                        if (list(found).isEmpty()) {
+                            seen[0]++;
+                            int transactions = 0;
+                            while (!found.remains().isEmpty()) {
+                                assertEquals(List.of(), found.check().problems());
+                                found.setRootReference("x", 0);
+                                transactions++;
+                            }
+                            assertTrue(transactions > 3, transactions + " transactions");
+                            mustBeSound(found);
+                        }
+                    });
             assertTrue(seen[0] > 0);
         }
     }
@@ -180,11 +205,13 @@ class RemainsTest {
     @Test
     void aFullPoolClearsWhatItHolds() throws IOException {
         try (Pool pool = Pool.open(dir, SMALL.pmem(1 << 20))) {
-            assertThrows(PoolFullException.class, () -> {
-                for (int i = 0; true; i++) {
-                    list(pool).add(text(i));
-                }
-            });
+            assertThrows(
+                    PoolFullException.class,
+                    () -> {
+                        for (int i = 0; true; i++) {
+                            list(pool).add(text(i));
+                        }
+                    });
             assertTrue(list(pool).size() > 5000);
             list(pool).clear();
             mustBeSound(pool);

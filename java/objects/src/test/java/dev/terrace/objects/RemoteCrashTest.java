@@ -18,10 +18,11 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/// As [CrashTest], of what lies on the remote tier. Who opens a pool to write it finds, beside that, no segments that it does not know, and
-/// leaves none.
+/// As [CrashTest], of what lies on the remote tier. Who opens a pool to write it finds, beside
+/// that, no segments that it does not know, and leaves none.
 class RemoteCrashTest {
     private static final ObjectType<Thing> THING = Thing.on(StorageTier.REMOTE);
+
     /// May also lie in persistent memory.
     private static final ObjectType<Thing> EITHER = Thing.on(StorageTier.PMEM, StorageTier.REMOTE);
 
@@ -57,31 +58,34 @@ class RemoteCrashTest {
     }
 
     private static void makeTwo(PoolRig rig) {
-        rig.pool().transact(() -> {
-            make(rig.pool(), "a", 100);
-            make(rig.pool(), "b", 300);
-        });
+        rig.pool()
+                .transact(() -> {
+                    make(rig.pool(), "a", 100);
+                    make(rig.pool(), "b", 300);
+                });
     }
 
     private static void makeSeveral(PoolRig rig) {
         for (int i = 0; i < 3; i++) {
             make(rig.pool(), "a" + i, 50 + i);
         }
-        rig.pool().transact(() -> {
-            make(rig.pool(), "b", 100);
-            make(rig.pool(), "c", 500);
-        });
+        rig.pool()
+                .transact(() -> {
+                    make(rig.pool(), "b", 100);
+                    make(rig.pool(), "c", 500);
+                });
         thing(rig.pool(), "c").setBytes(null);
     }
 
     private static void makeEither(PoolRig rig) {
-        rig.pool().transact(() -> {
-            for (int i = 0; i < 3; i++) {
-                Thing thing = rig.pool().create(EITHER);
-                thing.setBytes(bytes(i, 100));
-                rig.pool().root("either " + i, EITHER).set(thing);
-            }
-        });
+        rig.pool()
+                .transact(() -> {
+                    for (int i = 0; i < 3; i++) {
+                        Thing thing = rig.pool().create(EITHER);
+                        thing.setBytes(bytes(i, 100));
+                        rig.pool().root("either " + i, EITHER).set(thing);
+                    }
+                });
     }
 
     private static void makeRoom(PoolRig rig) {
@@ -97,53 +101,85 @@ class RemoteCrashTest {
                 new Step("the first segment", _ -> {}, RemoteCrashTest::makeTwo),
                 change("another segment", rig -> make(rig.pool(), "c", 200)),
                 change("overwrite", rig -> thing(rig.pool(), "a").setBytes(bytes(5, 120))),
-                change("overwrite all of a segment", rig -> rig.pool().transact(() -> {
-                    thing(rig.pool(), "a").setBytes(bytes(5, 120));
-                    thing(rig.pool(), "b").setBytes(bytes(6, 20));
-                })),
-                change("free a segment", rig -> {
-                    thing(rig.pool(), "a").setBytes(null);
-                    thing(rig.pool(), "b").setBytes(null);
-                    make(rig.pool(), "a", 77);
-                }),
-                change("free a segment that cannot be reached", rig -> {
-                    rig.segments().reachable(false);
-                    thing(rig.pool(), "a").setBytes(null);
-                    thing(rig.pool(), "b").setBytes(null);
-                    rig.segments().reachable(true);
-                    make(rig.pool(), "a", 77);
-                    thing(rig.pool(), "a").setBytes(null);
-                }),
-                change("a transaction over tiers", rig -> rig.pool().transact(() -> {
-                    thing(rig.pool(), "a").setBytes(bytes(5, 120));
-                    thing(rig.pool(), "b").setText("x");
-                    DurablePerson person = DurablePerson.create(rig.pool());
-                    person.setImage(new byte[3000]);
-                    rig.pool().root("person", DurablePerson.TYPE).set(person);
-                })),
-                change("a transaction that is rolled back", rig -> {
-                    assertThrows(IllegalStateException.class, () -> rig.pool().transact(() -> {
-                        thing(rig.pool(), "a").setBytes(bytes(5, 120));
-                        throw new IllegalStateException("on purpose");
-                    }));
-                    thing(rig.pool(), "a").setBytes(bytes(6, 121));
-                }),
-                change("a segment that has no room", rig -> {
-                    rig.segments().full(true);
-                    assertThrows(PoolFullException.class, () -> thing(rig.pool(), "a").setBytes(bytes(5, 120)));
-                    rig.segments().full(false);
-                    thing(rig.pool(), "a").setBytes(bytes(6, 121));
-                }),
-                change("delete and make anew", rig -> {
-                    rig.pool().transact(() -> {
-                        Thing a = thing(rig.pool(), "a");
-                        rig.pool().root("a", THING).set(null);
-                        a.delete();
-                    });
-                    make(rig.pool(), "a", 60);
-                }),
+                change(
+                        "overwrite all of a segment",
+                        rig ->
+                                rig.pool()
+                                        .transact(() -> {
+                                            thing(rig.pool(), "a").setBytes(bytes(5, 120));
+                                            thing(rig.pool(), "b").setBytes(bytes(6, 20));
+                                        })),
+                change(
+                        "free a segment",
+                        rig -> {
+                            thing(rig.pool(), "a").setBytes(null);
+                            thing(rig.pool(), "b").setBytes(null);
+                            make(rig.pool(), "a", 77);
+                        }),
+                change(
+                        "free a segment that cannot be reached",
+                        rig -> {
+                            rig.segments().reachable(false);
+                            thing(rig.pool(), "a").setBytes(null);
+                            thing(rig.pool(), "b").setBytes(null);
+                            rig.segments().reachable(true);
+                            make(rig.pool(), "a", 77);
+                            thing(rig.pool(), "a").setBytes(null);
+                        }),
+                change(
+                        "a transaction over tiers",
+                        rig ->
+                                rig.pool()
+                                        .transact(() -> {
+                                            thing(rig.pool(), "a").setBytes(bytes(5, 120));
+                                            thing(rig.pool(), "b").setText("x");
+                                            DurablePerson person = DurablePerson.create(rig.pool());
+                                            person.setImage(new byte[3000]);
+                                            rig.pool()
+                                                    .root("person", DurablePerson.TYPE)
+                                                    .set(person);
+                                        })),
+                change(
+                        "a transaction that is rolled back",
+                        rig -> {
+                            assertThrows(
+                                    IllegalStateException.class,
+                                    () ->
+                                            rig.pool()
+                                                    .transact(() -> {
+                                                        thing(rig.pool(), "a")
+                                                                .setBytes(bytes(5, 120));
+                                                        throw new IllegalStateException(
+                                                                "on purpose");
+                                                    }));
+                            thing(rig.pool(), "a").setBytes(bytes(6, 121));
+                        }),
+                change(
+                        "a segment that has no room",
+                        rig -> {
+                            rig.segments().full(true);
+                            assertThrows(
+                                    PoolFullException.class,
+                                    () -> thing(rig.pool(), "a").setBytes(bytes(5, 120)));
+                            rig.segments().full(false);
+                            thing(rig.pool(), "a").setBytes(bytes(6, 121));
+                        }),
+                change(
+                        "delete and make anew",
+                        rig -> {
+                            rig.pool()
+                                    .transact(() -> {
+                                        Thing a = thing(rig.pool(), "a");
+                                        rig.pool().root("a", THING).set(null);
+                                        a.delete();
+                                    });
+                            make(rig.pool(), "a", 60);
+                        }),
                 new Step("compact", RemoteCrashTest::makeSeveral, rig -> rig.pool().compact()),
-                new Step("leave persistent memory", RemoteCrashTest::makeEither, RemoteCrashTest::makeRoom),
+                new Step(
+                        "leave persistent memory",
+                        RemoteCrashTest::makeEither,
+                        RemoteCrashTest::makeRoom),
                 new Step(
                         "come back to persistent memory",
                         rig -> {
@@ -154,11 +190,14 @@ class RemoteCrashTest {
                             rig.pool().balancer().promoteAll();
                             assertEquals(300, rig.pool().promotedBytes());
                         }),
-                new Step("compact and free", RemoteCrashTest::makeSeveral, rig -> {
-                    rig.pool().compact();
-                    thing(rig.pool(), "a1").setBytes(null);
-                    thing(rig.pool(), "b").setBytes(bytes(9, 9));
-                }));
+                new Step(
+                        "compact and free",
+                        RemoteCrashTest::makeSeveral,
+                        rig -> {
+                            rig.pool().compact();
+                            thing(rig.pool(), "a1").setBytes(null);
+                            thing(rig.pool(), "b").setBytes(bytes(9, 9));
+                        }));
     }
 
     /// What there is to see, as text.
@@ -169,8 +208,13 @@ class RemoteCrashTest {
                 DurablePerson person = pool.root(root, DurablePerson.TYPE).get();
                 text.append(root).append(person == null ? "" : person.contents());
             } else {
-                @Nullable Thing thing = pool.root(root, root.startsWith("either") ? EITHER : THING).get();
-                text.append(root).append(thing == null ? "" : Arrays.hashCode(thing.getBytes()) + thing.getText());
+                @Nullable Thing thing =
+                        pool.root(root, root.startsWith("either") ? EITHER : THING).get();
+                text.append(root)
+                        .append(
+                                thing == null
+                                        ? ""
+                                        : Arrays.hashCode(thing.getBytes()) + thing.getText());
             }
         }
         return text.toString();
@@ -186,13 +230,17 @@ class RemoteCrashTest {
     @MethodSource("steps")
     void whatACrashLeavesIsAState(Step step) {
         try (PoolRig rig = rig(step)) {
-            CrashHistory history = CrashHistory.of(rig, _ -> step.work().on(rig), RemoteCrashTest::look);
+            CrashHistory history =
+                    CrashHistory.of(rig, _ -> step.work().on(rig), RemoteCrashTest::look);
             int states = 0;
             for (boolean readOnly : new boolean[] {false, true}) {
-                states += rig.forEachCrash(readOnly, (happened, found) -> {
-                    history.check(happened, found.read(() -> look(found)));
-                    assertEquals(List.of(), found.check().problems());
-                });
+                states +=
+                        rig.forEachCrash(
+                                readOnly,
+                                (happened, found) -> {
+                                    history.check(happened, found.read(() -> look(found)));
+                                    assertEquals(List.of(), found.check().problems());
+                                });
             }
             assertTrue(states > 20, states + " states");
             assertEquals(history.states().getLast(), look(rig.pool()));
@@ -203,8 +251,11 @@ class RemoteCrashTest {
     @MethodSource("steps")
     void aCrashOfRecoveryLeavesAState(Step step) {
         try (PoolRig rig = rig(step)) {
-            CrashHistory history = CrashHistory.of(rig, _ -> step.work().on(rig), RemoteCrashTest::look);
-            int states = rig.forEachCrashOfRecovery((happened, found) -> history.check(happened, look(found)));
+            CrashHistory history =
+                    CrashHistory.of(rig, _ -> step.work().on(rig), RemoteCrashTest::look);
+            int states =
+                    rig.forEachCrashOfRecovery(
+                            (happened, found) -> history.check(happened, look(found)));
             assertTrue(states > 20, states + " states");
         }
     }
@@ -214,28 +265,41 @@ class RemoteCrashTest {
         COMMIT_BEFORE_THE_SEGMENT_IS_DURABLE {
             @Override
             List<Event> of(List<Event> events) {
-                return events.stream().filter(event -> !(event instanceof Event.SegmentDurable)).toList();
+                return events.stream()
+                        .filter(event -> !(event instanceof Event.SegmentDurable))
+                        .toList();
             }
         },
         SEGMENT_DELETED_BEFORE_THE_COMMIT {
             @Override
             List<Event> of(List<Event> events) {
-                List<Event> moved = new ArrayList<>(events.stream().filter(Event.SegmentDeleted.class::isInstance).toList());
-                events.stream().filter(event -> !(event instanceof Event.SegmentDeleted)).forEach(moved::add);
+                List<Event> moved =
+                        new ArrayList<>(
+                                events.stream()
+                                        .filter(Event.SegmentDeleted.class::isInstance)
+                                        .toList());
+                events.stream()
+                        .filter(event -> !(event instanceof Event.SegmentDeleted))
+                        .forEach(moved::add);
                 return moved;
             }
         },
         NUMBER_NOT_DURABLE {
             @Override
             List<Event> of(List<Event> events) {
-                return events.stream().filter(event -> !(event instanceof Event.Flushed(_, long offset, _)
-                        && offset == Superblock.REMOTE_NEXT_AT)).toList();
+                return events.stream()
+                        .filter(event ->
+                                !(event instanceof Event.Flushed(_, long offset, _)
+                                        && offset == Superblock.REMOTE_NEXT_AT))
+                        .toList();
             }
         },
         RECORD_GONE_BEFORE_THE_SEGMENT {
             @Override
             List<Event> of(List<Event> events) {
-                return events.stream().filter(event -> !(event instanceof Event.SegmentDeleted)).toList();
+                return events.stream()
+                        .filter(event -> !(event instanceof Event.SegmentDeleted))
+                        .toList();
             }
         };
 
@@ -245,7 +309,8 @@ class RemoteCrashTest {
     private static boolean isFound(@Nullable Bug bug) {
         for (Step step : steps().toList()) {
             try (PoolRig rig = rig(step)) {
-                CrashHistory history = CrashHistory.of(rig, _ -> step.work().on(rig), RemoteCrashTest::look);
+                CrashHistory history =
+                        CrashHistory.of(rig, _ -> step.work().on(rig), RemoteCrashTest::look);
                 List<Event> events = bug == null ? rig.events() : bug.of(rig.events());
                 try {
                     rig.forEachCrash(events, false, (_, found) -> history.check(0, look(found)));

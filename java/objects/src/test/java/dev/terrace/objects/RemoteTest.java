@@ -59,15 +59,20 @@ class RemoteTest {
 
     /// Segments that hold values.
     private List<String> names() {
-        return segments.segments().keySet().stream().filter(name -> !name.endsWith(LABEL_END)).toList();
+        return segments.segments().keySet().stream()
+                .filter(name -> !name.endsWith(LABEL_END))
+                .toList();
     }
 
     private void flip(String name, int at) {
-        segments.segments().computeIfPresent(name, (_, bytes) -> {
-            byte[] damaged = bytes.clone();
-            damaged[at] ^= 1;
-            return damaged;
-        });
+        segments.segments()
+                .computeIfPresent(
+                        name,
+                        (_, bytes) -> {
+                            byte[] damaged = bytes.clone();
+                            damaged[at] ^= 1;
+                            return damaged;
+                        });
     }
 
     private static void expectSound(Pool pool) {
@@ -82,7 +87,8 @@ class RemoteTest {
                 for (int i = 0; i < 10; i++) {
                     things.add(make(pool, "thing " + i, bytes(i, 100)));
                 }
-                assertArrayEquals(bytes(3, 100), things.get(3).getBytes(), "it sees what it has put");
+                assertArrayEquals(
+                        bytes(3, 100), things.get(3).getBytes(), "it sees what it has put");
             });
             assertEquals(1, names().size());
             int size = Objects.requireNonNull(segments.segments().get(names().getFirst())).length;
@@ -121,13 +127,16 @@ class RemoteTest {
     @Test
     void aLargeTransactionMakesSeveralSegmentsOrNone() throws IOException {
         try (Pool pool = Pool.open(dir, options)) {
-            assertThrows(IllegalStateException.class, () -> pool.transact(() -> {
-                make(pool, "a", bytes(1, 9 << 20));
-                make(pool, "b", bytes(2, 9 << 20));
-                assertEquals(1, names().size());
-                assertArrayEquals(bytes(1, 9 << 20), thing(pool, "a").getBytes());
-                throw new IllegalStateException("on purpose");
-            }));
+            assertThrows(
+                    IllegalStateException.class,
+                    () ->
+                            pool.transact(() -> {
+                                make(pool, "a", bytes(1, 9 << 20));
+                                make(pool, "b", bytes(2, 9 << 20));
+                                assertEquals(1, names().size());
+                                assertArrayEquals(bytes(1, 9 << 20), thing(pool, "a").getBytes());
+                                throw new IllegalStateException("on purpose");
+                            }));
             assertEquals(List.of(), names());
             pool.transact(() -> {
                 make(pool, "a", bytes(1, 9 << 20));
@@ -148,7 +157,8 @@ class RemoteTest {
         segments.reachable(false);
         try (Pool pool = Pool.open(dir, options)) {
             Thing thing = thing(pool, "thing");
-            TierUnavailableException read = assertThrows(TierUnavailableException.class, thing::getBytes);
+            TierUnavailableException read =
+                    assertThrows(TierUnavailableException.class, thing::getBytes);
             assertTrue(read.getMessage().contains("memory cannot be reached"), read.getMessage());
             assertEquals(1000, thing.lengthOfBytes(), "which is known without it");
             assertThrows(TierUnavailableException.class, () -> thing.setBytes(bytes(2, 2000)));
@@ -175,12 +185,15 @@ class RemoteTest {
     @Test
     void whatARolledBackTransactionCouldNotDeleteGoesLater() throws IOException {
         try (Pool pool = Pool.open(dir, options)) {
-            assertThrows(IllegalStateException.class, () -> pool.transact(() -> {
-                make(pool, "a", bytes(1, 9 << 20));
-                make(pool, "b", bytes(2, 9 << 20));
-                segments.reachable(false);
-                throw new IllegalStateException("on purpose");
-            }));
+            assertThrows(
+                    IllegalStateException.class,
+                    () ->
+                            pool.transact(() -> {
+                                make(pool, "a", bytes(1, 9 << 20));
+                                make(pool, "b", bytes(2, 9 << 20));
+                                segments.reachable(false);
+                                throw new IllegalStateException("on purpose");
+                            }));
             assertEquals(1, names().size());
             segments.reachable(true);
             make(pool, "c", bytes(3, 100));
@@ -251,7 +264,12 @@ class RemoteTest {
             make(pool, "other", bytes(2, 1000));
         }
         byte[] sound = Files.readAllBytes(dir.resolve("pool"));
-        for (long word : new long[] {Superblock.REMOTE_NEXT_AT, Superblock.REMOTE_SETTLED_AT, Superblock.REMOTE_EMPTY_AT}) {
+        for (long word :
+                new long[] {
+                    Superblock.REMOTE_NEXT_AT,
+                    Superblock.REMOTE_SETTLED_AT,
+                    Superblock.REMOTE_EMPTY_AT
+                }) {
             for (int bit = 0; bit < 64; bit++) {
                 byte[] damaged = sound.clone();
                 damaged[(int) word + bit / 8] ^= (byte) (1 << bit % 8);
@@ -271,24 +289,36 @@ class RemoteTest {
         RecordingSegmentStore elsewhere = new RecordingSegmentStore(new ArrayList<>());
         Path second = dir.resolve("second");
         Files.createDirectory(second);
-        try (Pool pool = Pool.open(dir, options); Pool other = Pool.open(second, options)) {
+        try (Pool pool = Pool.open(dir, options);
+                Pool other = Pool.open(second, options)) {
             make(pool, "thing", bytes(1, 1000));
             make(other, "thing", bytes(2, 1000));
-            assertArrayEquals(bytes(1, 1000), thing(pool, "thing").getBytes(), "two pools in one directory");
+            assertArrayEquals(
+                    bytes(1, 1000), thing(pool, "thing").getBytes(), "two pools in one directory");
             assertArrayEquals(bytes(2, 1000), thing(other, "thing").getBytes());
             expectSound(pool);
             expectSound(other);
         }
         PoolFormatException wrong =
-                assertThrows(PoolFormatException.class, () -> Pool.open(dir, options.remote(elsewhere)));
-        assertTrue(wrong.getMessage().contains("is not where this pool's segments are"), wrong.getMessage());
-        assertThrows(PoolFormatException.class, () -> Pool.open(dir, options.remote(elsewhere).toRead()));
+                assertThrows(
+                        PoolFormatException.class, () -> Pool.open(dir, options.remote(elsewhere)));
+        assertTrue(
+                wrong.getMessage().contains("is not where this pool's segments are"),
+                wrong.getMessage());
+        assertThrows(
+                PoolFormatException.class,
+                () -> Pool.open(dir, options.remote(elsewhere).toRead()));
         flip(segments.segments().keySet().iterator().next(), 20);
         try (Pool pool = Pool.open(dir, PoolOptions.defaults())) {
             TierUnavailableException none =
-                    assertThrows(TierUnavailableException.class, () -> thing(pool, "thing").getBytes());
-            assertTrue(none.getMessage().contains("name it when the pool is opened"), none.getMessage());
-            assertThrows(IllegalArgumentException.class, () -> thing(pool, "thing").setBytes(new byte[100]));
+                    assertThrows(
+                            TierUnavailableException.class, () -> thing(pool, "thing").getBytes());
+            assertTrue(
+                    none.getMessage().contains("name it when the pool is opened"),
+                    none.getMessage());
+            assertThrows(
+                    IllegalArgumentException.class,
+                    () -> thing(pool, "thing").setBytes(new byte[100]));
         }
     }
 
@@ -300,10 +330,12 @@ class RemoteTest {
         Path copy = dir.resolve("copy");
         Files.createDirectory(copy);
         Files.copy(dir.resolve("pool"), copy.resolve("pool"));
-        try (Pool pool = Pool.open(dir, options); Pool other = Pool.open(copy, options)) {
+        try (Pool pool = Pool.open(dir, options);
+                Pool other = Pool.open(copy, options)) {
             make(pool, "second", bytes(2, 1000));
             PoolFormatException there =
-                    assertThrows(PoolFormatException.class, () -> make(other, "second", bytes(3, 1000)));
+                    assertThrows(
+                            PoolFormatException.class, () -> make(other, "second", bytes(3, 1000)));
             assertTrue(there.getMessage().contains("a copy of this pool"), there.getMessage());
             assertArrayEquals(bytes(2, 1000), thing(pool, "second").getBytes());
         }
@@ -359,7 +391,10 @@ class RemoteTest {
                 thing.setBytes(null);
             }
             CompactionReport first = pool.compact();
-            assertEquals(2, names().size(), "one of which most is in use, and one of all that were small");
+            assertEquals(
+                    2,
+                    names().size(),
+                    "one of which most is in use, and one of all that were small");
             assertEquals(20, first.valuesMoved());
             assertEquals(20 * 100 + 190, first.bytesMoved());
             assertEquals(19 * 64, first.bytesGivenBack());
@@ -368,10 +403,15 @@ class RemoteTest {
             CompactionReport second = pool.compact();
             assertEquals(24, second.valuesMoved());
             assertEquals(1, names().size());
-            assertEquals(new CompactionReport(0, 0, 0, 0), pool.compact(), "there is nothing left to do");
+            assertEquals(
+                    new CompactionReport(0, 0, 0, 0),
+                    pool.compact(),
+                    "there is nothing left to do");
             for (int i = 0; i < 20; i++) {
                 assertArrayEquals(bytes(i, 100 + i), small.get(i).getBytes());
-                assertArrayEquals(i < 6 || i > 9 ? null : bytes(i, 20_000), i > 9 ? null : large.get(i).getBytes());
+                assertArrayEquals(
+                        i < 6 || i > 9 ? null : bytes(i, 20_000),
+                        i > 9 ? null : large.get(i).getBytes());
             }
             List<Long> use = remoteUse(pool);
             assertEquals(use.get(0) + 64, use.get(1));
@@ -401,7 +441,9 @@ class RemoteTest {
                 assertEquals(type == far, pool.statistics().used().getLast() > 0);
                 assertEquals(type == near, pool.statistics().used().get(1) > 0);
                 for (int i = 0; i < 10; i++) {
-                    assertArrayEquals(bytes(i, 1000), Objects.requireNonNull(pool.root("thing " + i, type).get()).getBytes());
+                    assertArrayEquals(
+                            bytes(i, 1000),
+                            Objects.requireNonNull(pool.root("thing " + i, type).get()).getBytes());
                 }
                 expectSound(pool);
             }
@@ -411,12 +453,16 @@ class RemoteTest {
 
     /// Has a list whose texts lie on the remote tier.
     private static final class Book extends DurableObject {
-        static final ObjectType<Book> TYPE = ObjectType.of(
-                "dev.terrace.objects.Book",
-                Book.class,
-                Book::new,
-                List.of(),
-                FieldSpec.of("pages", FieldKind.REFERENCE).on(StorageTier.REMOTE).to("java.util.List<java.lang.String>").orNull());
+        static final ObjectType<Book> TYPE =
+                ObjectType.of(
+                        "dev.terrace.objects.Book",
+                        Book.class,
+                        Book::new,
+                        List.of(),
+                        FieldSpec.of("pages", FieldKind.REFERENCE)
+                                .on(StorageTier.REMOTE)
+                                .to("java.util.List<java.lang.String>")
+                                .orNull());
 
         DurableList<String> pages() {
             return Objects.requireNonNull(getList(0, TYPE.offset(0), ElementType.STRING));
@@ -482,22 +528,25 @@ class RemoteTest {
 
     /// Values move and their segments go while others read them: what they read is always whole.
     @Test
-    void readersFollowValuesThatMove() throws IOException, InterruptedException, ExecutionException {
-        try (Pool pool = Pool.open(dir, options); ExecutorService threads = Executors.newFixedThreadPool(2)) {
+    void readersFollowValuesThatMove()
+            throws IOException, InterruptedException, ExecutionException {
+        try (Pool pool = Pool.open(dir, options);
+                ExecutorService threads = Executors.newFixedThreadPool(2)) {
             Thing first = make(pool, "first", bytes(1, 1000));
             Thing second = make(pool, "second", bytes(2, 2000));
             AtomicBoolean done = new AtomicBoolean();
             CountDownLatch reading = new CountDownLatch(2);
             List<Future<?>> readers = new ArrayList<>();
             for (int i = 0; i < 2; i++) {
-                readers.add(threads.submit(() -> {
-                    do {
-                        assertArrayEquals(bytes(1, 1000), first.getBytes());
-                        assertArrayEquals(bytes(2, 2000), second.getBytes());
-                        assertEquals(1000, first.lengthOfBytes());
-                        reading.countDown();
-                    } while (!done.get());
-                }));
+                readers.add(
+                        threads.submit(() -> {
+                            do {
+                                assertArrayEquals(bytes(1, 1000), first.getBytes());
+                                assertArrayEquals(bytes(2, 2000), second.getBytes());
+                                assertEquals(1000, first.lengthOfBytes());
+                                reading.countDown();
+                            } while (!done.get());
+                        }));
             }
             try {
                 reading.await();
@@ -516,7 +565,8 @@ class RemoteTest {
         }
     }
 
-    /// Beside a writer that commits between any two looks, a consistent read would else go to the tier each time.
+    /// Beside a writer that commits between any two looks, a consistent read would else go to the
+    /// tier each time.
     @Test
     void whatWasReadOnceIsNotReadAgain() throws IOException {
         try (Pool pool = Pool.open(dir, options)) {
@@ -531,22 +581,28 @@ class RemoteTest {
             assertEquals(before + 1, segments.reads());
             byte[] mine = Objects.requireNonNull(thing.getBytes());
             mine[0]++;
-            assertArrayEquals(bytes(1, 1000), thing.getBytes(), "what a program does with its copy is its own");
+            assertArrayEquals(
+                    bytes(1, 1000),
+                    thing.getBytes(),
+                    "what a program does with its copy is its own");
         }
     }
 
     @Test
     void valuesLeaveAFullPersistentMemoryAndComeBack() throws IOException {
         PoolOptions tiny = options.pmem(1 << 20);
-        for (ObjectType<Thing> type : List.of(
-                Thing.on(StorageTier.PMEM, StorageTier.REMOTE),
-                Thing.on(StorageTier.PMEM, StorageTier.SSD, StorageTier.REMOTE))) {
+        for (ObjectType<Thing> type :
+                List.of(
+                        Thing.on(StorageTier.PMEM, StorageTier.REMOTE),
+                        Thing.on(StorageTier.PMEM, StorageTier.SSD, StorageTier.REMOTE))) {
             Path its = dir.resolve(type.name());
             PoolOptions limited = tiny.disk(StorageTier.SSD, its, 1 << 20);
             Files.createDirectory(its);
             try (Pool pool = Pool.open(its, limited)) {
                 List<Thing> things = new ArrayList<>();
-                for (int i = 0; pool.demotedBytes() == 0 || pool.statistics().used().getLast() == 0; i++) {
+                for (int i = 0;
+                        pool.demotedBytes() == 0 || pool.statistics().used().getLast() == 0;
+                        i++) {
                     Thing thing = pool.create(type);
                     thing.setBytes(bytes(i, 2000));
                     things.add(thing);
@@ -611,7 +667,9 @@ class RemoteTest {
     /// How many records of segments there are.
     private static long records(Pool pool) {
         int[] segments = {0};
-        for (long at = pool.store().nextAllocated(0); at >= 0; at = pool.store().nextAllocated(at + 1)) {
+        for (long at = pool.store().nextAllocated(0);
+                at >= 0;
+                at = pool.store().nextAllocated(at + 1)) {
             segments[0] += Pool.typeOf(pool.store().word(at)) == 0xfffd ? 1 : 0;
         }
         return segments[0];
@@ -648,7 +706,8 @@ class RemoteTest {
         }
     }
 
-    /// Does something to one after the other until there is no room for it, also after others have been asked to make some.
+    /// Does something to one after the other until there is no room for it, also after others have
+    /// been asked to make some.
     private static void fill(List<Thing> things, Consumer<Thing> change) {
         int refused = 0;
         for (int i = 0; refused < 3; i++) {
@@ -667,21 +726,27 @@ class RemoteTest {
         try (Pool pool = Pool.open(dir, options)) {
             make(pool, "thing", bytes(1, 1000));
         }
-        try (Pool pool = Pool.open(dir, options); ExecutorService writer = Executors.newSingleThreadExecutor()) {
+        try (Pool pool = Pool.open(dir, options);
+                ExecutorService writer = Executors.newSingleThreadExecutor()) {
             Thing thing = thing(pool, "thing");
             DurablePerson person = DurablePerson.create(pool);
             int[] refused = {0};
             segments.reachable(false);
             segments.onRefusal(() -> {
                 if (++refused[0] < 20) {
-                    assertEquals(refused[0], writer.submit(() -> {
-                        person.setAge(refused[0]);
-                        return person.getAge();
-                    }).get());
+                    assertEquals(
+                            refused[0],
+                            writer.submit(
+                                            () -> {
+                                                person.setAge(refused[0]);
+                                                return person.getAge();
+                                            })
+                                    .get());
                 }
                 return refused;
             });
-            TierUnavailableException told = assertThrows(TierUnavailableException.class, thing::getBytes);
+            TierUnavailableException told =
+                    assertThrows(TierUnavailableException.class, thing::getBytes);
             assertTrue(told.getMessage().contains("memory cannot be reached"), told.getMessage());
             assertTrue(refused[0] <= 4, () -> refused[0] + " tries");
         }

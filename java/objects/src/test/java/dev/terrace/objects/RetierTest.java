@@ -39,7 +39,10 @@ class RetierTest {
                 FieldSpec.of("text", FieldKind.STRING).on(text).orNull(),
                 FieldSpec.of("image", FieldKind.BYTES).on(image).orNull(),
                 FieldSpec.of("row", FieldKind.BYTES).ofLength(ROW_BYTES).on(text),
-                FieldSpec.of("names", FieldKind.REFERENCE).on(text).to("java.util.List<java.lang.String>").orNull(),
+                FieldSpec.of("names", FieldKind.REFERENCE)
+                        .on(text)
+                        .to("java.util.List<java.lang.String>")
+                        .orNull(),
                 FieldSpec.of("number", FieldKind.LONG).on(image));
     }
 
@@ -74,7 +77,9 @@ class RetierTest {
     }
 
     private static byte[] image(int i) {
-        return ("image " + i).repeat(300 + i).getBytes(java.nio.charset.StandardCharsets.ISO_8859_1);
+        return ("image " + i)
+                .repeat(300 + i)
+                .getBytes(java.nio.charset.StandardCharsets.ISO_8859_1);
     }
 
     private static DurableList<Thing> things(Pool pool, ObjectType<Thing> type) {
@@ -109,7 +114,8 @@ class RetierTest {
         ObjectType<Thing> type = type(DISK, PMEM);
         try (Pool pool = Pool.open(dir, SMALL)) {
             RetierReport report = pool.retier(type);
-            // Of each: text, image, number, and two of the list's three texts, the other one being short.
+            // Of each: text, image, number, and two of the list's three texts, the other one being
+            // short.
             assertEquals(5 * THINGS, report.valuesMoved());
             assertEquals(0, report.valuesLeft());
             assertEquals(ROW_BYTES * THINGS, report.recordBytes());
@@ -118,7 +124,9 @@ class RetierTest {
             long onDisk = pool.statistics().used().get(1);
             things(pool, type).getFirst().fill(0);
             things(pool, type).get(1).names().set(1, text(5));
-            assertTrue(pool.statistics().used().get(1) > onDisk, "what is set anew goes by the new tags");
+            assertTrue(
+                    pool.statistics().used().get(1) > onDisk,
+                    "what is set anew goes by the new tags");
             assertEquals(new RetierReport(0, 0, 0, ROW_BYTES * THINGS), pool.retier(type));
             things(pool, type).get(1).names().set(1, "x");
         }
@@ -184,22 +192,27 @@ class RetierTest {
     @Test
     void itIsNoPartOfATransaction() throws IOException {
         try (Pool pool = Pool.open(dir, SMALL)) {
-            assertThrows(IllegalStateException.class, () -> pool.transact(() -> {
-                pool.retier(type(PMEM, PMEM));
-            }));
+            assertThrows(
+                    IllegalStateException.class,
+                    () ->
+                            pool.transact(() -> {
+                                pool.retier(type(PMEM, PMEM));
+                            }));
         }
     }
 
     @Test
     void aFullTierKeepsNothingFromAnotherOne() throws IOException {
-        PoolOptions disks = SMALL.disk(StorageTier.SSD, Files.createDirectory(dir.resolve("ssd")), 1 << 20)
-                .disk(StorageTier.HDD, Files.createDirectory(dir.resolve("hdd")), 16 << 20);
+        PoolOptions disks =
+                SMALL.disk(StorageTier.SSD, Files.createDirectory(dir.resolve("ssd")), 1 << 20)
+                        .disk(StorageTier.HDD, Files.createDirectory(dir.resolve("hdd")), 16 << 20);
         int count = 700;
         try (Pool pool = Pool.open(dir, disks)) {
             make(pool, type(PMEM, PMEM), count);
         }
         try (Pool pool = Pool.open(dir, disks)) {
-            ObjectType<Thing> type = type(new StorageTier[] {StorageTier.SSD}, new StorageTier[] {StorageTier.HDD});
+            ObjectType<Thing> type =
+                    type(new StorageTier[] {StorageTier.SSD}, new StorageTier[] {StorageTier.HDD});
             RetierReport report = pool.retier(type);
             assertTrue(report.valuesLeft() > 0, report::toString);
             long images = 0;

@@ -28,8 +28,8 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/// Builds of one program use one pool in any order, one after the other and at the same time: each reads what was set
-/// last, by whichever build, or is refused.
+/// Builds of one program use one pool in any order, one after the other and at the same time: each
+/// reads what was set last, by whichever build, or is refused.
 class SkewTest {
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
     private static final int OBJECTS = 3;
@@ -68,9 +68,15 @@ class SkewTest {
 
         /// The same, with another field of some number.
         Build with(int number, UnaryOperator<FieldSpec> change) {
-            return new Build(name, formerly, fields.stream()
-                    .map(field -> field.number == number ? new Field(number, change.apply(field.spec)) : field)
-                    .toList());
+            return new Build(
+                    name,
+                    formerly,
+                    fields.stream()
+                            .map(field ->
+                                    field.number == number
+                                            ? new Field(number, change.apply(field.spec))
+                                            : field)
+                            .toList());
         }
 
         @Override
@@ -98,11 +104,20 @@ class SkewTest {
             return switch (spec(field).kind()) {
                 case BYTE -> getByte(field, at(field));
                 case SHORT -> getShort(field, at(field));
-                case INT -> isBoxed ? (Object) getBoxedInt(field, at(field)) : (Object) getInt(field, at(field));
-                case LONG -> isBoxed ? (Object) getBoxedLong(field, at(field)) : (Object) getLong(field, at(field));
+                case INT ->
+                        isBoxed
+                                ? (Object) getBoxedInt(field, at(field))
+                                : (Object) getInt(field, at(field));
+                case LONG ->
+                        isBoxed
+                                ? (Object) getBoxedLong(field, at(field))
+                                : (Object) getLong(field, at(field));
                 case ENUM -> getEnum(field, at(field), letters(field));
                 case STRING -> getString(field, at(field));
-                case LONGS -> Arrays.stream(Objects.requireNonNull(getLongs(field, at(field)))).boxed().toList();
+                case LONGS ->
+                        Arrays.stream(Objects.requireNonNull(getLongs(field, at(field))))
+                                .boxed()
+                                .toList();
                 default -> throw new AssertionError(spec(field));
             };
         }
@@ -164,13 +179,24 @@ class SkewTest {
     private static final int ROW = 5;
 
     private static Build first() {
-        return new Build("Thing", List.of(), List.of(
-                new Field(NUMBER, FieldSpec.of("number", FieldKind.INT)),
-                new Field(LETTER, FieldSpec.of("letter", FieldKind.ENUM).among("Letter", "A", "B").orNull()),
-                new Field(TEXT, FieldSpec.of("text", FieldKind.STRING).on(StorageTier.PMEM, StorageTier.DISK).orNull()),
-                new Field(MAYBE, FieldSpec.of("maybe", FieldKind.INT).orNull()),
-                new Field(FAR, FieldSpec.of("far", FieldKind.SHORT).on(StorageTier.DISK)),
-                new Field(ROW, FieldSpec.of("row", FieldKind.LONGS).ofLength(3))));
+        return new Build(
+                "Thing",
+                List.of(),
+                List.of(
+                        new Field(NUMBER, FieldSpec.of("number", FieldKind.INT)),
+                        new Field(
+                                LETTER,
+                                FieldSpec.of("letter", FieldKind.ENUM)
+                                        .among("Letter", "A", "B")
+                                        .orNull()),
+                        new Field(
+                                TEXT,
+                                FieldSpec.of("text", FieldKind.STRING)
+                                        .on(StorageTier.PMEM, StorageTier.DISK)
+                                        .orNull()),
+                        new Field(MAYBE, FieldSpec.of("maybe", FieldKind.INT).orNull()),
+                        new Field(FAR, FieldSpec.of("far", FieldKind.SHORT).on(StorageTier.DISK)),
+                        new Field(ROW, FieldSpec.of("row", FieldKind.LONGS).ofLength(3))));
     }
 
     /// What becomes of a build that an older or a newer one has left its objects to.
@@ -182,16 +208,41 @@ class SkewTest {
     }
 
     private static FieldSpec ofKind(FieldSpec field, FieldKind kind) {
-        return new FieldSpec(field.name(), kind, field.fixedLength(), field.nullable(), field.tiers(), field.target(), field.constants(), field.formerly());
+        return new FieldSpec(
+                field.name(),
+                kind,
+                field.fixedLength(),
+                field.nullable(),
+                field.tiers(),
+                field.target(),
+                field.constants(),
+                field.formerly());
     }
 
     private static FieldSpec notNull(FieldSpec field) {
-        return new FieldSpec(field.name(), field.kind(), field.fixedLength(), false, field.tiers(), field.target(), field.constants(), field.formerly());
+        return new FieldSpec(
+                field.name(),
+                field.kind(),
+                field.fixedLength(),
+                false,
+                field.tiers(),
+                field.target(),
+                field.constants(),
+                field.formerly());
     }
 
     private static FieldSpec renamed(FieldSpec field) {
-        List<String> before = Stream.concat(Stream.of(field.name()), field.formerly().stream()).toList();
-        return new FieldSpec(field.name() + "_", field.kind(), field.fixedLength(), field.nullable(), field.tiers(), field.target(), field.constants(), before);
+        List<String> before =
+                Stream.concat(Stream.of(field.name()), field.formerly().stream()).toList();
+        return new FieldSpec(
+                field.name() + "_",
+                field.kind(),
+                field.fixedLength(),
+                field.nullable(),
+                field.tiers(),
+                field.target(),
+                field.constants(),
+                before);
     }
 
     private static FieldSpec among(FieldSpec field, Stream<String> constants) {
@@ -214,45 +265,140 @@ class SkewTest {
         };
     }
 
-    /// What may be different in the next build. Applied to the first build, it is seen in all that are made of it.
+    /// What may be different in the next build. Applied to the first build, it is seen in all that
+    /// are made of it.
     private enum Change {
         NOTHING(Fate.WORKS, Fate.WORKS, build -> build),
-        FIELD_ADDED(Fate.WORKS, Fate.WORKS, build -> {
-            List<Field> fields = new ArrayList<>(build.fields);
-            int number = 10 + (int) fields.stream().filter(field -> field.number >= 10).count();
-            fields.add(1, new Field(number, FieldSpec.of("added" + number, FieldKind.LONG)));
-            return new Build(build.name, build.formerly, fields);
-        }),
-        FIELD_REMOVED(Fate.WORKS, Fate.WORKS, build ->
-                new Build(build.name, build.formerly, build.fields.stream().filter(field -> field.number != TEXT).toList())),
-        FIELDS_MADE_A_SUPERCLASS(Fate.WORKS, Fate.WORKS, build -> new Build(build.name, build.formerly, build.fields.reversed())),
-        FIELD_WIDENED(Fate.IS_REFUSED, Fate.WORKS, build -> build.with(NUMBER, field -> ofKind(field, wider(field.kind())))),
-        FAR_FIELD_WIDENED(Fate.IS_REFUSED, Fate.WORKS, build -> build.with(FAR, field -> ofKind(field, wider(field.kind())))),
-        FIELD_THAT_MAY_BE_NULL_WIDENED(Fate.IS_REFUSED, Fate.WORKS, build -> build.with(MAYBE, field -> ofKind(field, FieldKind.LONG))),
-        FIELD_NARROWED(Fate.WORKS, Fate.IS_REFUSED, build -> build.with(NUMBER, field -> ofKind(field, narrower(field.kind())))),
-        FIELD_OF_ANOTHER_KIND(Fate.WORKS, Fate.IS_REFUSED, build -> build.with(FAR, field -> ofKind(field, FieldKind.STRING).orNull())),
-        ARRAY_OF_ANOTHER_LENGTH(Fate.WORKS, Fate.IS_REFUSED, build -> build.with(ROW, field -> field.ofLength(4))),
+        FIELD_ADDED(
+                Fate.WORKS,
+                Fate.WORKS,
+                build -> {
+                    List<Field> fields = new ArrayList<>(build.fields);
+                    int number =
+                            10 + (int) fields.stream().filter(field -> field.number >= 10).count();
+                    fields.add(
+                            1, new Field(number, FieldSpec.of("added" + number, FieldKind.LONG)));
+                    return new Build(build.name, build.formerly, fields);
+                }),
+        FIELD_REMOVED(
+                Fate.WORKS,
+                Fate.WORKS,
+                build ->
+                        new Build(
+                                build.name,
+                                build.formerly,
+                                build.fields.stream()
+                                        .filter(field -> field.number != TEXT)
+                                        .toList())),
+        FIELDS_MADE_A_SUPERCLASS(
+                Fate.WORKS,
+                Fate.WORKS,
+                build -> new Build(build.name, build.formerly, build.fields.reversed())),
+        FIELD_WIDENED(
+                Fate.IS_REFUSED,
+                Fate.WORKS,
+                build -> build.with(NUMBER, field -> ofKind(field, wider(field.kind())))),
+        FAR_FIELD_WIDENED(
+                Fate.IS_REFUSED,
+                Fate.WORKS,
+                build -> build.with(FAR, field -> ofKind(field, wider(field.kind())))),
+        FIELD_THAT_MAY_BE_NULL_WIDENED(
+                Fate.IS_REFUSED,
+                Fate.WORKS,
+                build -> build.with(MAYBE, field -> ofKind(field, FieldKind.LONG))),
+        FIELD_NARROWED(
+                Fate.WORKS,
+                Fate.IS_REFUSED,
+                build -> build.with(NUMBER, field -> ofKind(field, narrower(field.kind())))),
+        FIELD_OF_ANOTHER_KIND(
+                Fate.WORKS,
+                Fate.IS_REFUSED,
+                build -> build.with(FAR, field -> ofKind(field, FieldKind.STRING).orNull())),
+        ARRAY_OF_ANOTHER_LENGTH(
+                Fate.WORKS, Fate.IS_REFUSED, build -> build.with(ROW, field -> field.ofLength(4))),
         FIELD_RENAMED(Fate.IS_REFUSED, Fate.WORKS, build -> build.with(NUMBER, SkewTest::renamed)),
-        FIELD_RENAMED_AND_WIDENED(Fate.IS_REFUSED, Fate.WORKS, build ->
-                build.with(NUMBER, field -> renamed(ofKind(field, wider(field.kind()))))),
+        FIELD_RENAMED_AND_WIDENED(
+                Fate.IS_REFUSED,
+                Fate.WORKS,
+                build -> build.with(NUMBER, field -> renamed(ofKind(field, wider(field.kind()))))),
         TEXT_RENAMED(Fate.IS_REFUSED, Fate.WORKS, build -> build.with(TEXT, SkewTest::renamed)),
-        CLASS_RENAMED(Fate.IS_REFUSED, Fate.WORKS, build -> new Build(
-                build.name + "_", Stream.concat(Stream.of(build.name), build.formerly.stream()).toList(), build.fields)),
-        CONSTANT_ADDED(Fate.WORKS_BUT_FOR_VALUES, Fate.WORKS, build ->
-                build.with(LETTER, field -> among(field, Stream.concat(field.constants().stream(), Stream.of("C"))))),
-        CONSTANT_ADDED_IN_FRONT(Fate.WORKS_BUT_FOR_VALUES, Fate.WORKS, build ->
-                build.with(LETTER, field -> among(field, Stream.concat(Stream.of("D"), field.constants().stream())))),
-        CONSTANT_REMOVED(Fate.WORKS, Fate.WORKS_BUT_FOR_VALUES, build ->
-                build.with(LETTER, field -> among(field, field.constants().stream().filter(name -> !name.equals("A"))))),
-        CONSTANTS_REORDERED(Fate.WORKS, Fate.WORKS, build ->
-                build.with(LETTER, field -> among(field, field.constants().reversed().stream()))),
-        TO_DISK(Fate.WORKS, Fate.WORKS, build -> build.with(NUMBER, field -> field.on(StorageTier.DISK))),
-        ENUM_TO_DISK(Fate.WORKS, Fate.WORKS, build -> build.with(LETTER, field -> field.on(StorageTier.DISK))),
-        TO_PMEM(Fate.WORKS, Fate.WORKS, build ->
-                build.with(FAR, field -> field.on(StorageTier.PMEM)).with(TEXT, field -> field.on(StorageTier.PMEM))),
-        TO_DRAM(Fate.WORKS, Fate.WORKS, build -> build.with(NUMBER, field -> field.on(StorageTier.DRAM))),
-        MAY_BE_NULL(Fate.WORKS_BUT_FOR_VALUES, Fate.WORKS_BUT_FOR_VALUES, build -> build.with(NUMBER, FieldSpec::orNull)),
-        MAY_NOT_BE_NULL(Fate.WORKS_BUT_FOR_VALUES, Fate.WORKS_BUT_FOR_VALUES, build -> build.with(MAYBE, SkewTest::notNull));
+        CLASS_RENAMED(
+                Fate.IS_REFUSED,
+                Fate.WORKS,
+                build ->
+                        new Build(
+                                build.name + "_",
+                                Stream.concat(Stream.of(build.name), build.formerly.stream())
+                                        .toList(),
+                                build.fields)),
+        CONSTANT_ADDED(
+                Fate.WORKS_BUT_FOR_VALUES,
+                Fate.WORKS,
+                build ->
+                        build.with(
+                                LETTER,
+                                field ->
+                                        among(
+                                                field,
+                                                Stream.concat(
+                                                        field.constants().stream(),
+                                                        Stream.of("C"))))),
+        CONSTANT_ADDED_IN_FRONT(
+                Fate.WORKS_BUT_FOR_VALUES,
+                Fate.WORKS,
+                build ->
+                        build.with(
+                                LETTER,
+                                field ->
+                                        among(
+                                                field,
+                                                Stream.concat(
+                                                        Stream.of("D"),
+                                                        field.constants().stream())))),
+        CONSTANT_REMOVED(
+                Fate.WORKS,
+                Fate.WORKS_BUT_FOR_VALUES,
+                build ->
+                        build.with(
+                                LETTER,
+                                field ->
+                                        among(
+                                                field,
+                                                field.constants().stream()
+                                                        .filter(name -> !name.equals("A"))))),
+        CONSTANTS_REORDERED(
+                Fate.WORKS,
+                Fate.WORKS,
+                build ->
+                        build.with(
+                                LETTER,
+                                field -> among(field, field.constants().reversed().stream()))),
+        TO_DISK(
+                Fate.WORKS,
+                Fate.WORKS,
+                build -> build.with(NUMBER, field -> field.on(StorageTier.DISK))),
+        ENUM_TO_DISK(
+                Fate.WORKS,
+                Fate.WORKS,
+                build -> build.with(LETTER, field -> field.on(StorageTier.DISK))),
+        TO_PMEM(
+                Fate.WORKS,
+                Fate.WORKS,
+                build ->
+                        build.with(FAR, field -> field.on(StorageTier.PMEM))
+                                .with(TEXT, field -> field.on(StorageTier.PMEM))),
+        TO_DRAM(
+                Fate.WORKS,
+                Fate.WORKS,
+                build -> build.with(NUMBER, field -> field.on(StorageTier.DRAM))),
+        MAY_BE_NULL(
+                Fate.WORKS_BUT_FOR_VALUES,
+                Fate.WORKS_BUT_FOR_VALUES,
+                build -> build.with(NUMBER, FieldSpec::orNull)),
+        MAY_NOT_BE_NULL(
+                Fate.WORKS_BUT_FOR_VALUES,
+                Fate.WORKS_BUT_FOR_VALUES,
+                build -> build.with(MAYBE, SkewTest::notNull));
 
         final Fate older;
         final Fate newer;
@@ -276,12 +422,16 @@ class SkewTest {
                 assertEquals(plain(expected), plain(value), what);
             } else if (value != null) {
                 List<Long> zeros = List.of(0L, 0L, 0L);
-                assertTrue(plain(value).equals("0") || value.equals(zeros), () -> what + " was never set, and is " + value);
+                assertTrue(
+                        plain(value).equals("0") || value.equals(zeros),
+                        () -> what + " was never set, and is " + value);
             }
         }
 
         private static String plain(@Nullable Object value) {
-            return value instanceof Number number ? Long.toString(number.longValue()) : String.valueOf(value);
+            return value instanceof Number number
+                    ? Long.toString(number.longValue())
+                    : String.valueOf(value);
         }
     }
 
@@ -335,7 +485,14 @@ class SkewTest {
                 try {
                     Object value = handle.set(field, random);
                     model.objects.get(object).put(which.number, value);
-                    done.add(builds.indexOf(build) + " set " + which.spec.name() + " of " + object + " to " + value);
+                    done.add(
+                            builds.indexOf(build)
+                                    + " set "
+                                    + which.spec.name()
+                                    + " of "
+                                    + object
+                                    + " to "
+                                    + value);
                 } catch (SchemaMismatchException e) {
                     refused++;
                 }
@@ -349,7 +506,19 @@ class SkewTest {
                     try {
                         Object value = handle.get(field);
                         looks++;
-                        model.expect(object, which, value, builds.indexOf(build) + " reads " + which.spec.name() + " of " + object + ": " + done + " " + builds);
+                        model.expect(
+                                object,
+                                which,
+                                value,
+                                builds.indexOf(build)
+                                        + " reads "
+                                        + which.spec.name()
+                                        + " of "
+                                        + object
+                                        + ": "
+                                        + done
+                                        + " "
+                                        + builds);
                     } catch (SchemaMismatchException e) {
                         refused++;
                     }
@@ -366,8 +535,12 @@ class SkewTest {
                 act(pool, build);
                 act(pool, build);
                 if (fate == Fate.IS_REFUSED) {
-                    SchemaMismatchException e = assertThrows(SchemaMismatchException.class, () -> pool.cursor(build.type));
-                    assertTrue(e.getMessage().startsWith(build.name + " is not what " + place), e::getMessage);
+                    SchemaMismatchException e =
+                            assertThrows(
+                                    SchemaMismatchException.class, () -> pool.cursor(build.type));
+                    assertTrue(
+                            e.getMessage().startsWith(build.name + " is not what " + place),
+                            e::getMessage);
                     assertTrue(e.getMessage().contains("in the pool"), e::getMessage);
                 }
             }
@@ -379,7 +552,8 @@ class SkewTest {
         /// One build after the other opens the pool.
         void takeTurns(int turns) throws IOException {
             for (int turn = 0; turn < turns; turn++) {
-                Build build = builds.get(turn < builds.size() ? turn : random.nextInt(builds.size()));
+                Build build =
+                        builds.get(turn < builds.size() ? turn : random.nextInt(builds.size()));
                 try (Pool pool = Pool.open(place, SMALL)) {
                     act(pool, build);
                     assertEquals(List.of(), pool.check().problems(), done::toString);
@@ -399,20 +573,25 @@ class SkewTest {
                         look(handle, build, 0);
                     }
                 }
-                assertTrue(extensions(pool) <= mostExtensions(), () -> extensions(pool) + " extensions: " + builds);
+                assertTrue(
+                        extensions(pool) <= mostExtensions(),
+                        () -> extensions(pool) + " extensions: " + builds);
                 assertEquals(List.of(), pool.check().problems(), done::toString);
             }
         }
 
         private int extensions(Pool pool) {
             int count = -1;
-            for (long record = Pool.recordOf(pool.rootReference("object 0")); record != 0; count++) {
+            for (long record = Pool.recordOf(pool.rootReference("object 0"));
+                    record != 0;
+                    count++) {
                 record = pool.store().word(record + Layout.EXTENSION_AT);
             }
             return count;
         }
 
-        /// Each has a field, a wider one or a constant that neither the first build had nor an extension before it.
+        /// Each has a field, a wider one or a constant that neither the first build had nor an
+        /// extension before it.
         private long mostExtensions() {
             Set<String> first = has(builds.getFirst()).collect(Collectors.toSet());
             return builds.stream()
@@ -425,7 +604,10 @@ class SkewTest {
         private Stream<String> has(Build build) {
             return build.fields.stream()
                     .map(Field::spec)
-                    .flatMap(spec -> Stream.concat(Stream.of(spec.name() + spec.kind()), spec.constants().stream()));
+                    .flatMap(spec ->
+                            Stream.concat(
+                                    Stream.of(spec.name() + spec.kind()),
+                                    spec.constants().stream()));
         }
 
         private void act(Pool pool, Build build) {
@@ -442,7 +624,8 @@ class SkewTest {
             }
         }
 
-        /// All have the pool open in one process, in which each has bound the class before; another process reads it.
+        /// All have the pool open in one process, in which each has bound the class before; another
+        /// process reads it.
         void all(int steps) throws IOException {
             try (Pool pool = Pool.open(place, SMALL)) {
                 create(pool, builds.getFirst());
@@ -483,7 +666,8 @@ class SkewTest {
 
     /// One play, that begins with turns or with all at once; both in a long run.
     private void play(List<Build> builds, int seed) throws IOException {
-        for (boolean turnsFirst : IS_LONG ? new boolean[] {true, false} : new boolean[] {seed % 2 == 0}) {
+        for (boolean turnsFirst :
+                IS_LONG ? new boolean[] {true, false} : new boolean[] {seed % 2 == 0}) {
             Play play = new Play(builds, seed);
             if (turnsFirst) {
                 play.takeTurns(2 * builds.size());
@@ -524,7 +708,8 @@ class SkewTest {
     @EnumSource
     void buildsThatTakeTurnsDoNotMakeObjectsGrow(Change first) throws IOException {
         for (Change second : EnumSet.range(Change.NOTHING, first)) {
-            List<Build> builds = List.of(first(), first.next.apply(first()), second.next.apply(first()));
+            List<Build> builds =
+                    List.of(first(), first.next.apply(first()), second.next.apply(first()));
             Play play = new Play(builds, first.ordinal() + second.ordinal());
             play.setAllInTurn(IS_LONG ? 2000 : 30);
             assertTrue(play.looks > 0);
@@ -533,7 +718,10 @@ class SkewTest {
     }
 
     private static Build oneField(int number) {
-        return new Build("Thing", List.of(), List.of(new Field(number, FieldSpec.of("field" + number, FieldKind.INT))));
+        return new Build(
+                "Thing",
+                List.of(),
+                List.of(new Field(number, FieldSpec.of("field" + number, FieldKind.INT))));
     }
 
     /// The object keeps what it has, whatever is refused to the build that comes once too often.
@@ -581,9 +769,10 @@ class SkewTest {
     void ofManyBuildsEachReadsWhatTheOthersHaveSetOrIsRefused() throws IOException {
         Random random = new Random(5);
         for (int i = 0; i < CHAINS; i++) {
-            List<Change> changes = IntStream.range(0, 2 + random.nextInt(5))
-                    .mapToObj(_ -> Change.values()[random.nextInt(Change.values().length)])
-                    .toList();
+            List<Change> changes =
+                    IntStream.range(0, 2 + random.nextInt(5))
+                            .mapToObj(_ -> Change.values()[random.nextInt(Change.values().length)])
+                            .toList();
             play(chain(changes), i);
         }
     }

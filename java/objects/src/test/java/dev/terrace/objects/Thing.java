@@ -8,14 +8,16 @@ import org.jspecify.annotations.Nullable;
 
 /// What the annotation processor makes of a class whose fields lie on tiers that a test chooses.
 public final class Thing extends DurableObject {
-    private static final Map<List<StorageTier>, ObjectType<Thing>> TYPES = new ConcurrentHashMap<>();
+    private static final Map<List<StorageTier>, ObjectType<Thing>> TYPES =
+            new ConcurrentHashMap<>();
     private static final int BYTES = 0;
     private static final int TEXT = 1;
     private static final int NUMBER = 2;
 
     /// The class whose fields lie on these tiers.
     public static ObjectType<Thing> on(StorageTier... tiers) {
-        return TYPES.computeIfAbsent(List.of(tiers), key -> named("dev.terrace.objects.Thing" + key, tiers));
+        return TYPES.computeIfAbsent(
+                List.of(tiers), key -> named("dev.terrace.objects.Thing" + key, tiers));
     }
 
     /// The class of this name, whose fields lie on these tiers.
@@ -54,7 +56,9 @@ public final class Thing extends DurableObject {
 
     /// How many bytes there are, without a look at them.
     public int lengthOfBytes() {
-        return isVolatile() ? Objects.requireNonNull(getBytes()).length : pool().arrays().length(this, BYTES);
+        return isVolatile()
+                ? Objects.requireNonNull(getBytes()).length
+                : pool().arrays().length(this, BYTES);
     }
 
     /// A field.

@@ -31,8 +31,8 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// The text of whatever a program holds of a pool can be asked for at any time, as debuggers and logs do: nothing is
-/// thrown, and nothing changes.
+/// The text of whatever a program holds of a pool can be asked for at any time, as debuggers and
+/// logs do: nothing is thrown, and nothing changes.
 class ToStringTest {
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
     private static final ObjectType<Thing> THING = Thing.on(StorageTier.PMEM);
@@ -63,18 +63,35 @@ class ToStringTest {
         array.set(1, thing);
         List<Object> samples = new ArrayList<>(List.of(pool, thing, texts, array, map, tree));
         samples.addAll(List.of(pool.root("thing", THING), pool.cursor(THING), THING, THINGS));
-        samples.addAll(List.of(texts.subList(1, 3), texts.subList(1, 9).subList(2, 4), array.subList(0, 2)));
-        samples.addAll(List.of(map.keySet(), map.values(), map.entrySet(), map.entrySet().iterator().next()));
+        samples.addAll(
+                List.of(
+                        texts.subList(1, 3),
+                        texts.subList(1, 9).subList(2, 4),
+                        array.subList(0, 2)));
+        samples.addAll(
+                List.of(
+                        map.keySet(),
+                        map.values(),
+                        map.entrySet(),
+                        map.entrySet().iterator().next()));
         for (Map<Integer, String> each : List.of(tree, tree.descendingMap(), tree.subMap(2, 9))) {
-            samples.addAll(List.of(each, each.keySet(), each.values(), each.entrySet(), each.entrySet().iterator().next()));
+            samples.addAll(
+                    List.of(
+                            each,
+                            each.keySet(),
+                            each.values(),
+                            each.entrySet(),
+                            each.entrySet().iterator().next()));
         }
-        samples.addAll(List.of(texts.iterator(), map.entrySet().iterator(), tree.keySet().iterator()));
+        samples.addAll(
+                List.of(texts.iterator(), map.entrySet().iterator(), tree.keySet().iterator()));
         return samples;
     }
 
     private static void allHaveTexts(List<Object> samples) {
         for (Object sample : samples) {
-            String text = assertDoesNotThrow(sample::toString, () -> "toString of " + sample.getClass());
+            String text =
+                    assertDoesNotThrow(sample::toString, () -> "toString of " + sample.getClass());
             assertTrue(text != null && !text.isEmpty(), sample.getClass()::toString);
         }
     }
@@ -82,7 +99,12 @@ class ToStringTest {
     /// Of `[<unreadable>] (PoolClosedException: ...)` the reason.
     private static void isUnreadable(Class<? extends Throwable> why, Object sample) {
         String text = sample.toString();
-        assertTrue(text.matches("(?s)([\\[{])(.*, )?<unreadable>[]}] [(]" + why.getSimpleName() + ": .*[)]"), text);
+        assertTrue(
+                text.matches(
+                        "(?s)([\\[{])(.*, )?<unreadable>[]}] [(]"
+                                + why.getSimpleName()
+                                + ": .*[)]"),
+                text);
     }
 
     @Test
@@ -91,7 +113,9 @@ class ToStringTest {
         try (Pool pool = open()) {
             samples = samples(pool);
             allHaveTexts(samples);
-            assertTrue(samples.get(2).toString().startsWith("[" + LONG + "0, " + LONG + "1, "), samples.get(2)::toString);
+            assertTrue(
+                    samples.get(2).toString().startsWith("[" + LONG + "0, " + LONG + "1, "),
+                    samples.get(2)::toString);
         }
         allHaveTexts(samples);
         samples.subList(2, 6).forEach(each -> isUnreadable(PoolClosedException.class, each));
@@ -111,8 +135,12 @@ class ToStringTest {
                 allHaveTexts(samples);
                 pool.create(THING);
             });
-            assertEquals(1, pool.check().objects().size() + pool.check().leaked().size(), "the transaction has committed");
-            samples.subList(2, 6).forEach(each -> isUnreadable(StaleReferenceException.class, each));
+            assertEquals(
+                    1,
+                    pool.check().objects().size() + pool.check().leaked().size(),
+                    "the transaction has committed");
+            samples.subList(2, 6)
+                    .forEach(each -> isUnreadable(StaleReferenceException.class, each));
         }
     }
 
@@ -120,13 +148,16 @@ class ToStringTest {
     void whatWasRolledBackHasATextToo() throws IOException {
         try (Pool pool = open()) {
             List<Object> samples = new ArrayList<>();
-            assertThrows(IllegalStateException.class, () -> pool.transact(() -> {
-                samples.addAll(samples(pool));
-                allHaveTexts(samples);
-                // Nobody else sees it yet.
-                CompletableFuture.runAsync(() -> allHaveTexts(samples)).join();
-                throw new IllegalStateException("changed my mind");
-            }));
+            assertThrows(
+                    IllegalStateException.class,
+                    () ->
+                            pool.transact(() -> {
+                                samples.addAll(samples(pool));
+                                allHaveTexts(samples);
+                                // Nobody else sees it yet.
+                                CompletableFuture.runAsync(() -> allHaveTexts(samples)).join();
+                                throw new IllegalStateException("changed my mind");
+                            }));
             allHaveTexts(samples);
             isUnreadable(StaleReferenceException.class, samples.get(2));
         }
@@ -140,7 +171,9 @@ class ToStringTest {
             List<String> some = texts.subList(1, 3);
             assertEquals("[b, c]", some.toString());
             texts.clear();
-            assertTrue(some.toString().startsWith("[<unreadable>] (ConcurrentModificationException"), some::toString);
+            assertTrue(
+                    some.toString().startsWith("[<unreadable>] (ConcurrentModificationException"),
+                    some::toString);
         }
     }
 
@@ -149,8 +182,11 @@ class ToStringTest {
         try (Pool pool = open()) {
             DurableArray<Long> array = DurableArray.create(pool, ElementType.LONG, 10_000_000);
             String text = array.toString();
-            assertTrue(text.startsWith("[null, null, ") && text.endsWith(", ...]"), () -> "it has " + text.length());
-            DurableMap<String, String> map = DurableMap.create(pool, ElementType.STRING, ElementType.STRING);
+            assertTrue(
+                    text.startsWith("[null, null, ") && text.endsWith(", ...]"),
+                    () -> "it has " + text.length());
+            DurableMap<String, String> map =
+                    DurableMap.create(pool, ElementType.STRING, ElementType.STRING);
             map.put("a", "b");
             assertEquals("{a=b}", map.toString());
         }
@@ -160,7 +196,9 @@ class ToStringTest {
     void aFileThatWasCutOffIsSaidToBe() throws IOException {
         try (Pool pool = open()) {
             List<Object> samples = samples(pool);
-            try (FileChannel disk = FileChannel.open(dir.resolve("pool").resolve("disk-0"), StandardOpenOption.WRITE)) {
+            try (FileChannel disk =
+                    FileChannel.open(
+                            dir.resolve("pool").resolve("disk-0"), StandardOpenOption.WRITE)) {
                 disk.truncate(4096);
             }
             allHaveTexts(samples);
@@ -168,7 +206,8 @@ class ToStringTest {
         }
     }
 
-    /// Each look is at a pool of which one place is damaged: where its bytes were something else, zeros, or ones.
+    /// Each look is at a pool of which one place is damaged: where its bytes were something else,
+    /// zeros, or ones.
     @Test
     void damageHasATextToo() throws IOException {
         int rounds = Boolean.getBoolean("terrace.long") ? 20_000 : 300;
@@ -177,8 +216,11 @@ class ToStringTest {
             List<Object> samples = samples(pool);
             int unreadable = 0;
             for (String name : List.of("pool", "disk-0")) {
-                try (FileChannel file = FileChannel.open(
-                        dir.resolve("pool").resolve(name), StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+                try (FileChannel file =
+                        FileChannel.open(
+                                dir.resolve("pool").resolve(name),
+                                StandardOpenOption.READ,
+                                StandardOpenOption.WRITE)) {
                     List<Long> used = usedWords(file);
                     for (int round = 0; round < rounds; round++) {
                         long at = used.get(random.nextInt(used.size()));
@@ -192,7 +234,12 @@ class ToStringTest {
                         }
                         file.write(ByteBuffer.wrap(bytes), at);
                         allHaveTexts(samples);
-                        unreadable += samples.stream().anyMatch(each -> each.toString().contains("<unreadable>")) ? 1 : 0;
+                        unreadable +=
+                                samples.stream()
+                                                .anyMatch(each ->
+                                                        each.toString().contains("<unreadable>"))
+                                        ? 1
+                                        : 0;
                         file.write(before.flip(), at);
                     }
                 }
@@ -217,28 +264,39 @@ class ToStringTest {
     /// Their texts look at no pool.
     private static final Set<Class<?>> OF_THE_JDK = Set.of(Object.class, ReentrantLock.class);
 
-    /// Whatever class gets a text of its own, or inherits one that walks over elements, is among the samples.
+    /// Whatever class gets a text of its own, or inherits one that walks over elements, is among
+    /// the samples.
     @Test
     void eachClassWithATextIsAmongTheSamples() throws Exception {
-        Path classes = Path.of(Pool.class.getProtectionDomain().getCodeSource().getLocation().toURI());
+        Path classes =
+                Path.of(Pool.class.getProtectionDomain().getCodeSource().getLocation().toURI());
         Set<Class<?>> sampled = new HashSet<>();
         try (Pool pool = open()) {
             samples(pool).forEach(each -> sampled.add(each.getClass()));
         }
         List<String> names;
         try (Stream<Path> files = Files.walk(classes)) {
-            names = files.map(file -> classes.relativize(file).toString())
-                    .filter(name -> name.endsWith(".class") && !name.endsWith("-info.class"))
-                    .map(name -> name.substring(0, name.length() - ".class".length()).replace('/', '.'))
-                    .toList();
+            names =
+                    files.map(file -> classes.relativize(file).toString())
+                            .filter(name ->
+                                    name.endsWith(".class") && !name.endsWith("-info.class"))
+                            .map(name ->
+                                    name.substring(0, name.length() - ".class".length())
+                                            .replace('/', '.'))
+                            .toList();
         }
         assertTrue(names.size() > 100, classes::toString);
         List<Class<?>> missing = new ArrayList<>();
         for (String name : names) {
             Class<?> each = Class.forName(name, false, Pool.class.getClassLoader());
-            boolean hasText = !each.isInterface() && !each.isRecord() && !each.isEnum() && !each.isAnnotation()
-                    && !Throwable.class.isAssignableFrom(each) && !Modifier.isAbstract(each.getModifiers())
-                    && !OF_THE_JDK.contains(each.getMethod("toString").getDeclaringClass());
+            boolean hasText =
+                    !each.isInterface()
+                            && !each.isRecord()
+                            && !each.isEnum()
+                            && !each.isAnnotation()
+                            && !Throwable.class.isAssignableFrom(each)
+                            && !Modifier.isAbstract(each.getModifiers())
+                            && !OF_THE_JDK.contains(each.getMethod("toString").getDeclaringClass());
             if (hasText && !sampled.contains(each)) {
                 missing.add(each);
             }

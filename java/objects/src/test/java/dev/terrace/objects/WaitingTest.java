@@ -29,11 +29,12 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// A thread that waits for a transaction that waits for it is told so; one that waits for a transaction at work waits,
-/// and keeps its turn.
+/// A thread that waits for a transaction that waits for it is told so; one that waits for a
+/// transaction at work waits, and keeps its turn.
 class WaitingTest {
     private static final PoolOptions IMPATIENT =
             PoolOptions.defaults().extents(1 << 20).patience(Duration.ofMillis(50));
+
     /// Longer than any of this takes: what lasts longer hangs.
     private static final Duration FOREVER = Duration.ofSeconds(60);
 
@@ -59,21 +60,24 @@ class WaitingTest {
         isTold(Thread.ofPlatform().daemon(), parts);
     }
 
-    private void isTold(Thread.Builder builder, Parts parts) throws IOException, InterruptedException {
+    private void isTold(Thread.Builder builder, Parts parts)
+            throws IOException, InterruptedException {
         // Nobody could close it if the transaction hung.
         Pool pool = Pool.open(dir, IMPATIENT);
-        List<DurablePerson> people = IntStream.range(0, 64).mapToObj(_ -> DurablePerson.create(pool)).toList();
+        List<DurablePerson> people =
+                IntStream.range(0, 64).mapToObj(_ -> DurablePerson.create(pool)).toList();
         AtomicReference<@Nullable Throwable> thrown = new AtomicReference<>();
-        Thread thread = builder.start(() -> {
-            try {
-                pool.transact(() -> {
-                    people.getFirst().setAge(7);
-                    run(parts, people);
+        Thread thread =
+                builder.start(() -> {
+                    try {
+                        pool.transact(() -> {
+                            people.getFirst().setAge(7);
+                            run(parts, people);
+                        });
+                    } catch (Throwable e) {
+                        thrown.set(e);
+                    }
                 });
-            } catch (Throwable e) {
-                thrown.set(e);
-            }
-        });
         assertTrue(thread.join(FOREVER), "the transaction hangs");
         Throwable cause = thrown.get();
         assertNotNull(cause);
@@ -81,7 +85,9 @@ class WaitingTest {
             cause = cause.getCause();
         }
         assertInstanceOf(PoolBusyException.class, cause);
-        assertTrue(cause.getMessage().contains("waits for the transaction of thread"), cause.getMessage());
+        assertTrue(
+                cause.getMessage().contains("waits for the transaction of thread"),
+                cause.getMessage());
         assertEquals(0, people.getFirst().getAge(), "it is rolled back");
         people.getLast().setAge(3);
         assertEquals(3, people.getLast().getAge());
@@ -92,25 +98,28 @@ class WaitingTest {
     void aParallelStreamInATransaction() throws IOException, InterruptedException {
         isTold(people -> {
             try (ForkJoinPool threads = new ForkJoinPool(4)) {
-                threads.submit(() -> people.parallelStream().forEach(person -> person.setAge(1))).get();
+                threads.submit(() -> people.parallelStream().forEach(person -> person.setAge(1)))
+                        .get();
             }
         });
     }
 
     @Test
     void partsThatReadAndWriteInOtherThreads() throws IOException, InterruptedException {
-        for (Parts part : List.<Parts>of(
-                people -> people.getFirst().setAge(1),
-                people -> people.getFirst().setName("x".repeat(100)),
-                people -> DurablePerson.create(people.getFirst().pool()),
-                people -> people.getFirst().pool().check(),
-                people -> people.getFirst().pool().statistics())) {
+        for (Parts part :
+                List.<Parts>of(
+                        people -> people.getFirst().setAge(1),
+                        people -> people.getFirst().setName("x".repeat(100)),
+                        people -> DurablePerson.create(people.getFirst().pool()),
+                        people -> people.getFirst().pool().check(),
+                        people -> people.getFirst().pool().statistics())) {
             isTold(people -> {
                 try (ExecutorService threads = Executors.newSingleThreadExecutor()) {
-                    Future<Boolean> done = threads.submit(() -> {
-                        part.run(people);
-                        return true;
-                    });
+                    Future<Boolean> done =
+                            threads.submit(() -> {
+                                part.run(people);
+                                return true;
+                            });
                     done.get();
                 }
             });
@@ -119,19 +128,29 @@ class WaitingTest {
 
     @Test
     void partsWhoseEndIsAwaitedForALimitedTime() throws IOException, InterruptedException {
-        for (Supplier<ExecutorService> executor : List.<Supplier<ExecutorService>>of(
-                () -> Executors.newFixedThreadPool(2), Executors::newVirtualThreadPerTaskExecutor, () -> new ForkJoinPool(2))) {
-            for (Thread.Builder builder : List.of(Thread.ofPlatform().daemon(), Thread.ofVirtual())) {
-                isTold(builder, people -> {
-                    List<Future<?>> parts;
-                    // The end of the block awaits them, for a day.
-                    try (ExecutorService threads = executor.get()) {
-                        parts = people.stream().<Future<?>>map(person -> threads.submit(() -> person.setAge(1))).toList();
-                    }
-                    for (Future<?> part : parts) {
-                        part.get();
-                    }
-                });
+        for (Supplier<ExecutorService> executor :
+                List.<Supplier<ExecutorService>>of(
+                        () -> Executors.newFixedThreadPool(2),
+                        Executors::newVirtualThreadPerTaskExecutor,
+                        () -> new ForkJoinPool(2))) {
+            for (Thread.Builder builder :
+                    List.of(Thread.ofPlatform().daemon(), Thread.ofVirtual())) {
+                isTold(
+                        builder,
+                        people -> {
+                            List<Future<?>> parts;
+                            // The end of the block awaits them, for a day.
+                            try (ExecutorService threads = executor.get()) {
+                                parts =
+                                        people.stream()
+                                                .<Future<?>>map(person ->
+                                                        threads.submit(() -> person.setAge(1)))
+                                                .toList();
+                            }
+                            for (Future<?> part : parts) {
+                                part.get();
+                            }
+                        });
             }
         }
     }
@@ -149,19 +168,29 @@ class WaitingTest {
     @Test
     void poolsInOppositeOrder() throws IOException, InterruptedException {
         // Nobody could close them if the transactions hung.
-        List<Pool> pools = List.of(Pool.open(dir.resolve("0"), IMPATIENT), Pool.open(dir.resolve("1"), IMPATIENT));
+        List<Pool> pools =
+                List.of(
+                        Pool.open(dir.resolve("0"), IMPATIENT),
+                        Pool.open(dir.resolve("1"), IMPATIENT));
         List<DurablePerson> people = pools.stream().map(DurablePerson::create).toList();
         CountDownLatch both = new CountDownLatch(2);
-        List<FutureTask<Integer>> transactions = IntStream.range(0, 2)
-                .mapToObj(i -> new FutureTask<>(() -> pools.get(i).transact(() -> {
-                    people.get(i).setAge(i + 1);
-                    both.countDown();
-                    await(both);
-                    people.get(1 - i).setAge(i + 1);
-                    return i;
-                })))
-                .toList();
-        List<Thread> threads = transactions.stream().map(task -> Thread.ofPlatform().daemon().start(task)).toList();
+        List<FutureTask<Integer>> transactions =
+                IntStream.range(0, 2)
+                        .mapToObj(i ->
+                                new FutureTask<>(() ->
+                                        pools.get(i)
+                                                .transact(() -> {
+                                                    people.get(i).setAge(i + 1);
+                                                    both.countDown();
+                                                    await(both);
+                                                    people.get(1 - i).setAge(i + 1);
+                                                    return i;
+                                                })))
+                        .toList();
+        List<Thread> threads =
+                transactions.stream()
+                        .map(task -> Thread.ofPlatform().daemon().start(task))
+                        .toList();
         int told = 0;
         for (int i = 0; i < 2; i++) {
             assertTrue(threads.get(i).join(FOREVER), "the transactions hang");
@@ -197,7 +226,8 @@ class WaitingTest {
     }
 
     private static boolean waits(Thread thread) {
-        return thread.getState() == Thread.State.WAITING || thread.getState() == Thread.State.TIMED_WAITING;
+        return thread.getState() == Thread.State.WAITING
+                || thread.getState() == Thread.State.TIMED_WAITING;
     }
 
     private static void spin(Duration time) {
@@ -207,9 +237,10 @@ class WaitingTest {
         }
     }
 
-    /// Has another thread set what a transaction has begun with, and waits for that: the transaction does so much
-    /// longer than the pool's patience.
-    private static void isWaitedFor(Pool pool, Runnable work) throws ExecutionException, InterruptedException {
+    /// Has another thread set what a transaction has begun with, and waits for that: the
+    /// transaction does so much longer than the pool's patience.
+    private static void isWaitedFor(Pool pool, Runnable work)
+            throws ExecutionException, InterruptedException {
         DurablePerson bob = DurablePerson.create(pool);
         FutureTask<Integer> other = new FutureTask<>(() -> bob.setAge(2), 2);
         pool.transact(() -> {
@@ -224,7 +255,8 @@ class WaitingTest {
 
     /// However long it takes.
     @Test
-    void aTransactionThatIsAtWorkIsWaitedFor() throws IOException, InterruptedException, ExecutionException {
+    void aTransactionThatIsAtWorkIsWaitedFor()
+            throws IOException, InterruptedException, ExecutionException {
         try (Pool pool = Pool.open(dir, IMPATIENT)) {
             isWaitedFor(pool, () -> spin(IMPATIENT.patience().multipliedBy(10)));
         }
@@ -232,22 +264,26 @@ class WaitingTest {
 
     /// Nor does it have to write.
     @Test
-    void aTransactionThatWaitsForEachPieceOfItsWorkIsWaitedFor() throws IOException, InterruptedException, ExecutionException {
+    void aTransactionThatWaitsForEachPieceOfItsWorkIsWaitedFor()
+            throws IOException, InterruptedException, ExecutionException {
         Duration patience = Duration.ofSeconds(1);
         try (Pool pool = Pool.open(dir, IMPATIENT.patience(patience))) {
             DurablePerson alice = DurablePerson.create(pool);
-            isWaitedFor(pool, () -> {
-                long end = System.nanoTime() + 2 * patience.toNanos();
-                while (System.nanoTime() < end) {
-                    Delay.await(Duration.ofMillis(20));
-                    assertEquals(0, alice.getAge());
-                }
-            });
+            isWaitedFor(
+                    pool,
+                    () -> {
+                        long end = System.nanoTime() + 2 * patience.toNanos();
+                        while (System.nanoTime() < end) {
+                            Delay.await(Duration.ofMillis(20));
+                            assertEquals(0, alice.getAge());
+                        }
+                    });
         }
     }
 
     @Test
-    void aTransactionThatWaitsForASlowTierIsWaitedFor() throws IOException, InterruptedException, ExecutionException {
+    void aTransactionThatWaitsForASlowTierIsWaitedFor()
+            throws IOException, InterruptedException, ExecutionException {
         RecordingSegmentStore segments = new RecordingSegmentStore(new ArrayList<>());
         PoolOptions options = IMPATIENT.remote(segments);
         ObjectType<Thing> type = Thing.on(StorageTier.REMOTE);

@@ -7,8 +7,9 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.Random;
 
-/// Blocks of a file that become what a device may give instead of what was stored: zeros, ones, another block of the
-/// file, or what the block was before. They have from 8 bytes to 1 MiB, and are blocks of that size.
+/// Blocks of a file that become what a device may give instead of what was stored: zeros, ones,
+/// another block of the file, or what the block was before. They have from 8 bytes to 1 MiB, and
+/// are blocks of that size.
 public final class WrongBlocks {
     /// How many are tried: a sample, or, as `-Dterrace.long=true` says, many.
     public static final int TRIALS = Boolean.getBoolean("terrace.long") ? 4_000 : 400;
@@ -55,7 +56,8 @@ public final class WrongBlocks {
             if (!Arrays.equals(right, wrong)) {
                 trials++;
                 write(at, wrong);
-                String what = file.getFileName() + ": " + damage + " in " + length + " bytes at " + at;
+                String what =
+                        file.getFileName() + ": " + damage + " in " + length + " bytes at " + at;
                 try {
                     look.at(what);
                 } catch (RuntimeException e) {
@@ -67,7 +69,8 @@ public final class WrongBlocks {
         }
     }
 
-    /// Where a block begins, of those that the file has of this length; often one that holds something.
+    /// Where a block begins, of those that the file has of this length; often one that holds
+    /// something.
     private int block(byte[] in, int length) {
         int at = 0;
         for (int tries = 0; tries < 10; tries++) {
@@ -87,7 +90,13 @@ public final class WrongBlocks {
             case ZEROS -> {}
             case ONES -> Arrays.fill(wrong, (byte) -1);
             case ANOTHER -> System.arraycopy(now, block(now, length), wrong, 0, length);
-            case FORMER -> System.arraycopy(before, Math.min(at, before.length), wrong, 0, Math.clamp(before.length - at, 0, length));
+            case FORMER ->
+                    System.arraycopy(
+                            before,
+                            Math.min(at, before.length),
+                            wrong,
+                            0,
+                            Math.clamp(before.length - at, 0, length));
         }
         return wrong;
     }

@@ -29,10 +29,11 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/// Whoever reads a pool whose device gives [WrongBlocks] gets what was stored, or an exception of this library's.
+/// Whoever reads a pool whose device gives [WrongBlocks] gets what was stored, or an exception of
+/// this library's.
 ///
-/// Numbers, references and slots in persistent memory have no checksum, so there a null, or something else that was
-/// stored at some time, may be read.
+/// Numbers, references and slots in persistent memory have no checksum, so there a null, or
+/// something else that was stored at some time, may be read.
 class WrongBlocksTest {
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
     private static final int PEOPLE = 24;
@@ -47,7 +48,9 @@ class WrongBlocksTest {
 
     private static byte[] bytes(int i, int round) {
         int length = i == 0 ? 400_000 : 20 + i * i * 31;
-        return Arrays.copyOf(text(i, round).repeat(1 + length / 15).getBytes(StandardCharsets.ISO_8859_1), length);
+        return Arrays.copyOf(
+                text(i, round).repeat(1 + length / 15).getBytes(StandardCharsets.ISO_8859_1),
+                length);
     }
 
     private static String key(int i) {
@@ -55,7 +58,8 @@ class WrongBlocksTest {
     }
 
     private static void fill(Pool pool, int round) {
-        DurableList<DurablePerson> people = DurableList.root(pool, "people", ElementType.of(DurablePerson.TYPE));
+        DurableList<DurablePerson> people =
+                DurableList.root(pool, "people", ElementType.of(DurablePerson.TYPE));
         DurableList<String> texts = DurableList.root(pool, "texts", ElementType.STRING);
         texts.clear();
         for (int i = 0; i < PEOPLE; i++) {
@@ -79,15 +83,28 @@ class WrongBlocksTest {
     /// All that is read, each on its own.
     private static Map<String, Look> looks(Pool pool) {
         Map<String, Look> looks = new LinkedHashMap<>();
-        DurableList<DurablePerson> people = DurableList.root(pool, "people", ElementType.of(DurablePerson.TYPE));
+        DurableList<DurablePerson> people =
+                DurableList.root(pool, "people", ElementType.of(DurablePerson.TYPE));
         for (int n = 0; n < PEOPLE; n++) {
             int i = n;
-            looks.put("place " + i, texts -> forPerson(people, i, person -> texts.add(person.getPlace())));
-            looks.put("image " + i, texts -> forPerson(people, i, person -> texts.add(text(person.getImage()))));
-            looks.put("length of image " + i, texts -> forPerson(people, i, person -> texts.add("" + pool.arrays().length(person, 1))));
+            looks.put(
+                    "place " + i,
+                    texts -> forPerson(people, i, person -> texts.add(person.getPlace())));
+            looks.put(
+                    "image " + i,
+                    texts -> forPerson(people, i, person -> texts.add(text(person.getImage()))));
+            looks.put(
+                    "length of image " + i,
+                    texts ->
+                            forPerson(
+                                    people,
+                                    i,
+                                    person -> texts.add("" + pool.arrays().length(person, 1))));
             looks.put("key " + i, texts -> texts.add(map(pool).get(key(i))));
         }
-        looks.put("list", texts -> DurableList.root(pool, "texts", ElementType.STRING).forEach(texts::add));
+        looks.put(
+                "list",
+                texts -> DurableList.root(pool, "texts", ElementType.STRING).forEach(texts::add));
         looks.put("keys", texts -> map(pool).keySet().forEach(texts::add));
         looks.put("tree", texts -> tree(pool).values().forEach(texts::add));
         return looks;
@@ -101,7 +118,8 @@ class WrongBlocksTest {
         return DurableTree.root(pool, "tree", ElementType.INTEGER, ElementType.STRING);
     }
 
-    private static void forPerson(DurableList<DurablePerson> people, int i, Consumer<DurablePerson> look) {
+    private static void forPerson(
+            DurableList<DurablePerson> people, int i, Consumer<DurablePerson> look) {
         DurablePerson person = i < people.size() ? people.get(i) : null;
         if (person != null) {
             look.accept(person);
@@ -112,7 +130,8 @@ class WrongBlocksTest {
         return bytes == null ? null : new String(bytes, StandardCharsets.ISO_8859_1);
     }
 
-    /// What each look finds: texts, or what the library has to say. Another exception is none of its own, and goes on.
+    /// What each look finds: texts, or what the library has to say. Another exception is none of
+    /// its own, and goes on.
     private Map<String, List<String>> read(PoolOptions options) throws IOException {
         Map<String, List<String>> found = new LinkedHashMap<>();
         try (Pool pool = Pool.open(dir, options)) {
@@ -160,7 +179,9 @@ class WrongBlocksTest {
                 }
             }
             refused[0] += isRefused ? 1 : 0;
-            assertTrue(!isRefused || problems() > 0, () -> what + " is read as damaged, and check says that all is sound");
+            assertTrue(
+                    !isRefused || problems() > 0,
+                    () -> what + " is read as damaged, and check says that all is sound");
         });
         assertTrue(refused[0] > WrongBlocks.TRIALS / 5, refused[0] + " were noticed");
         assertEquals(right, read(SMALL.toRead()));
@@ -185,10 +206,22 @@ class WrongBlocksTest {
         blocks.forEach(what -> {
             Map<String, List<String>> found = read(options.toRead());
             refused[0] += found.containsValue(List.of(REFUSED)) || problems() > 0 ? 1 : 0;
-            found.forEach((name, texts) -> texts.forEach(text -> {
-                boolean wasStored = text == null || text.equals(REFUSED) || name.startsWith("length") || stored().contains(text);
-                assertTrue(!isChecked || wasStored, () -> what + ": " + name + " gives what nobody has stored: " + text);
-            }));
+            found.forEach((name, texts) ->
+                    texts.forEach(text -> {
+                        boolean wasStored =
+                                text == null
+                                        || text.equals(REFUSED)
+                                        || name.startsWith("length")
+                                        || stored().contains(text);
+                        assertTrue(
+                                !isChecked || wasStored,
+                                () ->
+                                        what
+                                                + ": "
+                                                + name
+                                                + " gives what nobody has stored: "
+                                                + text);
+                    }));
         });
         assertTrue(refused[0] > WrongBlocks.TRIALS / 5, refused[0] + " were noticed");
         assertEquals(right, read(options.toRead()));
@@ -211,8 +244,13 @@ class WrongBlocksTest {
         System.arraycopy(bytes, (int) records[0], bytes, (int) records[1], length);
         Files.write(dir.resolve("pool"), bytes);
         try (Pool pool = Pool.open(dir, SMALL.toRead())) {
-            assertEquals(0, Objects.requireNonNull(pool.root("person 0", DurablePerson.TYPE).get()).getAge());
-            assertThrows(PoolDamagedException.class, () -> pool.root("person 1", DurablePerson.TYPE).get());
+            assertEquals(
+                    0,
+                    Objects.requireNonNull(pool.root("person 0", DurablePerson.TYPE).get())
+                            .getAge());
+            assertThrows(
+                    PoolDamagedException.class,
+                    () -> pool.root("person 1", DurablePerson.TYPE).get());
             Cursor<DurablePerson> cursor = pool.cursor(DurablePerson.TYPE);
             assertTrue(cursor.next());
             assertThrows(PoolDamagedException.class, cursor::next);

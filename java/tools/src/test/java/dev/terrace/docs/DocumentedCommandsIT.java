@@ -27,49 +27,108 @@ import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.api.io.TempDirFactory;
 
-/// Each command that the pages on durable objects print runs as it is printed, on a small pool, and prints what it
-/// should. A command that is new on a page needs a step here, or a reason why it has none.
+/// Each command that the pages on durable objects print runs as it is printed, on a small pool, and
+/// prints what it should. A command that is new on a page needs a step here, or a reason why it has
+/// none.
 class DocumentedCommandsIT {
     private static final Path DOCS = Path.of("..", "docs");
     private static final String PERSON = "org.example.Person";
-    private static final ObjectType<DurableRecord> TYPE = ObjectType.of(
-            PERSON,
-            FieldSpec.of("age", FieldKind.INT),
-            FieldSpec.of("name", FieldKind.STRING).on(StorageTier.PMEM, StorageTier.DISK).orNull());
+    private static final ObjectType<DurableRecord> TYPE =
+            ObjectType.of(
+                    PERSON,
+                    FieldSpec.of("age", FieldKind.INT),
+                    FieldSpec.of("name", FieldKind.STRING)
+                            .on(StorageTier.PMEM, StorageTier.DISK)
+                            .orNull());
     private static final int PEOPLE = 20;
 
     /// What runs elsewhere, and where.
-    private static final Map<String, String> ELSEWHERE = Map.of(
-            "spark-submit --jars terrace-objects-spark-0.1.0.jar,terrace-objects-0.1.0.jar ...",
-            "needs a distribution of Spark, and a program; SparkExamplesTest runs the page's programs, that in Python where there is pyspark",
-            "make run-objects", "a part of `make run`; PeopleTest runs the program that it shows",
-            "java -jar java/tools/target/terrace-objects.jar", "what the steps here run under the name of terrace-objects");
+    private static final Map<String, String> ELSEWHERE =
+            Map.of(
+                    "spark-submit --jars terrace-objects-spark-0.1.0.jar,terrace-objects-0.1.0.jar"
+                            + " ...",
+                    "needs a distribution of Spark, and a program; SparkExamplesTest runs the"
+                            + " page's programs, that in Python where there is pyspark",
+                    "make run-objects",
+                    "a part of `make run`; PeopleTest runs the program that it shows",
+                    "java -jar java/tools/target/terrace-objects.jar",
+                    "what the steps here run under the name of terrace-objects");
 
     /// A command, as a page prints it, and what is found in what it prints.
     private record Step(String command, String... printed) {}
 
     /// Those of the guide, in its order, but for those of FromZeroIT, which come first.
-    private static final List<Step> GUIDE = List.of(
-            new Step("terrace-objects profile show people.profile.json", PERSON, "name", "20"),
-            new Step("terrace-objects probe /pmem --disk ssd=/data -o devices.json", "PMEM", "SSD"),
-            new Step("terrace-objects place people.profile.json --devices devices.json --capacity pmem=8G --live -o placement.json", "name", "PMEM"),
-            new Step("terrace-objects apply pool /pmem/people --disk ssd=/data --placement placement.json", PERSON + ".name: PMEM", "moved: 20 values"),
-            new Step("terrace-objects apply sources src/main/java --placement placement.json --dry-run", "-    @Tier({PMEM, DISK})", "+    @Tier(PMEM)"),
-            new Step("terrace-objects check /pmem/people --disk ssd=/data", "leaked: 1 of " + PERSON, "The pool is sound."),
-            new Step("terrace-objects stats /pmem/people --disk ssd=/data", "disk-0 ssd", PERSON),
-            new Step("terrace-objects dump /pmem/people --disk ssd=/data", "root \"person 1\" -> 0x", PERSON),
-            new Step("terrace-objects dump /pmem/people --disk ssd=/data --objects=org.example.Person --limit 10 --elements 3", "name = \"the name of"),
-            new Step("terrace-objects collect /pmem/people --disk ssd=/data", "freed: 1 of " + PERSON),
-            new Step("terrace-objects compact /pmem/people --disk ssd=/data", "moved: ", "given back: "),
-            new Step("terrace-objects profile show people.profile.json", PERSON),
-            new Step("terrace-objects probe /pmem --disk ssd=/data -o devices.json", "PMEM", "SSD"),
-            new Step("terrace-objects place people.profile.json --devices devices.json -o placement.json", "name", "PMEM"),
-            new Step("terrace-objects apply pool /pmem/people --disk ssd=/data --placement placement.json", PERSON + ".name: PMEM"),
-            new Step("terrace-objects apply sources src/main/java --placement placement.json", "changed: ", "Person.java"),
-            new Step("terrace-objects surface surface.svg"));
+    private static final List<Step> GUIDE =
+            List.of(
+                    new Step(
+                            "terrace-objects profile show people.profile.json",
+                            PERSON,
+                            "name",
+                            "20"),
+                    new Step(
+                            "terrace-objects probe /pmem --disk ssd=/data -o devices.json",
+                            "PMEM",
+                            "SSD"),
+                    new Step(
+                            "terrace-objects place people.profile.json --devices devices.json"
+                                    + " --capacity pmem=8G --live -o placement.json",
+                            "name",
+                            "PMEM"),
+                    new Step(
+                            "terrace-objects apply pool /pmem/people --disk ssd=/data --placement"
+                                    + " placement.json",
+                            PERSON + ".name: PMEM",
+                            "moved: 20 values"),
+                    new Step(
+                            "terrace-objects apply sources src/main/java --placement placement.json"
+                                    + " --dry-run",
+                            "-    @Tier({PMEM, DISK})",
+                            "+    @Tier(PMEM)"),
+                    new Step(
+                            "terrace-objects check /pmem/people --disk ssd=/data",
+                            "leaked: 1 of " + PERSON,
+                            "The pool is sound."),
+                    new Step(
+                            "terrace-objects stats /pmem/people --disk ssd=/data",
+                            "disk-0 ssd",
+                            PERSON),
+                    new Step(
+                            "terrace-objects dump /pmem/people --disk ssd=/data",
+                            "root \"person 1\" -> 0x",
+                            PERSON),
+                    new Step(
+                            "terrace-objects dump /pmem/people --disk ssd=/data"
+                                    + " --objects=org.example.Person --limit 10 --elements 3",
+                            "name = \"the name of"),
+                    new Step(
+                            "terrace-objects collect /pmem/people --disk ssd=/data",
+                            "freed: 1 of " + PERSON),
+                    new Step(
+                            "terrace-objects compact /pmem/people --disk ssd=/data",
+                            "moved: ",
+                            "given back: "),
+                    new Step("terrace-objects profile show people.profile.json", PERSON),
+                    new Step(
+                            "terrace-objects probe /pmem --disk ssd=/data -o devices.json",
+                            "PMEM",
+                            "SSD"),
+                    new Step(
+                            "terrace-objects place people.profile.json --devices devices.json -o"
+                                    + " placement.json",
+                            "name",
+                            "PMEM"),
+                    new Step(
+                            "terrace-objects apply pool /pmem/people --disk ssd=/data --placement"
+                                    + " placement.json",
+                            PERSON + ".name: PMEM"),
+                    new Step(
+                            "terrace-objects apply sources src/main/java --placement"
+                                    + " placement.json",
+                            "changed: ",
+                            "Person.java"),
+                    new Step("terrace-objects surface surface.svg"));
 
-    @TempDir
-    private Path dir;
+    @TempDir private Path dir;
 
     @TempDir(factory = Memory.class)
     private Path memory;
@@ -77,16 +136,19 @@ class DocumentedCommandsIT {
     /// Where reading costs less than on a disk.
     static final class Memory implements TempDirFactory {
         @Override
-        public Path createTempDirectory(AnnotatedElementContext element, ExtensionContext test) throws IOException {
+        public Path createTempDirectory(AnnotatedElementContext element, ExtensionContext test)
+                throws IOException {
             Path shm = Path.of("/dev/shm");
-            return Files.isWritable(shm) ? Files.createTempDirectory(shm, "terrace-docs-") : Files.createTempDirectory("terrace-docs-");
+            return Files.isWritable(shm)
+                    ? Files.createTempDirectory(shm, "terrace-docs-")
+                    : Files.createTempDirectory("terrace-docs-");
         }
     }
 
     private Path work = Path.of("");
 
-    /// A folder with the guide's classes, a profile of the guide's pool, whose names are on the disk, and one person
-    /// that no root leads to.
+    /// A folder with the guide's classes, a profile of the guide's pool, whose names are on the
+    /// disk, and one person that no root leads to.
     @BeforeEach
     void makePool() throws IOException {
         work = Files.createDirectory(dir.resolve("work"));
@@ -116,13 +178,20 @@ class DocumentedCommandsIT {
     /// Who probes measures no longer than a test may take: a size, as the places are.
     private Shell shell() throws IOException {
         Path programs = Files.createDirectory(dir.resolve("programs"));
-        Path program = Files.writeString(programs.resolve("terrace-objects"), """
-                #!/bin/sh
-                [ "$1" != probe ] || set -- "$@" --quick
-                exec java -XX:TieredStopAtLevel=1 -jar '%s' "$@"
-                """.formatted(System.getProperty("terrace.tools.jar")));
+        Path program =
+                Files.writeString(
+                        programs.resolve("terrace-objects"),
+                        """
+                        #!/bin/sh
+                        [ "$1" != probe ] || set -- "$@" --quick
+                        exec java -XX:TieredStopAtLevel=1 -jar '%s' "$@"
+                        """
+                                .formatted(System.getProperty("terrace.tools.jar")));
         assertTrue(program.toFile().setExecutable(true));
-        return new Shell(dir.resolve("output")).withPrograms(programs).at("/pmem", memory).at("/data", dir.resolve("data"));
+        return new Shell(dir.resolve("output"))
+                .withPrograms(programs)
+                .at("/pmem", memory)
+                .at("/data", dir.resolve("data"));
     }
 
     @Test
@@ -131,11 +200,15 @@ class DocumentedCommandsIT {
         for (Step step : GUIDE) {
             String said = shell.run(work, step.command);
             for (String expected : step.printed) {
-                assertTrue(said.contains(expected), () -> step.command + " does not say " + expected + ", but:\n" + said);
+                assertTrue(
+                        said.contains(expected),
+                        () -> step.command + " does not say " + expected + ", but:\n" + said);
             }
         }
         assertTrue(Files.readString(work.resolve("surface.svg")).contains("<svg"));
-        assertTrue(Files.readString(work.resolve("src/main/java/org/example/Person.java")).contains("@Tier(PMEM)"));
+        assertTrue(
+                Files.readString(work.resolve("src/main/java/org/example/Person.java"))
+                        .contains("@Tier(PMEM)"));
     }
 
     /// PLACEMENT.md's program, with what the guide's commands have made, and on its devices.
@@ -143,24 +216,46 @@ class DocumentedCommandsIT {
     void whatThePageOnPlacementPrintsRuns() throws IOException, InterruptedException {
         Page page = Page.read(DOCS.resolve("PLACEMENT.md"));
         List<Page.Block> blocks = page.blocks();
-        assertEquals(List.of("java", "json"), blocks.stream().map(Page.Block::language).toList(), "each block has a step here");
+        assertEquals(
+                List.of("java", "json"),
+                blocks.stream().map(Page.Block::language).toList(),
+                "each block has a step here");
         Files.writeString(work.resolve("devices.json"), blocks.get(1).text());
         assertEquals(1, DeviceReport.read(work.resolve("devices.json")).devices().size());
-        String imports = "import dev.terrace.objects.placement.*; import dev.terrace.objects.placement.source.*;"
-                + " import dev.terrace.objects.profile.*; import java.nio.file.*; import java.util.*; ";
-        Files.writeString(work.resolve("Example.java"), imports + "class Example { public static void main(String[] arguments) throws Exception {\n"
-                + blocks.get(0).text() + "} }");
-        String said = shell().with("CLASSPATH", System.getProperty("java.class.path")).run(work, "java Example.java");
+        String imports =
+                "import dev.terrace.objects.placement.*; import"
+                    + " dev.terrace.objects.placement.source.*; import"
+                    + " dev.terrace.objects.profile.*; import java.nio.file.*; import java.util.*;"
+                    + " ";
+        Files.writeString(
+                work.resolve("Example.java"),
+                imports
+                        + "class Example { public static void main(String[] arguments) throws"
+                        + " Exception {\n"
+                        + blocks.get(0).text()
+                        + "} }");
+        String said =
+                shell().with("CLASSPATH", System.getProperty("java.class.path"))
+                        .run(work, "java Example.java");
         assertTrue(said.contains("-    @Tier({PMEM, DISK})\n+    @Tier(PMEM)\n"), said);
-        assertTrue(Files.readString(work.resolve("src/main/java/org/example/Person.java")).contains("@Tier(PMEM)"));
+        assertTrue(
+                Files.readString(work.resolve("src/main/java/org/example/Person.java"))
+                        .contains("@Tier(PMEM)"));
     }
 
     @Test
     void theClassThatTheFirstPageShowsIsOne() throws IOException, InterruptedException {
         List<Page.Block> blocks = javaPartOfTheFirstPage().blocks();
-        assertEquals(List.of("java"), blocks.stream().map(Page.Block::language).toList(), "each block has a step here");
-        Files.writeString(work.resolve("Person.java"), "import dev.terrace.objects.*; import static dev.terrace.objects.StorageTier.*;\n" + blocks.get(0).text());
-        shell().with("CLASSPATH", System.getProperty("java.class.path")).run(work, "javac -proc:full -d classes Person.java");
+        assertEquals(
+                List.of("java"),
+                blocks.stream().map(Page.Block::language).toList(),
+                "each block has a step here");
+        Files.writeString(
+                work.resolve("Person.java"),
+                "import dev.terrace.objects.*; import static dev.terrace.objects.StorageTier.*;\n"
+                        + blocks.get(0).text());
+        shell().with("CLASSPATH", System.getProperty("java.class.path"))
+                .run(work, "javac -proc:full -d classes Person.java");
         assertTrue(Files.exists(work.resolve("classes").resolve("DurablePerson.class")));
     }
 
@@ -172,8 +267,12 @@ class DocumentedCommandsIT {
     void eachCommandOfThePagesHasAStep() throws IOException {
         List<String> printed = new ArrayList<>();
         List<String> spans = new ArrayList<>();
-        for (Page page : List.of(
-                Page.read(DOCS.resolve("GUIDE.md")), Page.read(DOCS.resolve("SPARK.md")), Page.read(DOCS.resolve("PLACEMENT.md")), javaPartOfTheFirstPage())) {
+        for (Page page :
+                List.of(
+                        Page.read(DOCS.resolve("GUIDE.md")),
+                        Page.read(DOCS.resolve("SPARK.md")),
+                        Page.read(DOCS.resolve("PLACEMENT.md")),
+                        javaPartOfTheFirstPage())) {
             printed.addAll(page.commands());
             spans.addAll(page.spans());
         }

@@ -19,16 +19,19 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// Does what GUIDE.md tells a newcomer, with a copy of this library's sources, in empty folders, under a home directory
-/// that holds nothing.
+/// Does what GUIDE.md tells a newcomer, with a copy of this library's sources, in empty folders,
+/// under a home directory that holds nothing.
 class FromZeroIT {
     private static final Path ROOT = Path.of("..", "..").toAbsolutePath().normalize();
-    private static final Path GRADLE_SHIM = Path.of("src", "test", "resources", "old.gradle").toAbsolutePath();
+    private static final Path GRADLE_SHIM =
+            Path.of("src", "test", "resources", "old.gradle").toAbsolutePath();
+
     /// The first Gradle that knows JDK 25.
     private static final int GRADLE = 9;
 
     /// Where Maven finds what this machine has downloaded already, before it asks others.
-    private static final String SETTINGS = """
+    private static final String SETTINGS =
+            """
             <settings>
               <profiles>
                 <profile>
@@ -42,7 +45,9 @@ class FromZeroIT {
               </activeProfiles>
             </settings>
             """;
-    private static final String REPOSITORY = """
+
+    private static final String REPOSITORY =
+            """
             <%1$s>
               <id>downloaded</id>
               <url>%2$s</url>
@@ -51,8 +56,7 @@ class FromZeroIT {
             </%1$s>
             """;
 
-    @TempDir
-    private static Path dir;
+    @TempDir private static Path dir;
 
     private static List<String> commands = List.of();
 
@@ -63,7 +67,9 @@ class FromZeroIT {
         String url = Path.of(System.getProperty("terrace.repository")).toUri().toString();
         Files.writeString(
                 Files.createDirectories(dir.resolve("home").resolve(".m2")).resolve("settings.xml"),
-                SETTINGS.formatted(REPOSITORY.formatted("repository", url), REPOSITORY.formatted("pluginRepository", url)));
+                SETTINGS.formatted(
+                        REPOSITORY.formatted("repository", url),
+                        REPOSITORY.formatted("pluginRepository", url)));
         commands = page().commands();
         assertEquals(5, commands.size(), "each command has a step here: " + commands);
         shell().run(copyOfSources(), commands.get(0));
@@ -76,7 +82,9 @@ class FromZeroIT {
 
     private static Shell shell() {
         Path home = dir.resolve("home");
-        return new Shell(dir.resolve("output")).with("HOME", home.toString()).with("MAVEN_OPTS", "-Duser.home=" + home);
+        return new Shell(dir.resolve("output"))
+                .with("HOME", home.toString())
+                .with("MAVEN_OPTS", "-Duser.home=" + home);
     }
 
     /// What of the sources an installation needs, without its tests.
@@ -84,11 +92,18 @@ class FromZeroIT {
         Path copy = Files.createDirectory(dir.resolve("terrace"));
         List<Path> files;
         try (Stream<Path> modules = Files.list(ROOT.resolve("java"))) {
-            files = Stream.concat(
-                            Stream.of("scripts", "java/pom.xml", "java/objects/src/main", "java/processor/src/main").map(ROOT::resolve),
-                            modules.map(module -> module.resolve("pom.xml")).filter(Files::exists))
-                    .flatMap(FromZeroIT::files)
-                    .toList();
+            files =
+                    Stream.concat(
+                                    Stream.of(
+                                                    "scripts",
+                                                    "java/pom.xml",
+                                                    "java/objects/src/main",
+                                                    "java/processor/src/main")
+                                            .map(ROOT::resolve),
+                                    modules.map(module -> module.resolve("pom.xml"))
+                                            .filter(Files::exists))
+                            .flatMap(FromZeroIT::files)
+                            .toList();
         }
         for (Path file : files) {
             Path to = copy.resolve(ROOT.relativize(file));
@@ -120,7 +135,8 @@ class FromZeroIT {
         printsWhatThePageSays(shell, commands.get(2));
     }
 
-    private void printsWhatThePageSays(Shell shell, String command) throws IOException, InterruptedException {
+    private void printsWhatThePageSays(Shell shell, String command)
+            throws IOException, InterruptedException {
         String printed = "DurablePerson[age=1, name=Bob]";
         assertTrue(page().text().contains("`" + printed + "`"), "the page says what it prints");
         // Scripts of Debian's Gradle say first which Java they have found.
@@ -138,26 +154,43 @@ class FromZeroIT {
         printsWhatThePageSays(shell, commands.get(4));
     }
 
-    /// A `gradle` that leaves no process and nothing in the user's directory. One that is too old for a JDK 25, and for
-    /// some of what the page uses, runs on the machine's own Java and is taught that; the page's text stays as it is.
+    /// A `gradle` that leaves no process and nothing in the user's directory. One that is too old
+    /// for a JDK 25, and for some of what the page uses, runs on the machine's own Java and is
+    /// taught that; the page's text stays as it is.
     private static Path gradleWithoutDaemon() throws IOException, InterruptedException {
         String path = System.getenv("PATH");
-        Matcher version = Pattern.compile("(?m)^Gradle ([0-9]+)\\.")
-                .matcher(new Shell(dir.resolve("output")).with("PATH", path).with("JAVA_HOME", "").run(dir, "gradle --version 2>&1 || true"));
+        Matcher version =
+                Pattern.compile("(?m)^Gradle ([0-9]+)\\.")
+                        .matcher(
+                                new Shell(dir.resolve("output"))
+                                        .with("PATH", path)
+                                        .with("JAVA_HOME", "")
+                                        .run(dir, "gradle --version 2>&1 || true"));
         boolean isThere = version.find();
-        assertTrue(isThere || System.getenv("TERRACE_PROOF_REQUIRE") == null, "there is no gradle: scripts/setup.sh test installs it");
+        assertTrue(
+                isThere || System.getenv("TERRACE_PROOF_REQUIRE") == null,
+                "there is no gradle: scripts/setup.sh test installs it");
         assumeTrue(isThere, "there is no gradle");
         String home = System.getProperty("java.home");
-        String environment = Integer.parseInt(version.group(1)) >= GRADLE
-                ? "export JAVA_HOME='" + home + "'"
-                : "unset JAVA_HOME; export TERRACE_JDK='" + home + "'; set -- --init-script '" + GRADLE_SHIM + "' \"$@\"";
+        String environment =
+                Integer.parseInt(version.group(1)) >= GRADLE
+                        ? "export JAVA_HOME='" + home + "'"
+                        : "unset JAVA_HOME; export TERRACE_JDK='"
+                                + home
+                                + "'; set -- --init-script '"
+                                + GRADLE_SHIM
+                                + "' \"$@\"";
         Path programs = Files.createTempDirectory(dir, "programs");
-        Path script = Files.writeString(programs.resolve("gradle"), """
-                #!/bin/sh
-                export PATH='%s' GRADLE_OPTS=-Duser.home="$HOME"
-                %s
-                exec gradle --no-daemon --gradle-user-home '%s' "$@"
-                """.formatted(path, environment, dir.resolve("gradle-home")));
+        Path script =
+                Files.writeString(
+                        programs.resolve("gradle"),
+                        """
+                        #!/bin/sh
+                        export PATH='%s' GRADLE_OPTS=-Duser.home="$HOME"
+                        %s
+                        exec gradle --no-daemon --gradle-user-home '%s' "$@"
+                        """
+                                .formatted(path, environment, dir.resolve("gradle-home")));
         assertTrue(script.toFile().setExecutable(true));
         return programs;
     }

@@ -12,9 +12,15 @@ import java.util.regex.Pattern;
 ///
 /// @param blocks in the order of the page
 record Page(String text, List<Block> blocks) {
-    private static final Pattern BLOCK = Pattern.compile("(?<before>[^\n]*)\n+```(?<language>\\w*)\n(?<text>.*?)^```$", Pattern.DOTALL | Pattern.MULTILINE);
+    private static final Pattern BLOCK =
+            Pattern.compile(
+                    "(?<before>[^\n]*)\n+```(?<language>\\w*)\n(?<text>.*?)^```$",
+                    Pattern.DOTALL | Pattern.MULTILINE);
     private static final Pattern FILE = Pattern.compile("`([\\w./-]+)`:$");
-    private static final Pattern SPAN = Pattern.compile("(?<!`)`((?:make|mvn|gradle|java|scripts/[\\w.-]+|terrace-objects|spark-submit) [^`]+)`(?!`)");
+    private static final Pattern SPAN =
+            Pattern.compile(
+                    "(?<!`)`((?:make|mvn|gradle|java|scripts/[\\w.-]+|terrace-objects|spark-submit)"
+                            + " [^`]+)`(?!`)");
 
     /// @param file the file that the page says this is; empty if it is none
     record Block(String language, String file, String text) {}
@@ -25,11 +31,21 @@ record Page(String text, List<Block> blocks) {
         Matcher matcher = BLOCK.matcher(text);
         while (matcher.find()) {
             Matcher file = FILE.matcher(matcher.group("before"));
-            blocks.add(new Block(matcher.group("language"), file.find() ? file.group(1) : "", matcher.group("text")));
+            blocks.add(
+                    new Block(
+                            matcher.group("language"),
+                            file.find() ? file.group(1) : "",
+                            matcher.group("text")));
         }
         long fences = text.lines().filter(line -> line.startsWith("```")).count();
         if (fences != 2L * blocks.size()) {
-            throw new IOException(path + ": " + fences + " lines begin or end a block, and " + blocks.size() + " blocks were found");
+            throw new IOException(
+                    path
+                            + ": "
+                            + fences
+                            + " lines begin or end a block, and "
+                            + blocks.size()
+                            + " blocks were found");
         }
         return new Page(text, blocks);
     }
@@ -48,7 +64,11 @@ record Page(String text, List<Block> blocks) {
         List<String> commands = new ArrayList<>();
         for (Block block : blocks) {
             if (block.language.equals("sh")) {
-                block.text.lines().map(line -> line.replaceFirst("\\s+#.*", "")).filter(line -> !line.isBlank()).forEach(commands::add);
+                block.text
+                        .lines()
+                        .map(line -> line.replaceFirst("\\s+#.*", ""))
+                        .filter(line -> !line.isBlank())
+                        .forEach(commands::add);
             }
         }
         return commands;

@@ -11,8 +11,8 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 
-/// Runs a command as a reader of a page would, in a directory, on the places of a test instead of those that the page
-/// names.
+/// Runs a command as a reader of a page would, in a directory, on the places of a test instead of
+/// those that the page names.
 final class Shell {
     private static final int PATIENCE_MINUTES = 10;
 
@@ -24,7 +24,9 @@ final class Shell {
     Shell(Path output) {
         this.output = output;
         environment.put("JAVA_HOME", System.getProperty("java.home"));
-        environment.put("PATH", Path.of(System.getProperty("java.home"), "bin") + ":" + System.getenv("PATH"));
+        environment.put(
+                "PATH",
+                Path.of(System.getProperty("java.home"), "bin") + ":" + System.getenv("PATH"));
         environment.put("LC_ALL", "C.UTF-8");
     }
 
@@ -49,16 +51,20 @@ final class Shell {
     String run(Path directory, String command) throws IOException, InterruptedException {
         String here = command;
         for (Map.Entry<String, String> place : places.entrySet()) {
-            here = here.replaceAll("(?<![\\w/.])" + place.getKey() + "(?![\\w.])", place.getValue());
+            here =
+                    here.replaceAll(
+                            "(?<![\\w/.])" + place.getKey() + "(?![\\w.])", place.getValue());
         }
-        ProcessBuilder builder = new ProcessBuilder(List.of("sh", "-c", here))
-                .directory(directory.toFile())
-                .redirectErrorStream(true)
-                .redirectOutput(output.toFile());
+        ProcessBuilder builder =
+                new ProcessBuilder(List.of("sh", "-c", here))
+                        .directory(directory.toFile())
+                        .redirectErrorStream(true)
+                        .redirectOutput(output.toFile());
         builder.environment().putAll(environment);
         Process process = builder.start();
         try {
-            assertTrue(process.waitFor(PATIENCE_MINUTES, TimeUnit.MINUTES), command + " does not end");
+            assertTrue(
+                    process.waitFor(PATIENCE_MINUTES, TimeUnit.MINUTES), command + " does not end");
         } finally {
             process.descendants().forEach(ProcessHandle::destroyForcibly);
             process.destroyForcibly();

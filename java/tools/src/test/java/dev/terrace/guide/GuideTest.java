@@ -42,15 +42,19 @@ import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// All Java that `GUIDE.md` shows is quoted from here, or from the classes beside this; so it compiles and runs.
+/// All Java that `GUIDE.md` shows is quoted from here, or from the classes beside this; so it
+/// compiles and runs.
 class GuideTest {
     private static final Path PAGE = Path.of("..", "docs", "GUIDE.md");
     private static final Path SOURCES = Path.of("src", "test", "java", "dev", "terrace", "guide");
-    private static final Pattern FILE = Pattern.compile("`[\\w./-]+\\.java`:\n\n```java\n(.*?)^```$", Pattern.DOTALL | Pattern.MULTILINE);
-    private static final Pattern JAVA = Pattern.compile("^```java\n(.*?)^```$", Pattern.DOTALL | Pattern.MULTILINE);
+    private static final Pattern FILE =
+            Pattern.compile(
+                    "`[\\w./-]+\\.java`:\n\n```java\n(.*?)^```$",
+                    Pattern.DOTALL | Pattern.MULTILINE);
+    private static final Pattern JAVA =
+            Pattern.compile("^```java\n(.*?)^```$", Pattern.DOTALL | Pattern.MULTILINE);
 
-    @TempDir
-    Path dir;
+    @TempDir Path dir;
 
     private final PoolOptions options = PoolOptions.defaults().extents(1 << 20);
 
@@ -184,10 +188,16 @@ class GuideTest {
     void collectionsAsRoots() throws IOException {
         try (Pool pool = Pool.open(dir, options)) {
             DurableList<String> log = DurableList.root(pool, "log", ElementType.STRING);
-            DurableMap<String, Long> counts = DurableMap.root(pool, "counts", ElementType.STRING, ElementType.LONG);
+            DurableMap<String, Long> counts =
+                    DurableMap.root(pool, "counts", ElementType.STRING, ElementType.LONG);
             DurableTree<Integer, DurablePerson> byAge =
-                    DurableTree.root(pool, "by age", ElementType.INTEGER, ElementType.of(DurablePerson.TYPE));
-            DurableArray<Double> weights = DurableArray.root(pool, "weights", ElementType.DOUBLE, 1000);
+                    DurableTree.root(
+                            pool,
+                            "by age",
+                            ElementType.INTEGER,
+                            ElementType.of(DurablePerson.TYPE));
+            DurableArray<Double> weights =
+                    DurableArray.root(pool, "weights", ElementType.DOUBLE, 1000);
             log.add("opened");
             counts.merge("opened", 1L, Long::sum);
             byAge.put(11, bob(pool));
@@ -237,11 +247,13 @@ class GuideTest {
             DurableList<Integer> numbers = DurableList.root(pool, "numbers", ElementType.INTEGER);
             numbers.addAll(List.of(1, 2, 3, 4));
             numbers.removeIf(number -> number % 2 == 1);
-            assertThrows(ConcurrentModificationException.class, () -> {
-                for (int number : numbers) {
-                    numbers.add(number);
-                }
-            });
+            assertThrows(
+                    ConcurrentModificationException.class,
+                    () -> {
+                        for (int number : numbers) {
+                            numbers.add(number);
+                        }
+                    });
             List<Integer> asOfOneCommit = List.copyOf(numbers);
             assertEquals(List.of(2, 4, 2), asOfOneCommit);
         }
@@ -264,11 +276,12 @@ class GuideTest {
         Path ssd = Files.createDirectory(dir.resolve("ssd"));
         Path hdd = Files.createDirectory(dir.resolve("hdd"));
         Path place = dir.resolve("people");
-        PoolOptions large = PoolOptions.defaults()
-                .extents(4 << 20)
-                .pmem(8L << 30)
-                .disk(StorageTier.SSD, ssd, 100L << 30)
-                .disk(StorageTier.HDD, hdd);
+        PoolOptions large =
+                PoolOptions.defaults()
+                        .extents(4 << 20)
+                        .pmem(8L << 30)
+                        .disk(StorageTier.SSD, ssd, 100L << 30)
+                        .disk(StorageTier.HDD, hdd);
         try (Pool pool = Pool.open(place, large)) {
             bob(pool).setImage(new byte[10_000]);
         }
@@ -299,7 +312,9 @@ class GuideTest {
         } catch (TerraceException e) {
             message = e.getMessage();
         }
-        assertEquals(dir.resolve("nowhere") + " is not there, so it is no pool: look at the path", message);
+        assertEquals(
+                dir.resolve("nowhere") + " is not there, so it is no pool: look at the path",
+                message);
     }
 
     @Test
@@ -319,7 +334,10 @@ class GuideTest {
 
     /// Lines without what they are all indented by.
     private static String unindented(String text) {
-        return text.lines().map(String::strip).filter(line -> !line.isEmpty()).collect(Collectors.joining("\n"));
+        return text.lines()
+                .map(String::strip)
+                .filter(line -> !line.isEmpty())
+                .collect(Collectors.joining("\n"));
     }
 
     @Test
@@ -336,7 +354,9 @@ class GuideTest {
         int count = 0;
         while (blocks.find()) {
             String block = unindented(blocks.group(1));
-            assertTrue(sources.stream().anyMatch(source -> source.contains(block)), () -> "not in any source:\n" + block);
+            assertTrue(
+                    sources.stream().anyMatch(source -> source.contains(block)),
+                    () -> "not in any source:\n" + block);
             count++;
         }
         assertEquals(page.split("```java", -1).length - 1, count, "all blocks have been found");
@@ -346,13 +366,16 @@ class GuideTest {
     @Test
     void theGuideNamesAllFailures() throws IOException {
         TreeSet<String> named = new TreeSet<>();
-        Matcher rows = Pattern.compile("^\\| `(\\w+Exception)` \\|", Pattern.MULTILINE).matcher(Files.readString(PAGE));
+        Matcher rows =
+                Pattern.compile("^\\| `(\\w+Exception)` \\|", Pattern.MULTILINE)
+                        .matcher(Files.readString(PAGE));
         while (rows.find()) {
             named.add(rows.group(1));
         }
-        TreeSet<String> coded = Arrays.stream(TerraceException.class.getPermittedSubclasses())
-                .map(Class::getSimpleName)
-                .collect(Collectors.toCollection(TreeSet::new));
+        TreeSet<String> coded =
+                Arrays.stream(TerraceException.class.getPermittedSubclasses())
+                        .map(Class::getSimpleName)
+                        .collect(Collectors.toCollection(TreeSet::new));
         assertEquals(coded, named);
     }
 }

@@ -25,8 +25,7 @@ class Person {
     @FixedLength(3)
     double[] position = new double[3];
 
-    @Embedded
-    Address home;
+    @Embedded Address home;
 
     Person boss;
 

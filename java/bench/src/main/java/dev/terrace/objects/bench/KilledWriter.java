@@ -14,11 +14,15 @@ final class KilledWriter {
 
     /// Lets it work on the pool in this directory, and kills it.
     static void run(Path directory) throws IOException {
-        Process process = new ProcessBuilder(
-                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                        "-cp", System.getProperty("java.class.path"), KilledWriter.class.getName(), directory.toString())
-                .redirectError(ProcessBuilder.Redirect.INHERIT)
-                .start();
+        Process process =
+                new ProcessBuilder(
+                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                                "-cp",
+                                System.getProperty("java.class.path"),
+                                KilledWriter.class.getName(),
+                                directory.toString())
+                        .redirectError(ProcessBuilder.Redirect.INHERIT)
+                        .start();
         try (BufferedReader lines = process.inputReader()) {
             if (lines.readLine() == null) {
                 throw new IOException("the process that was to be killed has ended by itself");

@@ -21,14 +21,16 @@ import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.TearDown;
 import org.openjdk.jmh.annotations.Warmup;
 
-/// Maps from `Long` to `Long`: one in a pool beside one on the heap, and MapDB's ([Maps]). Times are for one call, with keys that are
-/// there, in random order.
+/// Maps from `Long` to `Long`: one in a pool beside one on the heap, and MapDB's ([Maps]). Times
+/// are for one call, with keys that are there, in random order.
 @State(Scope.Thread)
 @BenchmarkMode(Mode.AverageTime)
 @OutputTimeUnit(TimeUnit.NANOSECONDS)
 @Warmup(iterations = 5, time = 1)
 @Measurement(iterations = 5, time = 1)
-@Fork(value = 2, jvmArgsAppend = {"-Xmx2g", "--add-opens=java.base/java.nio=ALL-UNNAMED"})
+@Fork(
+        value = 2,
+        jvmArgsAppend = {"-Xmx2g", "--add-opens=java.base/java.nio=ALL-UNNAMED"})
 public class MapBench {
     /// Which map.
     @Param({"heap", "pool", "mapdb", "mapdb-commit"})

@@ -20,14 +20,16 @@ import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.TearDown;
 import org.openjdk.jmh.annotations.Warmup;
 
-/// Many new keys for a map from `Long` to `Long`, which grows meanwhile ([Maps]). Times are for all of them: for a million, a
-/// millisecond is a nanosecond a key.
+/// Many new keys for a map from `Long` to `Long`, which grows meanwhile ([Maps]). Times are for all
+/// of them: for a million, a millisecond is a nanosecond a key.
 @State(Scope.Thread)
 @BenchmarkMode(Mode.SingleShotTime)
 @OutputTimeUnit(TimeUnit.MILLISECONDS)
 @Warmup(iterations = 5)
 @Measurement(iterations = 5)
-@Fork(value = 2, jvmArgsAppend = {"-Xmx2g", "--add-opens=java.base/java.nio=ALL-UNNAMED"})
+@Fork(
+        value = 2,
+        jvmArgsAppend = {"-Xmx2g", "--add-opens=java.base/java.nio=ALL-UNNAMED"})
 public class MapFillBench {
     /// Which map.
     @Param({"heap", "pool", "mapdb"})

@@ -14,8 +14,8 @@ import org.mapdb.Serializer;
 
 /// Where maps are made: on the heap, in a pool, or in a file of MapDB's beside the pool's.
 ///
-/// A put into the pool is a transaction of its own, and so is one into `mapdb-commit`; `mapdb` keeps no log, and loses the file if the
-/// process is killed.
+/// A put into the pool is a transaction of its own, and so is one into `mapdb-commit`; `mapdb`
+/// keeps no log, and loses the file if the process is killed.
 final class Maps implements AutoCloseable {
     private static final int EXTENT_BYTES = 64 << 20;
 
@@ -29,7 +29,8 @@ final class Maps implements AutoCloseable {
         commits = kind.equals("mapdb-commit");
         pool = kind.equals("pool") ? Samples.open(directory, EXTENT_BYTES) : null;
         if (kind.startsWith("mapdb")) {
-            DBMaker.Maker maker = DBMaker.fileDB(directory.resolve("mapdb").toFile()).fileMmapEnable();
+            DBMaker.Maker maker =
+                    DBMaker.fileDB(directory.resolve("mapdb").toFile()).fileMmapEnable();
             db = (commits ? maker.transactionEnable() : maker).make();
         } else {
             db = null;
@@ -41,7 +42,9 @@ final class Maps implements AutoCloseable {
         if (pool != null) {
             return DurableMap.root(pool, name, ElementType.LONG, ElementType.LONG);
         }
-        return db == null ? new HashMap<>() : db.hashMap(name, Serializer.LONG, Serializer.LONG).createOrOpen();
+        return db == null
+                ? new HashMap<>()
+                : db.hashMap(name, Serializer.LONG, Serializer.LONG).createOrOpen();
     }
 
     /// What was put is durable, where that needs to be said.

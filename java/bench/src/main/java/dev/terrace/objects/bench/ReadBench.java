@@ -27,7 +27,8 @@ import org.openjdk.jmh.annotations.Warmup;
 
 /// Reading many samples: a number of each, or a row of each. Times are for one sample.
 ///
-/// The baselines read the same bytes of the same file through a mapping of their own, or arrays on the heap.
+/// The baselines read the same bytes of the same file through a mapping of their own, or arrays on
+/// the heap.
 @State(Scope.Thread)
 @BenchmarkMode(Mode.AverageTime)
 @OutputTimeUnit(TimeUnit.NANOSECONDS)
@@ -35,11 +36,14 @@ import org.openjdk.jmh.annotations.Warmup;
 @Measurement(iterations = 5, time = 1)
 @Fork(2)
 public class ReadBench {
-    /// How many samples: so few that they stay in the processor's cache, since it is instructions that are counted here.
+    /// How many samples: so few that they stay in the processor's cache, since it is instructions
+    /// that are counted here.
     static final int COUNT = 2_000;
 
-    private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT.withOrder(ByteOrder.LITTLE_ENDIAN);
-    private static final ValueLayout.OfDouble DOUBLE = ValueLayout.JAVA_DOUBLE.withOrder(ByteOrder.LITTLE_ENDIAN);
+    private static final ValueLayout.OfInt INT =
+            ValueLayout.JAVA_INT.withOrder(ByteOrder.LITTLE_ENDIAN);
+    private static final ValueLayout.OfDouble DOUBLE =
+            ValueLayout.JAVA_DOUBLE.withOrder(ByteOrder.LITTLE_ENDIAN);
     private static final int NUMBER_AT = DurableSample.TYPE.offset(0);
     private static final int ROW_AT = DurableSample.TYPE.offset(1);
     private static final int LARGE_EXTENT_BYTES = 64 << 20;
@@ -131,7 +135,8 @@ public class ReadBench {
         return sum;
     }
 
-    /// The same bytes, from a plain mapping, each by way of an object that knows where they are: as handles do, and no more.
+    /// The same bytes, from a plain mapping, each by way of an object that knows where they are: as
+    /// handles do, and no more.
     @Benchmark
     @OperationsPerInvocation(COUNT)
     public long getNumberOfPlainHandle() {

@@ -38,11 +38,13 @@ public class ReopenBench {
     @Param({"100000", "1000000"})
     public int objects = 100_000;
 
-    /// How the pool was left: closed, or by a process that was killed in the middle of its transactions.
+    /// How the pool was left: closed, or by a process that was killed in the middle of its
+    /// transactions.
     @Param({"closed", "killed"})
     public String left = "closed";
 
-    /// Where it lies: in memory that stands in for persistent memory, or on a disk of whose files the system has nothing in memory.
+    /// Where it lies: in memory that stands in for persistent memory, or on a disk of whose files
+    /// the system has nothing in memory.
     @Param({"memory", "cold disk"})
     public String lies = "memory";
 
@@ -69,7 +71,10 @@ public class ReopenBench {
     public void copy() throws IOException {
         try (var files = Files.newDirectoryStream(original)) {
             for (Path file : files) {
-                Files.copy(file, directory.resolve(file.getFileName()), StandardCopyOption.REPLACE_EXISTING);
+                Files.copy(
+                        file,
+                        directory.resolve(file.getFileName()),
+                        StandardCopyOption.REPLACE_EXISTING);
             }
         }
         if (lies.equals("cold disk")) {

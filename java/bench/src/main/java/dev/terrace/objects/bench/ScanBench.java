@@ -23,8 +23,8 @@ import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.TearDown;
 import org.openjdk.jmh.annotations.Warmup;
 
-/// A scan over more rows than any cache holds, as k-means does it: the sum of all elements. Times are for a scan of all rows: of a
-/// million, a millisecond is a nanosecond a row.
+/// A scan over more rows than any cache holds, as k-means does it: the sum of all elements. Times
+/// are for a scan of all rows: of a million, a millisecond is a nanosecond a row.
 @State(Scope.Thread)
 @BenchmarkMode(Mode.AverageTime)
 @OutputTimeUnit(TimeUnit.MILLISECONDS)
@@ -32,7 +32,8 @@ import org.openjdk.jmh.annotations.Warmup;
 @Measurement(iterations = 5, time = 1)
 @Fork(value = 2, jvmArgsAppend = "-Xmx1g")
 public class ScanBench {
-    private static final ValueLayout.OfDouble DOUBLE = ValueLayout.JAVA_DOUBLE.withOrder(ByteOrder.LITTLE_ENDIAN);
+    private static final ValueLayout.OfDouble DOUBLE =
+            ValueLayout.JAVA_DOUBLE.withOrder(ByteOrder.LITTLE_ENDIAN);
     private static final int ROW_AT = DurableSample.TYPE.offset(1);
     private static final int EXTENT_BYTES = 64 << 20;
 
@@ -61,7 +62,10 @@ public class ScanBench {
             Samples.fill(filled, objects);
             Samples.fillBlocks(filled, objects / Block.ROWS);
         }
-        pool = who.equals("writer") ? Samples.open(directory, EXTENT_BYTES) : Samples.openToRead(directory);
+        pool =
+                who.equals("writer")
+                        ? Samples.open(directory, EXTENT_BYTES)
+                        : Samples.openToRead(directory);
         heapRows = new double[objects][Sample.DIMENSIONS];
         records = new long[objects];
         Cursor<DurableSample> cursor = pool.cursor(DurableSample.TYPE);

@@ -18,8 +18,8 @@ import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.TearDown;
 import org.openjdk.jmh.annotations.Warmup;
 
-/// Transactions of one or two objects, each durable when it returns: in memory that stands in for persistent memory, where nothing
-/// needs to be flushed, and on a disk, where each waits for it.
+/// Transactions of one or two objects, each durable when it returns: in memory that stands in for
+/// persistent memory, where nothing needs to be flushed, and on a disk, where each waits for it.
 @State(Scope.Thread)
 @BenchmarkMode(Mode.AverageTime)
 @OutputTimeUnit(TimeUnit.NANOSECONDS)

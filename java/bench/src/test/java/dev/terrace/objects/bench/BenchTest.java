@@ -18,19 +18,23 @@ class BenchTest {
     /// Each does its work once; how long that takes is not looked at.
     @Test
     void allBenchmarksRun() throws RunnerException {
-        Collection<RunResult> results = new Runner(new OptionsBuilder()
-                        .include("dev.terrace.objects.bench")
-                        .param("objects", "1000")
-                        .param("lies", "memory")
-                        .mode(Mode.SingleShotTime)
-                        .forks(0)
-                        .warmupIterations(0)
-                        .measurementIterations(1)
-                        .shouldFailOnError(true)
-                        .verbosity(VerboseMode.SILENT)
-                        .build())
-                .run();
+        Collection<RunResult> results =
+                new Runner(
+                                new OptionsBuilder()
+                                        .include("dev.terrace.objects.bench")
+                                        .param("objects", "1000")
+                                        .param("lies", "memory")
+                                        .mode(Mode.SingleShotTime)
+                                        .forks(0)
+                                        .warmupIterations(0)
+                                        .measurementIterations(1)
+                                        .shouldFailOnError(true)
+                                        .verbosity(VerboseMode.SILENT)
+                                        .build())
+                        .run();
         assertEquals(BENCHMARKS, results.size());
-        assertTrue(results.stream().allMatch(result -> result.getPrimaryResult().getStatistics().getN() == 1));
+        assertTrue(
+                results.stream()
+                        .allMatch(result -> result.getPrimaryResult().getStatistics().getN() == 1));
     }
 }

@@ -36,7 +36,9 @@ import picocli.CommandLine.Spec;
 /// The command that does the evaluation, prints its tables, and writes its report.
 @Command(
         name = "evaluation",
-        description = "Measures what the paper's section 4 does, side by side, and writes OBJECTS-EVALUATION.md, its plots, and evaluation.json.",
+        description =
+                "Measures what the paper's section 4 does, side by side, and writes"
+                        + " OBJECTS-EVALUATION.md, its plots, and evaluation.json.",
         mixinStandardHelpOptions = true,
         version = "terrace-objects 0.1.0",
         sortOptions = false)
@@ -51,8 +53,7 @@ public final class Evaluation implements Callable<Integer> {
     private final Function<Duration, Processes> processes;
     private final String command;
 
-    @Spec
-    private @Nullable CommandSpec spec;
+    @Spec private @Nullable CommandSpec spec;
 
     @Option(
             names = "--only",
@@ -65,34 +66,59 @@ public final class Evaluation implements Callable<Integer> {
     @Option(
             names = "--data",
             paramLabel = "FILE",
-            description = "The archive ego-facebook.tar.gz; without it the graph is a synthetic one of the same shape.")
+            description =
+                    "The archive ego-facebook.tar.gz; without it the graph is a synthetic one of"
+                            + " the same shape.")
     private @Nullable Path data;
 
-    @Option(names = "--copies", paramLabel = "N", description = "Copies of the graph (" + COPIES + "): one takes a few MiB.")
+    @Option(
+            names = "--copies",
+            paramLabel = "N",
+            description = "Copies of the graph (" + COPIES + "): one takes a few MiB.")
     private @Nullable Integer copies;
 
-    @Option(names = "--rows", paramLabel = "N", description = "Rows of tables, records of pools (" + ROWS + ").")
+    @Option(
+            names = "--rows",
+            paramLabel = "N",
+            description = "Rows of tables, records of pools (" + ROWS + ").")
     private @Nullable Integer rows;
 
-    @Option(names = "--runs", paramLabel = "N", description = "Runs of each measurement (" + RUNS + ").")
+    @Option(
+            names = "--runs",
+            paramLabel = "N",
+            description = "Runs of each measurement (" + RUNS + ").")
     private @Nullable Integer runs;
 
-    @Option(names = "--quick", description = "Only shows that all of it runs: one copy, " + ROWS_QUICK + " rows, one run.")
+    @Option(
+            names = "--quick",
+            description =
+                    "Only shows that all of it runs: one copy, " + ROWS_QUICK + " rows, one run.")
     private boolean isQuick;
 
     @Option(
             names = "--out",
             paramLabel = "DIR",
-            description = "Where the report is written (${DEFAULT-VALUE}); what it says of other measurements stays.")
+            description =
+                    "Where the report is written (${DEFAULT-VALUE}); what it says of other"
+                            + " measurements stays.")
     private Path out = Path.of("java/docs");
 
-    @Option(names = "--pmem", paramLabel = "DIR", description = "Persistent memory, or what stands in for it (${DEFAULT-VALUE}).")
+    @Option(
+            names = "--pmem",
+            paramLabel = "DIR",
+            description = "Persistent memory, or what stands in for it (${DEFAULT-VALUE}).")
     private Path pmem = Path.of("/dev/shm");
 
-    @Option(names = "--disk", paramLabel = "DIR", description = "A directory on a disk (${DEFAULT-VALUE}).")
+    @Option(
+            names = "--disk",
+            paramLabel = "DIR",
+            description = "A directory on a disk (${DEFAULT-VALUE}).")
     private Path disk = Path.of("/var/tmp");
 
-    @Option(names = "--limit", paramLabel = "SECONDS", description = "How long a single process may take (${DEFAULT-VALUE}).")
+    @Option(
+            names = "--limit",
+            paramLabel = "SECONDS",
+            description = "How long a single process may take (${DEFAULT-VALUE}).")
     private int limitSeconds = 900;
 
     private Evaluation(Function<Duration, Processes> processes, String command) {
@@ -129,7 +155,11 @@ public final class Evaluation implements Callable<Integer> {
     /// Does it, each piece of work where `processes`, which is given the time limit, has it done.
     ///
     /// @return the exit status
-    static int run(Function<Duration, Processes> processes, PrintWriter out, PrintWriter err, String... arguments) {
+    static int run(
+            Function<Duration, Processes> processes,
+            PrintWriter out,
+            PrintWriter err,
+            String... arguments) {
         Evaluation evaluation = new Evaluation(processes, command(arguments));
         CommandLine line = new CommandLine(evaluation).setOut(out).setErr(err);
         line.setExecutionExceptionHandler((failure, _, _) -> {
@@ -141,15 +171,25 @@ public final class Evaluation implements Callable<Integer> {
 
     /// As it is given to make, without what is of this machine only: of files their names.
     private static String command(String... arguments) {
-        List<String> all = Arrays.stream(arguments)
-                .map(argument -> argument.contains("/") ? String.valueOf(Path.of(argument).getFileName()) : argument)
-                .toList();
-        return "make bench-objects ARGS=none" + (all.isEmpty() ? "" : " EVALUATION='" + String.join(" ", all) + "'");
+        List<String> all =
+                Arrays.stream(arguments)
+                        .map(argument ->
+                                argument.contains("/")
+                                        ? String.valueOf(Path.of(argument).getFileName())
+                                        : argument)
+                        .toList();
+        return "make bench-objects ARGS=none"
+                + (all.isEmpty() ? "" : " EVALUATION='" + String.join(" ", all) + "'");
     }
 
     private static String message(Exception failure) throws Exception {
         return switch (failure) {
-            case FileSystemException e -> e.getFile() + ": " + (e.getReason() == null ? e.getClass().getSimpleName() : e.getReason());
+            case FileSystemException e ->
+                    e.getFile()
+                            + ": "
+                            + (e.getReason() == null
+                                    ? e.getClass().getSimpleName()
+                                    : e.getReason());
             case IOException e -> String.valueOf(e.getMessage());
             // A mistake of this program, or what must not happen: where, is wanted then.
             default -> throw failure;
@@ -161,7 +201,9 @@ public final class Evaluation implements Callable<Integer> {
         CommandLine line = Objects.requireNonNull(spec).commandLine();
         for (String name : only) {
             if (!EXPERIMENTS.containsKey(name)) {
-                throw new ParameterException(line, "--only " + name + ": there is " + String.join(", ", EXPERIMENTS.keySet()));
+                throw new ParameterException(
+                        line,
+                        "--only " + name + ": there is " + String.join(", ", EXPERIMENTS.keySet()));
             }
         }
         if (data != null) {
@@ -189,12 +231,19 @@ public final class Evaluation implements Callable<Integer> {
                 pmem,
                 disk,
                 processes.apply(Duration.ofSeconds(positive("--limit", limitSeconds, 0))),
-                step -> line.getErr().println(LocalTime.now().truncatedTo(ChronoUnit.SECONDS) + " " + step));
+                step ->
+                        line.getErr()
+                                .println(
+                                        LocalTime.now().truncatedTo(ChronoUnit.SECONDS)
+                                                + " "
+                                                + step));
     }
 
     private int positive(String name, @Nullable Integer given, int otherwise) {
         if (given != null && given < 1) {
-            throw new ParameterException(Objects.requireNonNull(spec).commandLine(), name + " " + given + ": it is at least 1");
+            throw new ParameterException(
+                    Objects.requireNonNull(spec).commandLine(),
+                    name + " " + given + ": it is at least 1");
         }
         return given == null ? otherwise : given;
     }

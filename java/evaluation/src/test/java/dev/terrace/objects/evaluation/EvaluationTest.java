@@ -22,8 +22,7 @@ import org.junit.jupiter.api.io.TempDir;
 class EvaluationTest {
     private static final Path DEV_SHM = Path.of("/dev/shm");
 
-    @TempDir
-    Path directory;
+    @TempDir Path directory;
 
     private Path pmem = Path.of("");
 
@@ -33,7 +32,10 @@ class EvaluationTest {
     /// A disk, which has to write each change, takes a hundred times as long.
     @BeforeEach
     void makePmem() throws IOException {
-        pmem = Files.createTempDirectory(Files.isDirectory(DEV_SHM) ? DEV_SHM : directory, "terrace-evaluation-test");
+        pmem =
+                Files.createTempDirectory(
+                        Files.isDirectory(DEV_SHM) ? DEV_SHM : directory,
+                        "terrace-evaluation-test");
     }
 
     @AfterEach
@@ -48,12 +50,23 @@ class EvaluationTest {
 
     private int run(String... arguments) throws IOException {
         Path disk = Files.createDirectories(directory.resolve("disk"));
-        List<String> all = Stream.concat(
-                        Stream.of("--quick", "--pmem", pmem.toString(), "--disk", disk.toString(), "--out", report().toString()),
-                        Stream.of(arguments))
-                .toList();
+        List<String> all =
+                Stream.concat(
+                                Stream.of(
+                                        "--quick",
+                                        "--pmem",
+                                        pmem.toString(),
+                                        "--disk",
+                                        disk.toString(),
+                                        "--out",
+                                        report().toString()),
+                                Stream.of(arguments))
+                        .toList();
         return Evaluation.run(
-                _ -> new InThisProcess(), new PrintWriter(out, true), new PrintWriter(err, true), all.toArray(String[]::new));
+                _ -> new InThisProcess(),
+                new PrintWriter(out, true),
+                new PrintWriter(err, true),
+                all.toArray(String[]::new));
     }
 
     private Path report() {
@@ -64,7 +77,13 @@ class EvaluationTest {
     @Test
     void graphSearchIsMeasuredOnAllLayoutsAndReported() throws IOException {
         assertEquals(0, run("--only", "graph"), err::toString);
-        for (String layout : List.of("heap objects", "heap + Java serialization", "MapDB", "ALL-PMEM", "SELECT-PMEM")) {
+        for (String layout :
+                List.of(
+                        "heap objects",
+                        "heap + Java serialization",
+                        "MapDB",
+                        "ALL-PMEM",
+                        "SELECT-PMEM")) {
             assertTrue(out.toString().contains("| " + layout + " |"), layout);
         }
         String page = Files.readString(report().resolve("OBJECTS-EVALUATION.md"));
@@ -73,18 +92,27 @@ class EvaluationTest {
         assertEquals("graph", section.at("/id").asText());
         assertEquals(5, section.at("/measured/plain").size());
         for (JsonNode figure : section.at("/figures")) {
-            assertTrue(Files.exists(report().resolve("evaluation/" + figure.at("/name").asText() + ".svg")));
+            assertTrue(
+                    Files.exists(
+                            report().resolve(
+                                            "evaluation/" + figure.at("/name").asText() + ".svg")));
         }
-        assertTrue(isEmpty(pmem) && isEmpty(directory.resolve("disk")), "something was left behind");
+        assertTrue(
+                isEmpty(pmem) && isEmpty(directory.resolve("disk")), "something was left behind");
     }
 
     /// That all sources lead to the same clusters is what the experiment itself looks at.
     @Test
     void kMeansIsMeasuredFromAllSourcesAndReported() throws IOException {
         assertEquals(0, run("--only", "kmeans", "--rows", "3000"), err::toString);
-        for (String source : List.of(
-                "text, parsed again in each step", "text + cached RDD", "binary + cached RDD", "Parquet + cached DataFrame",
-                "table in persistent memory", "ALL-PMEM (DurableRDD)")) {
+        for (String source :
+                List.of(
+                        "text, parsed again in each step",
+                        "text + cached RDD",
+                        "binary + cached RDD",
+                        "Parquet + cached DataFrame",
+                        "table in persistent memory",
+                        "ALL-PMEM (DurableRDD)")) {
             assertTrue(out.toString().contains("| " + source + " |"), source);
         }
         JsonNode measured = section().at("/measured");
@@ -92,8 +120,11 @@ class EvaluationTest {
         for (JsonNode run : measured.at("/runs")) {
             assertEquals(3000, run.at("/outcomes/0/result/clusters/rows").asLong());
         }
-        assertTrue(out.toString().contains("| pauses of young collections, s | 226 | 159 | 0.703 |"), out::toString);
-        assertTrue(isEmpty(pmem) && isEmpty(directory.resolve("disk")), "something was left behind");
+        assertTrue(
+                out.toString().contains("| pauses of young collections, s | 226 | 159 | 0.703 |"),
+                out::toString);
+        assertTrue(
+                isEmpty(pmem) && isEmpty(directory.resolve("disk")), "something was left behind");
     }
 
     @Test
@@ -102,14 +133,17 @@ class EvaluationTest {
         JsonNode measured = section().at("/measured");
         assertEquals(2, measured.at("/openings").size());
         assertEquals(2, measured.at("/loadSeconds").size());
-        assertTrue(out.toString().contains("| opening a pool that was closed, ms |"), out::toString);
+        assertTrue(
+                out.toString().contains("| opening a pool that was closed, ms |"), out::toString);
     }
 
     @Test
     void theSurfaceIsDrawnAndPmemWinsAsRecomputationGrows() throws IOException {
         assertEquals(0, run("--only", "surface"), err::toString);
         assertTrue(Files.readString(report().resolve("evaluation/surface.svg")).startsWith("<svg"));
-        assertTrue(out.toString().contains("DRAM DRAM becomes PMEM PMEM | at most 0 | met |"), out::toString);
+        assertTrue(
+                out.toString().contains("DRAM DRAM becomes PMEM PMEM | at most 0 | met |"),
+                out::toString);
     }
 
     @Test
@@ -120,11 +154,14 @@ class EvaluationTest {
         assertEquals("PMEM", fields.get(0).at("/tier").asText());
         assertEquals("SSD", fields.get(2).at("/tier").asText());
         assertTrue(section().at("/measured/warm/movedBytes").asLong() >= 200 * 10_000);
-        assertTrue(isEmpty(pmem) && isEmpty(directory.resolve("disk")), "something was left behind");
+        assertTrue(
+                isEmpty(pmem) && isEmpty(directory.resolve("disk")), "something was left behind");
     }
 
     private JsonNode section() throws IOException {
-        return Json.MAPPER.readTree(report().resolve("evaluation/evaluation.json").toFile()).at("/sections/0");
+        return Json.MAPPER
+                .readTree(report().resolve("evaluation/evaluation.json").toFile())
+                .at("/sections/0");
     }
 
     private boolean isEmpty(Path where) throws IOException {
@@ -135,7 +172,8 @@ class EvaluationTest {
 
     @Test
     void anotherArchiveIsRefusedByItsSum() throws IOException {
-        Path archive = Files.writeString(directory.resolve("ego-facebook.tar.gz"), "something else");
+        Path archive =
+                Files.writeString(directory.resolve("ego-facebook.tar.gz"), "something else");
         assertEquals(8, run("--only", "graph", "--data", archive.toString()));
         assertTrue(err.toString().contains(archive + " is not the archive"), err::toString);
         assertTrue(err.toString().contains("7ce16f295d8d"), err::toString);

@@ -9,7 +9,8 @@ import dev.terrace.objects.evaluation.run.Outcome;
 import dev.terrace.objects.evaluation.run.Processes;
 import java.io.IOException;
 
-/// Does work in the process of the test, since a new one for each takes its time; all goes through JSON all the same.
+/// Does work in the process of the test, since a new one for each takes its time; all goes through
+/// JSON all the same.
 final class InThisProcess implements Processes {
     @Override
     public <R> Outcome<R> run(Jvm jvm, Job<R> job, Class<R> result) throws IOException {

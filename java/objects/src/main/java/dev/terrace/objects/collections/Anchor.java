@@ -17,43 +17,54 @@ import java.util.function.LongFunction;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/// The record of a collection, to which its reference leads: what it holds, how much of it, and where.
+/// The record of a collection, to which its reference leads: what it holds, how much of it, and
+/// where.
 ///
-/// Invariant: whatever changes the collection other than by replacing an element raises the number of changes, by which
-/// iterators see that they are out of date.
+/// Invariant: whatever changes the collection other than by replacing an element raises the number
+/// of changes, by which iterators see that they are out of date.
 final class Anchor {
     static final int LIST = 0xff01;
     static final int ARRAY = 0xff02;
     static final int MAP = 0xff03;
     static final int TREE = 0xff04;
+
     /// All that collections are made of besides their records.
     static final int NODE = 0xff05;
+
     /// What a collection held that was cleared or deleted.
     static final int REMAINS = 0xff06;
 
     static final int HEADER_BYTES = 8;
     static final int BYTES = 64;
+
     /// Characters after which a text says no more elements.
     private static final int TEXT_MAX = 1 << 20;
+
     private static final int CONTENT_AT = 8;
     private static final int NAMES_AT = 16;
     static final int STATE_AT = 24;
+
     /// Where the root of the nodes is, and what a kind of collection has besides.
     static final int ROOT_AT = 32;
+
     static final int EXTRA_AT = 40;
 
     /// Who holds less is freed in the same transaction; more than this is left to [Remains].
     private static final int BULK_MAX = 1000;
+
     /// Elements that are freed in one transaction: those with buffers, and others.
     private static final int BUFFERED_AT_ONCE = 500;
+
     private static final int PLAIN_AT_ONCE = 1 << 16;
 
     private static final int SIZE_BITS = 40;
     private static final long SIZE_MASK = (1L << SIZE_BITS) - 1;
     private static final int TIERS_SHIFT = 16;
     private static final int TIER_BITS = 4;
+
     /// Keys' buffers lie in persistent memory, whatever the tiers: each search reads some.
     static final List<StorageTier> KEY_TIERS = List.of(StorageTier.PMEM);
+
     private static final List<StorageTier> NAME_TIERS = List.of(StorageTier.PMEM);
     private static final List<String> KINDS = List.of("list", "array", "map", "sorted map");
 
@@ -62,8 +73,10 @@ final class Anchor {
     final long record;
     final long header;
     private Content content;
+
     /// The field that the collection was found by, if it is an object's.
     private @Nullable DurableObject owner;
+
     private int field;
 
     /// The word that says what a collection holds, and the tiers in it.
@@ -81,7 +94,11 @@ final class Anchor {
     ///
     /// @param second what it maps to; null if it maps nothing
     static Anchor create(
-            Pool pool, int kind, ElementType<?> first, @Nullable ElementType<?> second, List<StorageTier> tiers) {
+            Pool pool,
+            int kind,
+            ElementType<?> first,
+            @Nullable ElementType<?> second,
+            List<StorageTier> tiers) {
         List<StorageTier> on = tiers.isEmpty() ? List.of(StorageTier.PMEM) : List.copyOf(tiers);
         long wordOfTiers = wordOf(on);
         Store store = pool.store();
@@ -90,7 +107,8 @@ final class Anchor {
         store.putWord(record, record + CONTENT_AT, content);
         String names = nameToStore(first) + "\n" + (second == null ? "" : nameToStore(second));
         if (names.length() > 1) {
-            store.putWord(record, record + NAMES_AT, pool.buffers().put(NAME_TIERS, Text.encode(names)));
+            store.putWord(
+                    record, record + NAMES_AT, pool.buffers().put(NAME_TIERS, Text.encode(names)));
         }
         return new Anchor(pool, record, new Content(content, on));
     }
@@ -133,25 +151,29 @@ final class Anchor {
     /// Bytes of the texts and bytes that the collection at `record` holds, keys not counted.
     static long bytes(Pool pool, long record) {
         long[] sum = {0};
-        links(pool, record, new Links() {
-            @Override
-            public void owned(long offset) {}
+        links(
+                pool,
+                record,
+                new Links() {
+                    @Override
+                    public void owned(long offset) {}
 
-            @Override
-            public void slot(long owner, long at, List<StorageTier> tiers) {
-                // Those of keys and names are these very lists.
-                if (tiers != KEY_TIERS && tiers != NAME_TIERS) {
-                    sum[0] += Math.max(0, pool.buffers().length(at));
-                }
-            }
+                    @Override
+                    public void slot(long owner, long at, List<StorageTier> tiers) {
+                        // Those of keys and names are these very lists.
+                        if (tiers != KEY_TIERS && tiers != NAME_TIERS) {
+                            sum[0] += Math.max(0, pool.buffers().length(at));
+                        }
+                    }
 
-            @Override
-            public void reference(long reference) {}
-        });
+                    @Override
+                    public void reference(long reference) {}
+                });
         return sum[0];
     }
 
-    /// Where buffers of elements may lie, the best first: also after that was changed by way of another handle.
+    /// Where buffers of elements may lie, the best first: also after that was changed by way of
+    /// another handle.
     List<StorageTier> tiers() {
         long word = get(CONTENT_AT);
         Content known = content;
@@ -162,7 +184,8 @@ final class Anchor {
         return known.tiers;
     }
 
-    /// Has buffers of elements of the collection at `record` lie on these tiers from now on; whether that is a change. In a transaction.
+    /// Has buffers of elements of the collection at `record` lie on these tiers from now on;
+    /// whether that is a change. In a transaction.
     static boolean setTiers(Pool pool, long record, List<StorageTier> tiers) {
         long old = pool.store().word(record + CONTENT_AT);
         long word = old & (1L << TIERS_SHIFT) - 1 | wordOf(tiers);
@@ -179,7 +202,12 @@ final class Anchor {
     /// The collection that a reference leads to.
     ///
     /// @throws SchemaMismatchException if it is another kind of collection, or holds other things
-    static Anchor open(Pool pool, long reference, int kind, ElementType<?> first, @Nullable ElementType<?> second) {
+    static Anchor open(
+            Pool pool,
+            long reference,
+            int kind,
+            ElementType<?> first,
+            @Nullable ElementType<?> second) {
         return pool.read(() -> {
             Store store = pool.store();
             long record = requireThere(pool, reference);
@@ -188,14 +216,20 @@ final class Anchor {
             int firstCode = (int) content & 0xff;
             int secondCode = (int) content >>> 8 & 0xff;
             String[] names = names(pool, record);
-            boolean same = isKind == kind
-                    && firstCode == first.code()
-                    && secondCode == (second == null ? 0 : second.code())
-                    && (!ElementType.isObject(firstCode) || first.isCalled(names[0]))
-                    && (second == null || !ElementType.isObject(secondCode) || second.isCalled(names[1]));
+            boolean same =
+                    isKind == kind
+                            && firstCode == first.code()
+                            && secondCode == (second == null ? 0 : second.code())
+                            && (!ElementType.isObject(firstCode) || first.isCalled(names[0]))
+                            && (second == null
+                                    || !ElementType.isObject(secondCode)
+                                    || second.isCalled(names[1]));
             if (!same) {
-                String is = describe(isKind, ElementType.nameOf(firstCode, names[0]),
-                        secondCode == 0 ? null : ElementType.nameOf(secondCode, names[1]));
+                String is =
+                        describe(
+                                isKind,
+                                ElementType.nameOf(firstCode, names[0]),
+                                secondCode == 0 ? null : ElementType.nameOf(secondCode, names[1]));
                 String wanted = describe(kind, first.name(), second == null ? null : second.name());
                 throw new SchemaMismatchException("this is " + is + ", not " + wanted);
             }
@@ -227,16 +261,18 @@ final class Anchor {
 
     private static String[] names(Pool pool, long record) {
         byte[] bytes = pool.buffers().get(record + NAMES_AT);
-        return bytes == null ? new String[] {"", ""} : Objects.requireNonNull(Text.decode(bytes)).split("\n", 2);
+        return bytes == null
+                ? new String[] {"", ""}
+                : Objects.requireNonNull(Text.decode(bytes)).split("\n", 2);
     }
 
     private static String describe(int kind, String first, @Nullable String second) {
         if (kind < LIST || kind > TREE) {
             return "an object";
         }
-        return (kind == ARRAY ? "an " : "a ") + kindName(kind) + (second == null
-                ? " of " + first
-                : " from " + first + " to " + second);
+        return (kind == ARRAY ? "an " : "a ")
+                + kindName(kind)
+                + (second == null ? " of " + first : " from " + first + " to " + second);
     }
 
     static String kindName(int kind) {
@@ -245,20 +281,24 @@ final class Anchor {
 
     /// A root of the pool: opened, or, if it leads nowhere, made and set.
     static <C> C root(
-            Pool pool, String name, LongFunction<C> open, Supplier<? extends DurableCollection> create) {
+            Pool pool,
+            String name,
+            LongFunction<C> open,
+            Supplier<? extends DurableCollection> create) {
         long known = pool.rootReference(name);
         if (known != 0) {
             return open.apply(known);
         }
-        return open.apply(pool.change(() -> {
-            long meanwhile = pool.rootReference(name);
-            if (meanwhile != 0) {
-                return meanwhile;
-            }
-            long made = create.get().reference();
-            pool.setRootReference(name, made);
-            return made;
-        }));
+        return open.apply(
+                pool.change(() -> {
+                    long meanwhile = pool.rootReference(name);
+                    if (meanwhile != 0) {
+                        return meanwhile;
+                    }
+                    long made = create.get().reference();
+                    pool.setRootReference(name, made);
+                    return made;
+                }));
     }
 
     long reference() {
@@ -284,8 +324,9 @@ final class Anchor {
         });
     }
 
-    /// The text of the collection, or of a view of it, as `java.util` writes it. It is for debuggers and logs, so it
-    /// ends where it is long enough for those, and says why an element cannot be read instead of throwing.
+    /// The text of the collection, or of a view of it, as `java.util` writes it. It is for
+    /// debuggers and logs, so it ends where it is long enough for those, and says why an element
+    /// cannot be read instead of throwing.
     String text(String brackets, Iterable<?> elements) {
         StringBuilder text = new StringBuilder();
         String because = "";
@@ -313,7 +354,8 @@ final class Anchor {
         }
     }
 
-    /// Changes something in a transaction, which may be tried again when something has made room for it.
+    /// Changes something in a transaction, which may be tried again when something has made room
+    /// for it.
     <T extends @Nullable Object> T change(Supplier<T> work) {
         return pool.change(() -> {
             check();
@@ -404,22 +446,26 @@ final class Anchor {
         return was == 0 ? Pool.typeOf(header) : was;
     }
 
-    /// Copies the words that say what the collection holds to a record that was just made. In a transaction.
+    /// Copies the words that say what the collection holds to a record that was just made. In a
+    /// transaction.
     void copyContent(long to) {
         for (int at = CONTENT_AT; at < BYTES; at += Long.BYTES) {
             store.putWord(to, to + at, at == NAMES_AT ? 0 : get(at));
         }
     }
 
-    /// Throws if what the collection at `record` holds is not in its places, or not of its types; what [#links] has shown has been looked at
-    /// already.
+    /// Throws if what the collection at `record` holds is not in its places, or not of its types;
+    /// what [#links] has shown has been looked at already.
     static void check(Pool pool, long record) {
         Anchor anchor = ofRecord(pool, record);
         int first = anchor.firstCode();
         int second = anchor.secondCode();
         switch (Pool.typeOf(anchor.header)) {
-            case LIST, ARRAY -> new Cells(anchor, ElementType.needsPresence(first)).check(anchor.size(), first);
-            case MAP -> new HashTable(anchor, ElementType.isBuffered(first), false).check(first, second);
+            case LIST, ARRAY ->
+                    new Cells(anchor, ElementType.needsPresence(first)).check(anchor.size(), first);
+            case MAP ->
+                    new HashTable(anchor, ElementType.isBuffered(first), false)
+                            .check(first, second);
             case TREE -> {
                 ElementType<?> keys = ElementType.withCode(first);
                 if (keys == null) {
@@ -446,7 +492,8 @@ final class Anchor {
     }
 
     PoolDamagedException damaged(String what) {
-        return new PoolDamagedException(store.pmem().name() + ": the collection at " + record + " " + what);
+        return new PoolDamagedException(
+                store.pmem().name() + ": the collection at " + record + " " + what);
     }
 
     /// The same of all but the record.
@@ -454,7 +501,8 @@ final class Anchor {
         int first = firstCode();
         int second = secondCode();
         switch (kind()) {
-            case LIST, ARRAY -> new Cells(this, ElementType.needsPresence(first)).links(size(), first, links);
+            case LIST, ARRAY ->
+                    new Cells(this, ElementType.needsPresence(first)).links(size(), first, links);
             case MAP -> new HashTable(this, false, false).links(first, second, links);
             case TREE -> BTree.links(this, first, second, links);
             default -> throw damaged("is none");
@@ -480,7 +528,8 @@ final class Anchor {
         return (int) get(CONTENT_AT) >>> 8 & 0xff;
     }
 
-    /// Frees all but the record, which leads there still; in this transaction, or, if it is much, afterwards.
+    /// Frees all but the record, which leads there still; in this transaction, or, if it is much,
+    /// afterwards.
     private void freeContent() {
         long bulk = kind() == MAP ? Math.max(size(), get(EXTRA_AT + Long.BYTES)) : size();
         if (bulk <= BULK_MAX || !pool.remains().take(this)) {
@@ -488,9 +537,11 @@ final class Anchor {
         }
     }
 
-    /// Frees the last of what the collection holds, and leaves it sound; whether nothing is left. In a transaction.
+    /// Frees the last of what the collection holds, and leaves it sound; whether nothing is left.
+    /// In a transaction.
     boolean freeLast() {
-        boolean hasBuffers = ElementType.isBuffered(firstCode()) || ElementType.isBuffered(secondCode());
+        boolean hasBuffers =
+                ElementType.isBuffered(firstCode()) || ElementType.isBuffered(secondCode());
         int most = hasBuffers ? BUFFERED_AT_ONCE : PLAIN_AT_ONCE;
         switch (kind()) {
             case LIST, ARRAY -> {
@@ -502,8 +553,12 @@ final class Anchor {
                 cells.trim(kept, size());
                 resize(kept);
             }
-            case MAP -> new HashTable(this, ElementType.isBuffered(firstCode()), ElementType.isBuffered(secondCode()))
-                    .freeLast(hasBuffers);
+            case MAP ->
+                    new HashTable(
+                                    this,
+                                    ElementType.isBuffered(firstCode()),
+                                    ElementType.isBuffered(secondCode()))
+                            .freeLast(hasBuffers);
             case TREE -> BTree.freeLast(this, firstCode(), secondCode());
             default -> throw damaged("is none");
         }

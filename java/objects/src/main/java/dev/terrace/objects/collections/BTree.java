@@ -9,12 +9,14 @@ import org.jspecify.annotations.Nullable;
 
 /// A B-tree: the entries of a sorted map in the order of their keys.
 ///
-/// A node is: number of entries and whether it is an inner node, a bit for each value that is null, the words of the
-/// keys, the words of the values, and, in an inner node, the children between which the keys stand.
+/// A node is: number of entries and whether it is an inner node, a bit for each value that is null,
+/// the words of the keys, the words of the values, and, in an inner node, the children between
+/// which the keys stand.
 ///
 /// Invariants: each node but the root has at least 14 entries; all leaves are equally deep.
 ///
-/// An entry's *position* is its node and its number in there, as one word. It holds until the next change of the tree.
+/// An entry's *position* is its node and its number in there, as one word. It holds until the next
+/// change of the tree.
 ///
 /// @param <K> the keys' class
 /// @param <V> the values' class
@@ -34,8 +36,10 @@ final class BTree<K, V> {
     private static final long IS_INNER = 0x10000;
     private static final int INDEX_BITS = 5;
     private static final int GRANULE_SHIFT = 4;
+
     /// Entries that are freed in one transaction, and a few more.
     private static final int FREED_AT_ONCE = 300;
+
     /// Deeper than any tree: who walks through what changes meanwhile must come to an end.
     private static final int DEPTH_MAX = 20;
 
@@ -268,7 +272,12 @@ final class BTree<K, V> {
 
     private void copyEntry(long from, int fromIndex, long to, int toIndex) {
         boolean isNull = (store.word(from + NULLS_AT) >>> fromIndex & 1) != 0;
-        setEntry(to, toIndex, store.word(keyAt(from, fromIndex)), store.word(valueAt(from, fromIndex)), isNull);
+        setEntry(
+                to,
+                toIndex,
+                store.word(keyAt(from, fromIndex)),
+                store.word(valueAt(from, fromIndex)),
+                isNull);
     }
 
     private void copyChild(long from, int fromIndex, long to, int toIndex) {
@@ -311,7 +320,8 @@ final class BTree<K, V> {
         setNull(node, index, value == null);
     }
 
-    /// Adds an entry whose key is not there. Full nodes on the way down are split, so that there is room above each.
+    /// Adds an entry whose key is not there. Full nodes on the way down are split, so that there is
+    /// room above each.
     void add(K key, @Nullable V value) {
         if (root() == 0) {
             anchor.put(Anchor.ROOT_AT, allocate(false));
@@ -355,8 +365,8 @@ final class BTree<K, V> {
         setCount(left, ENTRIES_MIN);
     }
 
-    /// Removes the entry of a key, which is there, with what it leads to. Each node on the way down is given an entry
-    /// more than it needs, so that it can lose one.
+    /// Removes the entry of a key, which is there, with what it leads to. Each node on the way down
+    /// is given an entry more than it needs, so that it can lose one.
     void remove(Object key) {
         long position = find(key);
         long gone = store.word(keyAt(nodeOf(position), indexOf(position)));
@@ -421,7 +431,8 @@ final class BTree<K, V> {
         close(node, 0);
     }
 
-    /// Sees to it that a child has more entries than it needs, and returns it or what it has become a part of.
+    /// Sees to it that a child has more entries than it needs, and returns it or what it has become
+    /// a part of.
     private long enrich(long parent, int index) {
         long child = child(parent, index);
         if (count(child) > ENTRIES_MIN) {
@@ -464,7 +475,8 @@ final class BTree<K, V> {
         close(right, 0);
     }
 
-    /// Makes one node of two that have no more entries than they need, and of the entry between them.
+    /// Makes one node of two that have no more entries than they need, and of the entry between
+    /// them.
     private long merge(long parent, int index) {
         long left = child(parent, index);
         long right = child(parent, index + 1);
@@ -482,8 +494,9 @@ final class BTree<K, V> {
         return left;
     }
 
-    /// Frees the last leaves of a tree, with what they lead to, whose keys and values are elements with these numbers. What is left is
-    /// sound but for how many entries nodes have at least. In a transaction.
+    /// Frees the last leaves of a tree, with what they lead to, whose keys and values are elements
+    /// with these numbers. What is left is sound but for how many entries nodes have at least. In a
+    /// transaction.
     static void freeLast(Anchor anchor, int keyCode, int valueCode) {
         boolean[] hasBuffers = {ElementType.isBuffered(keyCode), ElementType.isBuffered(valueCode)};
         long[] freed = {0};
@@ -495,14 +508,22 @@ final class BTree<K, V> {
         anchor.resize(anchor.size() - freed[0]);
     }
 
-    /// Frees the last leaf below a node, with the entry before it; whether nothing is left of the node.
-    private static boolean prune(Anchor anchor, long node, int depth, boolean[] hasBuffers, long[] freed) {
+    /// Frees the last leaf below a node, with the entry before it; whether nothing is left of the
+    /// node.
+    private static boolean prune(
+            Anchor anchor, long node, int depth, boolean[] hasBuffers, long[] freed) {
         anchor.requireNode(node);
         requireDepth(anchor, depth);
         long meta = anchor.store.word(node + META_AT);
         int count = (int) Math.min(ENTRIES_MAX, meta & COUNT_MASK);
         boolean isInner = (meta & IS_INNER) != 0;
-        if (isInner && !prune(anchor, anchor.store.word(childAt(node, count)), depth + 1, hasBuffers, freed)) {
+        if (isInner
+                && !prune(
+                        anchor,
+                        anchor.store.word(childAt(node, count)),
+                        depth + 1,
+                        hasBuffers,
+                        freed)) {
             return false;
         }
         int kept = isInner ? Math.max(0, count - 1) : 0;
@@ -545,8 +566,8 @@ final class BTree<K, V> {
         }
     }
 
-    /// Throws if a tree's keys, which are elements of this type, are not in their order, or its nodes are not as full and as deep as they
-    /// should be.
+    /// Throws if a tree's keys, which are elements of this type, are not in their order, or its
+    /// nodes are not as full and as deep as they should be.
     static <K> void check(Anchor anchor, ElementType<K> keys, int valueCode) {
         // Its values are only looked at as words.
         BTree<K, K> tree = new BTree<>(anchor, keys, keys);
@@ -565,7 +586,8 @@ final class BTree<K, V> {
         int height = isInner(node) ? check(child(node, 0), depth + 1, last, valueCode) : 0;
         for (int i = 0; i < count(node); i++) {
             ElementType.check(keys.code(), anchor, keyAt(node, i));
-            if (!last.isEmpty() && keys.compare(last.removeLast(), anchor.pool, keyAt(node, i)) >= 0) {
+            if (!last.isEmpty()
+                    && keys.compare(last.removeLast(), anchor.pool, keyAt(node, i)) >= 0) {
                 throw anchor.damaged("has keys that are not in their order");
             }
             last.add(key(position(node, i)));
@@ -579,7 +601,8 @@ final class BTree<K, V> {
         return height + 1;
     }
 
-    /// Shows what a tree owns, and where its keys and values lead, which are elements with these numbers.
+    /// Shows what a tree owns, and where its keys and values lead, which are elements with these
+    /// numbers.
     static void links(Anchor anchor, int keyCode, int valueCode, Links links) {
         long root = anchor.get(Anchor.ROOT_AT);
         if (root != 0) {

@@ -3,19 +3,24 @@ package dev.terrace.objects.collections;
 import dev.terrace.objects.store.Links;
 import dev.terrace.objects.store.Store;
 
-/// Words with numbers from 0 on, in leaves that lie below inner nodes: what lists, arrays and hash tables are made of.
+/// Words with numbers from 0 on, in leaves that lie below inner nodes: what lists, arrays and hash
+/// tables are made of.
 ///
-/// The record's word at [Anchor#ROOT_AT] leads to the root, and holds in its low four bits how many levels of inner
-/// nodes there are; the next is the number of words that the only leaf has while there are none. That leaf is replaced
-/// by one twice as large until it has 1024 words, as all have from then on; so words never move in large collections. A
-/// leaf whose words may be null though they are zero has a bit for each behind its words.
+/// The record's word at [Anchor#ROOT_AT] leads to the root, and holds in its low four bits how many
+/// levels of inner nodes there are; the next is the number of words that the only leaf has while
+/// there are none. That leaf is replaced by one twice as large until it has 1024 words, as all have
+/// from then on; so words never move in large collections. A leaf whose words may be null though
+/// they are zero has a bit for each behind its words.
 final class Cells {
     private static final int SHIFT = 10;
+
     /// Words of a leaf, and references of an inner node.
     static final int WIDTH = 1 << SHIFT;
+
     private static final int CAPACITY_AT = Anchor.EXTRA_AT;
     private static final int CAPACITY_MIN = 4;
     private static final long LEVELS_MASK = 15;
+
     /// Enough for as many words as a record can count.
     private static final int LEVELS_MAX = 4;
 
@@ -66,7 +71,10 @@ final class Cells {
     }
 
     private long presenceAt(long leaf, long index) {
-        return leaf + Anchor.HEADER_BYTES + capacity() * Long.BYTES + (index & WIDTH - 1) / Long.SIZE * Long.BYTES;
+        return leaf
+                + Anchor.HEADER_BYTES
+                + capacity() * Long.BYTES
+                + (index & WIDTH - 1) / Long.SIZE * Long.BYTES;
     }
 
     /// Whether word `index` is one of a value.
@@ -100,7 +108,8 @@ final class Cells {
 
     private long allocateLeaf(long capacity) {
         long presence = hasPresence ? (capacity + Long.SIZE - 1) / Long.SIZE : 0;
-        return store.allocate(Anchor.HEADER_BYTES + (capacity + presence) * Long.BYTES, Anchor.NODE);
+        return store.allocate(
+                Anchor.HEADER_BYTES + (capacity + presence) * Long.BYTES, Anchor.NODE);
     }
 
     private long allocateInner() {
@@ -140,7 +149,9 @@ final class Cells {
             store.putWord(leaf, at(leaf, i), store.word(at(old, i)));
         }
         for (long i = 0; hasPresence && i < oldCapacity; i += Long.SIZE) {
-            store.putWord(leaf, leaf + Anchor.HEADER_BYTES + capacity * Long.BYTES + i / Long.SIZE * Long.BYTES,
+            store.putWord(
+                    leaf,
+                    leaf + Anchor.HEADER_BYTES + capacity * Long.BYTES + i / Long.SIZE * Long.BYTES,
                     store.word(presenceAt(old, i)));
         }
         if (old != 0) {
@@ -163,8 +174,8 @@ final class Cells {
         }
     }
 
-    /// Frees the nodes that hold none but words from number `count` on, of which up to `end` are there. In a
-    /// transaction.
+    /// Frees the nodes that hold none but words from number `count` on, of which up to `end` are
+    /// there. In a transaction.
     void trim(long count, long end) {
         long root = anchor.get(Anchor.ROOT_AT);
         if (root == 0 || end == 0) {
@@ -181,7 +192,9 @@ final class Cells {
     /// Trims what is below a node whose first word is number `first`.
     private void trim(long node, int level, long first, long count, long end) {
         long span = 1L << level * SHIFT;
-        for (long i = Math.max(0, count - first) / span; level > 0 && i < WIDTH && first + i * span < end; i++) {
+        for (long i = Math.max(0, count - first) / span;
+                level > 0 && i < WIDTH && first + i * span < end;
+                i++) {
             long from = first + i * span;
             trim(store.word(childAt(node, i)), level - 1, from, count, end);
             if (from >= count && first < count) {
@@ -193,7 +206,8 @@ final class Cells {
         }
     }
 
-    /// Shows the nodes that hold so many words, and where the words lead if they are elements with this number, not 0.
+    /// Shows the nodes that hold so many words, and where the words lead if they are elements with
+    /// this number, not 0.
     void links(long count, int code, Links links) {
         requireRoom(count);
         long root = anchor.get(Anchor.ROOT_AT);

@@ -3,7 +3,8 @@ package dev.terrace.objects.collections;
 import dev.terrace.objects.Pool;
 import org.jspecify.annotations.Nullable;
 
-/// The elements of collections, for who has not the classes of their objects. For this library's own packages.
+/// The elements of collections, for who has not the classes of their objects. For this library's
+/// own packages.
 public final class CollectionElements {
     private final Pool pool;
     private final Anchor anchor;
@@ -48,8 +49,15 @@ public final class CollectionElements {
         CollectionElements elements = new CollectionElements(pool, record);
         switch (Pool.typeOf(elements.anchor.header)) {
             case Anchor.MAP -> elements.table(limit, visitor);
-            case Anchor.TREE -> BTree.forEach(elements.anchor, elements.keys(), limit, (keyAt, valueAt) ->
-                    visitor.element(elements.value(elements.first, keyAt), elements.value(elements.second, valueAt)));
+            case Anchor.TREE ->
+                    BTree.forEach(
+                            elements.anchor,
+                            elements.keys(),
+                            limit,
+                            (keyAt, valueAt) ->
+                                    visitor.element(
+                                            elements.value(elements.first, keyAt),
+                                            elements.value(elements.second, valueAt)));
             default -> elements.sequence(limit, visitor);
         }
     }
@@ -72,7 +80,9 @@ public final class CollectionElements {
     }
 
     private void table(long limit, Visitor visitor) {
-        HashTable table = new HashTable(anchor, ElementType.isBuffered(first), ElementType.isBuffered(second));
+        HashTable table =
+                new HashTable(
+                        anchor, ElementType.isBuffered(first), ElementType.isBuffered(second));
         long left = limit;
         for (long index = 0; index < table.buckets() && left > 0; index++) {
             for (long place : table.places(index)) {

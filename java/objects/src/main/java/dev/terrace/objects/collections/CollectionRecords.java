@@ -17,38 +17,45 @@ public final class CollectionRecords {
 
     /// What is said of records with this number; null if they are no part of a collection.
     public static @org.jspecify.annotations.Nullable String nameOf(int type) {
-        return isCollection(type) ? Anchor.kindName(type) + "s" : type == Anchor.NODE || type == Anchor.REMAINS ? "nodes of collections" : null;
+        return isCollection(type)
+                ? Anchor.kindName(type) + "s"
+                : type == Anchor.NODE || type == Anchor.REMAINS ? "nodes of collections" : null;
     }
 
     /// What the collection at `record` is, and how many elements it has.
     public static String describe(Pool pool, long record) {
         int type = Pool.typeOf(pool.store().word(record));
-        return Anchor.kindName(type) + " of " + Anchor.sizeOf(pool.store().word(record + Anchor.STATE_AT));
+        return Anchor.kindName(type)
+                + " of "
+                + Anchor.sizeOf(pool.store().word(record + Anchor.STATE_AT));
     }
 
-    /// Has buffers of elements of the collection at `record` lie on these tiers from now on; those that are there stay. Whether that is a
-    /// change. In a transaction.
+    /// Has buffers of elements of the collection at `record` lie on these tiers from now on; those
+    /// that are there stay. Whether that is a change. In a transaction.
     public static boolean setTiers(Pool pool, long record, List<StorageTier> tiers) {
         return Anchor.setTiers(pool, record, tiers);
     }
 
-    /// A word that is another after the collection at `record` has changed other than by replacing elements: as long as it is the same,
-    /// elements are where they were.
+    /// A word that is another after the collection at `record` has changed other than by replacing
+    /// elements: as long as it is the same, elements are where they were.
     public static long state(Pool pool, long record) {
         return pool.store().word(record + Anchor.STATE_AT);
     }
 
-    /// From now on what is done by this handle counts, for who makes a profile, as done with the field that led to it.
+    /// From now on what is done by this handle counts, for who makes a profile, as done with the
+    /// field that led to it.
     public static void ownedBy(DurableCollection collection, DurableObject owner, int field) {
-        Anchor anchor = switch (collection) {
-            case DurableSequence<?> sequence -> sequence.anchor;
-            case DurableMap<?, ?> map -> map.anchor;
-            case DurableTree<?, ?> tree -> tree.anchor;
-        };
+        Anchor anchor =
+                switch (collection) {
+                    case DurableSequence<?> sequence -> sequence.anchor;
+                    case DurableMap<?, ?> map -> map.anchor;
+                    case DurableTree<?, ?> tree -> tree.anchor;
+                };
         anchor.ownedBy(owner, field);
     }
 
-    /// Bytes of the texts and bytes that the collection at `record` holds, keys not counted. In a consistent read.
+    /// Bytes of the texts and bytes that the collection at `record` holds, keys not counted. In a
+    /// consistent read.
     public static long bytes(Pool pool, long record) {
         return Anchor.bytes(pool, record);
     }
@@ -58,7 +65,8 @@ public final class CollectionRecords {
         Anchor.links(pool, record, links);
     }
 
-    /// Throws if what the collection at `record` holds is not in its places, or not of its types; what [#links] has shown is sound.
+    /// Throws if what the collection at `record` holds is not in its places, or not of its types;
+    /// what [#links] has shown is sound.
     ///
     /// @throws dev.terrace.objects.PoolDamagedException with what is wrong first
     public static void check(Pool pool, long record) {

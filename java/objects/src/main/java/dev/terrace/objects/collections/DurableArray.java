@@ -16,13 +16,15 @@ public final class DurableArray<E> extends DurableSequence<E> {
     /// Makes an array of nulls.
     ///
     /// @param tiers where texts and bytes are kept, the best first; none: in PMEM
-    public static <E> DurableArray<E> create(Pool pool, ElementType<E> type, int length, StorageTier... tiers) {
+    public static <E> DurableArray<E> create(
+            Pool pool, ElementType<E> type, int length, StorageTier... tiers) {
         if (length < 0) {
             throw new IllegalArgumentException("an array of " + length + " elements");
         }
         return pool.change(() -> {
-            DurableArray<E> array = new DurableArray<>(
-                    Anchor.create(pool, Anchor.ARRAY, type, null, List.of(tiers)), type);
+            DurableArray<E> array =
+                    new DurableArray<>(
+                            Anchor.create(pool, Anchor.ARRAY, type, null, List.of(tiers)), type);
             for (long i = 0; i < length; i += Cells.WIDTH) {
                 array.cells.ensure(Math.min(length, i + Cells.WIDTH));
             }
@@ -33,14 +35,24 @@ public final class DurableArray<E> extends DurableSequence<E> {
 
     /// The array that a root of the pool leads to, which is made if it leads nowhere.
     ///
-    /// @throws SchemaMismatchException if it leads to something else, or to an array of another length
+    /// @throws SchemaMismatchException if it leads to something else, or to an array of another
+    ///   length
     public static <E> DurableArray<E> root(
             Pool pool, String name, ElementType<E> type, int length, StorageTier... tiers) {
-        DurableArray<E> array = Anchor.root(
-                pool, name, reference -> at(pool, reference, type), () -> create(pool, type, length, tiers));
+        DurableArray<E> array =
+                Anchor.root(
+                        pool,
+                        name,
+                        reference -> at(pool, reference, type),
+                        () -> create(pool, type, length, tiers));
         if (array.size() != length) {
             throw new SchemaMismatchException(
-                    "the root " + name + " is an array of " + array.size() + " elements, not of " + length);
+                    "the root "
+                            + name
+                            + " is an array of "
+                            + array.size()
+                            + " elements, not of "
+                            + length);
         }
         return array;
     }

@@ -10,7 +10,8 @@ import org.jspecify.annotations.Nullable;
 
 /// A list in a pool. Elements may be null.
 ///
-/// To add or remove at the end changes a few words; to insert or remove elsewhere moves the words behind.
+/// To add or remove at the end changes a few words; to insert or remove elsewhere moves the words
+/// behind.
 ///
 /// @param <E> the elements' class
 public final class DurableList<E> extends DurableSequence<E> {
@@ -22,15 +23,21 @@ public final class DurableList<E> extends DurableSequence<E> {
     ///
     /// @param tiers where texts and bytes are kept, the best first; none: in PMEM
     public static <E> DurableList<E> create(Pool pool, ElementType<E> type, StorageTier... tiers) {
-        return pool.change(() -> new DurableList<>(
-                Anchor.create(pool, Anchor.LIST, type, null, List.of(tiers)), type));
+        return pool.change(() ->
+                new DurableList<>(
+                        Anchor.create(pool, Anchor.LIST, type, null, List.of(tiers)), type));
     }
 
     /// The list that a root of the pool leads to, which is made if it leads nowhere.
     ///
     /// @throws dev.terrace.objects.SchemaMismatchException if it leads to something else
-    public static <E> DurableList<E> root(Pool pool, String name, ElementType<E> type, StorageTier... tiers) {
-        return Anchor.root(pool, name, reference -> at(pool, reference, type), () -> create(pool, type, tiers));
+    public static <E> DurableList<E> root(
+            Pool pool, String name, ElementType<E> type, StorageTier... tiers) {
+        return Anchor.root(
+                pool,
+                name,
+                reference -> at(pool, reference, type),
+                () -> create(pool, type, tiers));
     }
 
     /// The list that a reference leads to.

@@ -18,8 +18,9 @@ import org.jspecify.annotations.Nullable;
 
 /// A hash map in a pool. Keys and values may be null.
 ///
-/// It grows by a bucket at a time, so that no change is large, and keeps its buckets until it is cleared. The order of
-/// its entries is not specified. Entries that iterators return hold the value that they had then.
+/// It grows by a bucket at a time, so that no change is large, and keeps its buckets until it is
+/// cleared. The order of its entries is not specified. Entries that iterators return hold the value
+/// that they had then.
 ///
 /// @param <K> the keys' class
 /// @param <V> the values' class
@@ -42,11 +43,13 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
 
     /// Makes an empty map.
     ///
-    /// @param tiers where values that are texts or bytes are kept, the best first; none: in PMEM. Keys are kept in PMEM
+    /// @param tiers where values that are texts or bytes are kept, the best first; none: in PMEM.
+    ///   Keys are kept in PMEM
     public static <K, V> DurableMap<K, V> create(
             Pool pool, ElementType<K> keys, ElementType<V> values, StorageTier... tiers) {
         return pool.change(() -> {
-            Anchor anchor = Anchor.create(pool, Anchor.MAP, keys.requireKey(), values, List.of(tiers));
+            Anchor anchor =
+                    Anchor.create(pool, Anchor.MAP, keys.requireKey(), values, List.of(tiers));
             HashTable.setSeed(anchor, Hash.of(anchor.header, anchor.store.sequence()));
             return new DurableMap<>(anchor, keys, values);
         });
@@ -56,17 +59,26 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
     ///
     /// @throws dev.terrace.objects.SchemaMismatchException if it leads to something else
     public static <K, V> DurableMap<K, V> root(
-            Pool pool, String name, ElementType<K> keys, ElementType<V> values, StorageTier... tiers) {
+            Pool pool,
+            String name,
+            ElementType<K> keys,
+            ElementType<V> values,
+            StorageTier... tiers) {
         return Anchor.root(
-                pool, name, reference -> at(pool, reference, keys, values), () -> create(pool, keys, values, tiers));
+                pool,
+                name,
+                reference -> at(pool, reference, keys, values),
+                () -> create(pool, keys, values, tiers));
     }
 
     /// The map that a reference leads to.
     ///
     /// @throws dev.terrace.objects.StaleReferenceException if it has been deleted
     /// @throws dev.terrace.objects.SchemaMismatchException if it leads to something else
-    public static <K, V> DurableMap<K, V> at(Pool pool, long reference, ElementType<K> keys, ElementType<V> values) {
-        return new DurableMap<>(Anchor.open(pool, reference, Anchor.MAP, keys, values), keys, values);
+    public static <K, V> DurableMap<K, V> at(
+            Pool pool, long reference, ElementType<K> keys, ElementType<V> values) {
+        return new DurableMap<>(
+                Anchor.open(pool, reference, Anchor.MAP, keys, values), keys, values);
     }
 
     @Override
@@ -124,7 +136,9 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
     }
 
     private @Nullable V valueOf(long place) {
-        return table.isValueNull(place) ? null : valueType.load(anchor, HashTable.valueAt(HashTable.entryOf(place)));
+        return table.isValueNull(place)
+                ? null
+                : valueType.load(anchor, HashTable.valueAt(HashTable.entryOf(place)));
     }
 
     private @Nullable K keyOf(long place) {
@@ -172,7 +186,8 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
         });
     }
 
-    /// So that what is no key or value, or none of this pool, does not fail the transaction that this is in.
+    /// So that what is no key or value, or none of this pool, does not fail the transaction that
+    /// this is in.
     private void requireEntry(@Nullable Object key, @Nullable Object value) {
         if (key != null) {
             keyType.requireFor(pool, key);
@@ -184,14 +199,16 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
 
     @Override
     public @Nullable V remove(@Nullable Object key) {
-        return key != null && !keyType.isInstance(key) ? null : anchor.change(() -> {
-            long place = find(key);
-            V old = place < 0 ? null : valueOf(place);
-            if (place >= 0) {
-                table.remove(hashOf(key), place);
-            }
-            return old;
-        });
+        return key != null && !keyType.isInstance(key)
+                ? null
+                : anchor.change(() -> {
+                    long place = find(key);
+                    V old = place < 0 ? null : valueOf(place);
+                    if (place >= 0) {
+                        table.remove(hashOf(key), place);
+                    }
+                    return old;
+                });
     }
 
     @Override
@@ -250,17 +267,20 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
     }
 
     @Override
-    public @Nullable V computeIfPresent(@Nullable K key, BiFunction<? super K, ? super V, ? extends V> function) {
+    public @Nullable V computeIfPresent(
+            @Nullable K key, BiFunction<? super K, ? super V, ? extends V> function) {
         return anchor.change(() -> super.computeIfPresent(key, function));
     }
 
     @Override
-    public @Nullable V compute(@Nullable K key, BiFunction<? super K, ? super @Nullable V, ? extends V> function) {
+    public @Nullable V compute(
+            @Nullable K key, BiFunction<? super K, ? super @Nullable V, ? extends V> function) {
         return anchor.change(() -> super.compute(key, function));
     }
 
     @Override
-    public @Nullable V merge(@Nullable K key, V value, BiFunction<? super V, ? super V, ? extends V> function) {
+    public @Nullable V merge(
+            @Nullable K key, V value, BiFunction<? super V, ? super V, ? extends V> function) {
         requireEntry(key, value);
         return anchor.change(() -> super.merge(key, value, function));
     }
@@ -313,13 +333,14 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
 
         @Override
         public boolean remove(@Nullable Object key) {
-            return (key == null || keyType.isInstance(key)) && anchor.change(() -> {
-                long place = find(key);
-                if (place >= 0) {
-                    table.remove(hashOf(key), place);
-                }
-                return place >= 0;
-            });
+            return (key == null || keyType.isInstance(key))
+                    && anchor.change(() -> {
+                        long place = find(key);
+                        if (place >= 0) {
+                            table.remove(hashOf(key), place);
+                        }
+                        return place >= 0;
+                    });
         }
 
         @Override
@@ -338,7 +359,8 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
         }
     }
 
-    /// Walks through the buckets. Places stay where they are as long as no entry comes, and none goes but through this.
+    /// Walks through the buckets. Places stay where they are as long as no entry comes, and none
+    /// goes but through this.
     private final class EntryIterator<T> implements Iterator<T> {
         private final BiFunction<@Nullable K, @Nullable V, T> result;
         private int changes;

@@ -12,11 +12,12 @@ import java.util.RandomAccess;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 
-/// What a durable list and a durable array have in common: elements with numbers, which can be replaced.
+/// What a durable list and a durable array have in common: elements with numbers, which can be
+/// replaced.
 ///
 /// @param <E> the elements' class
-public abstract sealed class DurableSequence<E> extends AbstractList<E> implements RandomAccess, DurableCollection
-        permits DurableList, DurableArray {
+public abstract sealed class DurableSequence<E> extends AbstractList<E>
+        implements RandomAccess, DurableCollection permits DurableList, DurableArray {
     final Anchor anchor;
     final ElementType<E> type;
     final Cells cells;
@@ -93,7 +94,8 @@ public abstract sealed class DurableSequence<E> extends AbstractList<E> implemen
         });
     }
 
-    /// So that what is no element, or none of this pool, does not fail the transaction that this is in.
+    /// So that what is no element, or none of this pool, does not fail the transaction that this is
+    /// in.
     final void requireElement(@Nullable E element) {
         if (element != null) {
             type.requireFor(anchor.pool, element);

@@ -6,8 +6,8 @@ import java.util.List;
 
 /// A sorted map in a pool, in the natural order of its keys, which cannot be null; values may be.
 ///
-/// Its views are live, as those of [java.util.TreeMap]; entries that iterators return hold the value that they had
-/// then.
+/// Its views are live, as those of [java.util.TreeMap]; entries that iterators return hold the
+/// value that they had then.
 ///
 /// @param <K> the keys' class: numbers, booleans or strings
 /// @param <V> the values' class
@@ -18,28 +18,46 @@ public final class DurableTree<K, V> extends TreeRange<K, V> implements DurableC
 
     /// Makes an empty map.
     ///
-    /// @param tiers where values that are texts or bytes are kept, the best first; none: in PMEM. Keys are kept in PMEM
+    /// @param tiers where values that are texts or bytes are kept, the best first; none: in PMEM.
+    ///   Keys are kept in PMEM
     public static <K, V> DurableTree<K, V> create(
             Pool pool, ElementType<K> keys, ElementType<V> values, StorageTier... tiers) {
-        return pool.change(() -> new DurableTree<>(
-                Anchor.create(pool, Anchor.TREE, keys.requireComparable(), values, List.of(tiers)), keys, values));
+        return pool.change(() ->
+                new DurableTree<>(
+                        Anchor.create(
+                                pool,
+                                Anchor.TREE,
+                                keys.requireComparable(),
+                                values,
+                                List.of(tiers)),
+                        keys,
+                        values));
     }
 
     /// The map that a root of the pool leads to, which is made if it leads nowhere.
     ///
     /// @throws dev.terrace.objects.SchemaMismatchException if it leads to something else
     public static <K, V> DurableTree<K, V> root(
-            Pool pool, String name, ElementType<K> keys, ElementType<V> values, StorageTier... tiers) {
+            Pool pool,
+            String name,
+            ElementType<K> keys,
+            ElementType<V> values,
+            StorageTier... tiers) {
         return Anchor.root(
-                pool, name, reference -> at(pool, reference, keys, values), () -> create(pool, keys, values, tiers));
+                pool,
+                name,
+                reference -> at(pool, reference, keys, values),
+                () -> create(pool, keys, values, tiers));
     }
 
     /// The map that a reference leads to.
     ///
     /// @throws dev.terrace.objects.StaleReferenceException if it has been deleted
     /// @throws dev.terrace.objects.SchemaMismatchException if it leads to something else
-    public static <K, V> DurableTree<K, V> at(Pool pool, long reference, ElementType<K> keys, ElementType<V> values) {
-        return new DurableTree<>(Anchor.open(pool, reference, Anchor.TREE, keys, values), keys, values);
+    public static <K, V> DurableTree<K, V> at(
+            Pool pool, long reference, ElementType<K> keys, ElementType<V> values) {
+        return new DurableTree<>(
+                Anchor.open(pool, reference, Anchor.TREE, keys, values), keys, values);
     }
 
     @Override

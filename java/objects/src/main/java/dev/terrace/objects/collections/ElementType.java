@@ -12,9 +12,9 @@ import org.jspecify.annotations.Nullable;
 
 /// What a collection holds.
 ///
-/// Each element is a word: numbers lie in it, durable objects are referred to by it, and texts and bytes lie in buffers
-/// that it leads to, if they are longer than seven bytes. Numbers are equal if their boxes are: there is one NaN, and
-/// 0.0 is not -0.0.
+/// Each element is a word: numbers lie in it, durable objects are referred to by it, and texts and
+/// bytes lie in buffers that it leads to, if they are longer than seven bytes. Numbers are equal if
+/// their boxes are: there is one NaN, and 0.0 is not -0.0.
 ///
 /// @param <E> the elements' class
 public final class ElementType<E> {
@@ -29,33 +29,59 @@ public final class ElementType<E> {
     private static final int DOUBLE_CODE = 9;
     private static final int BYTES_CODE = 10;
     private static final int OBJECT_CODE = 11;
+
     /// Set in each word of a number of at most 32 bits, so that the word of null is no number's.
     private static final long IS_THERE = 1L << 32;
+
     private static final String[] NAMES = {
-        "?", "java.lang.String", "java.lang.Boolean", "java.lang.Byte", "java.lang.Short", "java.lang.Character",
-        "java.lang.Integer", "java.lang.Long", "java.lang.Float", "java.lang.Double", "byte[]"
+        "?",
+        "java.lang.String",
+        "java.lang.Boolean",
+        "java.lang.Byte",
+        "java.lang.Short",
+        "java.lang.Character",
+        "java.lang.Integer",
+        "java.lang.Long",
+        "java.lang.Float",
+        "java.lang.Double",
+        "byte[]"
     };
 
     /// `String`
-    public static final ElementType<String> STRING = new ElementType<>(TEXT_CODE, String.class, null);
+    public static final ElementType<String> STRING =
+            new ElementType<>(TEXT_CODE, String.class, null);
+
     /// `Boolean`
-    public static final ElementType<Boolean> BOOLEAN = new ElementType<>(BOOLEAN_CODE, Boolean.class, null);
+    public static final ElementType<Boolean> BOOLEAN =
+            new ElementType<>(BOOLEAN_CODE, Boolean.class, null);
+
     /// `Byte`
     public static final ElementType<Byte> BYTE = new ElementType<>(BYTE_CODE, Byte.class, null);
+
     /// `Short`
     public static final ElementType<Short> SHORT = new ElementType<>(SHORT_CODE, Short.class, null);
+
     /// `Character`
-    public static final ElementType<Character> CHARACTER = new ElementType<>(CHARACTER_CODE, Character.class, null);
+    public static final ElementType<Character> CHARACTER =
+            new ElementType<>(CHARACTER_CODE, Character.class, null);
+
     /// `Integer`
-    public static final ElementType<Integer> INTEGER = new ElementType<>(INTEGER_CODE, Integer.class, null);
+    public static final ElementType<Integer> INTEGER =
+            new ElementType<>(INTEGER_CODE, Integer.class, null);
+
     /// `Long`
     public static final ElementType<Long> LONG = new ElementType<>(LONG_CODE, Long.class, null);
+
     /// `Float`
     public static final ElementType<Float> FLOAT = new ElementType<>(FLOAT_CODE, Float.class, null);
+
     /// `Double`
-    public static final ElementType<Double> DOUBLE = new ElementType<>(DOUBLE_CODE, Double.class, null);
+    public static final ElementType<Double> DOUBLE =
+            new ElementType<>(DOUBLE_CODE, Double.class, null);
+
     /// `byte[]`: equal to nothing but itself, as everywhere in Java, so that it can be no key.
-    public static final ElementType<byte[]> BYTES = new ElementType<>(BYTES_CODE, byte[].class, null);
+    public static final ElementType<byte[]> BYTES =
+            new ElementType<>(BYTES_CODE, byte[].class, null);
 
     private final int code;
     private final Class<?> type;
@@ -89,10 +115,13 @@ public final class ElementType<E> {
 
     /// What messages call elements with this number.
     static String nameOf(int code, String objectName) {
-        return code == OBJECT_CODE ? objectName : code > 0 && code < NAMES.length ? NAMES[code] : NAMES[0];
+        return code == OBJECT_CODE
+                ? objectName
+                : code > 0 && code < NAMES.length ? NAMES[code] : NAMES[0];
     }
 
-    /// The type with this number; null if that is none, or that of objects, which are of many types.
+    /// The type with this number; null if that is none, or that of objects, which are of many
+    /// types.
     static @Nullable ElementType<?> withCode(int code) {
         return switch (code) {
             case TEXT_CODE -> STRING;
@@ -112,15 +141,17 @@ public final class ElementType<E> {
     /// Throws if the word at `at` is not one of an element with this number.
     static void check(int code, Anchor anchor, long at) {
         long word = anchor.store.word(at);
-        boolean isOne = switch (code) {
-            case TEXT_CODE -> {
-                Text.decode(anchor.pool.buffers().get(at));
-                yield true;
-            }
-            case LONG_CODE, BYTES_CODE, OBJECT_CODE -> true;
-            case DOUBLE_CODE -> word == Double.doubleToLongBits(Double.longBitsToDouble(word));
-            default -> word == 0 || word >>> 32 == 1 && isOne(code, (int) word);
-        };
+        boolean isOne =
+                switch (code) {
+                    case TEXT_CODE -> {
+                        Text.decode(anchor.pool.buffers().get(at));
+                        yield true;
+                    }
+                    case LONG_CODE, BYTES_CODE, OBJECT_CODE -> true;
+                    case DOUBLE_CODE ->
+                            word == Double.doubleToLongBits(Double.longBitsToDouble(word));
+                    default -> word == 0 || word >>> 32 == 1 && isOne(code, (int) word);
+                };
         if (!isOne) {
             throw anchor.damaged("holds 0x" + Long.toHexString(word) + " as " + nameOf(code, ""));
         }
@@ -148,8 +179,10 @@ public final class ElementType<E> {
         return code == TEXT_CODE || code == BYTES_CODE;
     }
 
-    /// Shows where the word at `at` leads, which is that of an element with this number in the node that begins at `owner`.
-    static void links(int code, Anchor anchor, long owner, long at, List<StorageTier> tiers, Links links) {
+    /// Shows where the word at `at` leads, which is that of an element with this number in the node
+    /// that begins at `owner`.
+    static void links(
+            int code, Anchor anchor, long owner, long at, List<StorageTier> tiers, Links links) {
         if (isBuffered(code)) {
             links.slot(owner, at, tiers);
         } else if (isObject(code)) {
@@ -157,7 +190,8 @@ public final class ElementType<E> {
         }
     }
 
-    /// Whether elements with this number need a bit beside their word that says that they are not null.
+    /// Whether elements with this number need a bit beside their word that says that they are not
+    /// null.
     static boolean needsPresence(int code) {
         return code == LONG_CODE || code == DOUBLE_CODE;
     }
@@ -172,7 +206,8 @@ public final class ElementType<E> {
 
     /// Whether elements that were stored as `storedName` are these.
     boolean isCalled(String storedName) {
-        return object != null && (object.name().equals(storedName) || object.formerly().contains(storedName));
+        return object != null
+                && (object.name().equals(storedName) || object.formerly().contains(storedName));
     }
 
     ElementType<E> requireKey() {
@@ -184,7 +219,8 @@ public final class ElementType<E> {
 
     ElementType<E> requireComparable() {
         if (code == OBJECT_CODE) {
-            throw new IllegalArgumentException(this + " has no natural order, which a key of a sorted map needs");
+            throw new IllegalArgumentException(
+                    this + " has no natural order, which a key of a sorted map needs");
         }
         return requireKey();
     }
@@ -233,7 +269,8 @@ public final class ElementType<E> {
         require(value);
         if (value instanceof DurableObject target) {
             if (target.pool() != pool) {
-                throw new IllegalArgumentException("an object of another pool cannot be an element");
+                throw new IllegalArgumentException(
+                        "an object of another pool cannot be an element");
             }
             if (!target.isAlive()) {
                 throw pool.store().stale(Pool.recordOf(target.reference()));
@@ -264,7 +301,8 @@ public final class ElementType<E> {
         return bytes == null ? word(value) : pool.buffers().put(tiers, bytes);
     }
 
-    /// The element or value of a collection that the word at `at` stands for, which is not null unless that word says so.
+    /// The element or value of a collection that the word at `at` stands for, which is not null
+    /// unless that word says so.
     @Nullable E load(Anchor anchor, long at) {
         E value = load(anchor.pool, at);
         if (isBuffered()) {
@@ -309,7 +347,9 @@ public final class ElementType<E> {
     int compare(Object key, Pool pool, long at) {
         long word = code == TEXT_CODE ? 0 : pool.store().word(at);
         return switch (code) {
-            case TEXT_CODE -> ((String) key).compareTo(Objects.requireNonNull(Text.decode(pool.buffers().get(at))));
+            case TEXT_CODE ->
+                    ((String) key)
+                            .compareTo(Objects.requireNonNull(Text.decode(pool.buffers().get(at))));
             case LONG_CODE -> Long.compare((Long) key, word);
             case INTEGER_CODE -> Integer.compare((Integer) key, (int) word);
             case BOOLEAN_CODE -> Boolean.compare((Boolean) key, (word & 1) != 0);

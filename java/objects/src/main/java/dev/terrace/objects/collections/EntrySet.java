@@ -13,13 +13,15 @@ import org.jspecify.annotations.Nullable;
 final class EntrySet<K, V> extends AbstractSet<Map.Entry<K, V>> {
     private final Map<K, V> map;
     private final Anchor anchor;
-    private final Function<BiFunction<K, @Nullable V, Map.Entry<K, V>>, Iterator<Map.Entry<K, V>>> iterator;
+    private final Function<BiFunction<K, @Nullable V, Map.Entry<K, V>>, Iterator<Map.Entry<K, V>>>
+            iterator;
 
     /// @param iterator walks over the map, and makes an entry of each key and value
     EntrySet(
             Map<K, V> map,
             Anchor anchor,
-            Function<BiFunction<K, @Nullable V, Map.Entry<K, V>>, Iterator<Map.Entry<K, V>>> iterator) {
+            Function<BiFunction<K, @Nullable V, Map.Entry<K, V>>, Iterator<Map.Entry<K, V>>>
+                    iterator) {
         this.map = map;
         this.anchor = anchor;
         this.iterator = iterator;
@@ -42,15 +44,18 @@ final class EntrySet<K, V> extends AbstractSet<Map.Entry<K, V>> {
 
     @Override
     public boolean contains(@Nullable Object entry) {
-        return entry instanceof Map.Entry<?, ?> wanted && anchor.read(() -> {
-            Object value = map.get(wanted.getKey());
-            return Objects.equals(value, wanted.getValue()) && (value != null || map.containsKey(wanted.getKey()));
-        });
+        return entry instanceof Map.Entry<?, ?> wanted
+                && anchor.read(() -> {
+                    Object value = map.get(wanted.getKey());
+                    return Objects.equals(value, wanted.getValue())
+                            && (value != null || map.containsKey(wanted.getKey()));
+                });
     }
 
     @Override
     public boolean remove(@Nullable Object entry) {
-        return entry instanceof Map.Entry<?, ?> wanted && map.remove(wanted.getKey(), wanted.getValue());
+        return entry instanceof Map.Entry<?, ?> wanted
+                && map.remove(wanted.getKey(), wanted.getValue());
     }
 
     @Override
@@ -69,8 +74,7 @@ final class EntrySet<K, V> extends AbstractSet<Map.Entry<K, V>> {
     }
 
     private final class WriteThrough extends SimpleEntry<K, V> {
-        @java.io.Serial
-        private static final long serialVersionUID = 1L;
+        @java.io.Serial private static final long serialVersionUID = 1L;
 
         WriteThrough(K key, @Nullable V value) {
             super(key, value);

@@ -8,14 +8,16 @@ import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
-/// The table of a durable map: linear hashing, so that it grows by a bucket at a time and no change is large.
+/// The table of a durable map: linear hashing, so that it grows by a bucket at a time and no change
+/// is large.
 ///
-/// A bucket is 16 words of [Cells], or of a node that another bucket leads to: flags, the next bucket of its chain,
-/// seven keys with their values. The flags of an entry are nine bits: whether it is there, whether its key is null,
-/// whether its value is, and the six highest bits of the key's hash.
+/// A bucket is 16 words of [Cells], or of a node that another bucket leads to: flags, the next
+/// bucket of its chain, seven keys with their values. The flags of an entry are nine bits: whether
+/// it is there, whether its key is null, whether its value is, and the six highest bits of the
+/// key's hash.
 ///
-/// With n buckets, key hash h belongs to bucket h mod 2m if that is less than n, else to h mod m, where m is the
-/// highest power of two up to n.
+/// With n buckets, key hash h belongs to bucket h mod 2m if that is less than n, else to h mod m,
+/// where m is the highest power of two up to n.
 final class HashTable {
     private static final int COUNT_AT = Anchor.EXTRA_AT + 8;
     private static final int SEED_AT = Anchor.EXTRA_AT + 16;
@@ -27,11 +29,13 @@ final class HashTable {
     private static final int ENTRY_BYTES = 16;
     private static final int VALUE_AT = 8;
     private static final int SLOTS = 7;
+
     /// Entries per bucket from which on a bucket is added.
     private static final int LOAD = 3;
 
     /// Buckets that are freed in one transaction: those with buffers, and others.
     private static final int BUFFERED_AT_ONCE = 100;
+
     private static final int PLAIN_AT_ONCE = 4096;
 
     private static final int FLAG_BITS = 9;
@@ -40,11 +44,16 @@ final class HashTable {
     private static final long KEY_IS_NULL = 2;
     private static final long VALUE_IS_NULL = 4;
     private static final int TAG_SHIFT = 3;
+
     /// The lowest, and the highest, bit of each entry's flags.
     private static final long LOW = 0x40201008040201L;
+
     private static final long HIGH = LOW << FLAG_BITS - 1;
-    /// More buckets than any chain has: who walks through what changes meanwhile must come to an end.
+
+    /// More buckets than any chain has: who walks through what changes meanwhile must come to an
+    /// end.
     private static final int CHAIN_MAX = 1 << 20;
+
     /// No number of changes.
     private static final long NEVER = -1;
 
@@ -72,7 +81,8 @@ final class HashTable {
         anchor.put(SEED_AT, seed);
     }
 
-    /// What of the record a search needs, as it was when the epoch's changes were these: it is the same until they are others.
+    /// What of the record a search needs, as it was when the epoch's changes were these: it is the
+    /// same until they are others.
     ///
     /// @param root of the cells
     /// @param count of buckets
@@ -104,7 +114,9 @@ final class HashTable {
     }
 
     private static long flagsOf(long hash, boolean keyIsNull) {
-        return hash >>> 64 - FLAG_BITS + TAG_SHIFT << TAG_SHIFT | (keyIsNull ? KEY_IS_NULL : 0) | USED;
+        return hash >>> 64 - FLAG_BITS + TAG_SHIFT << TAG_SHIFT
+                | (keyIsNull ? KEY_IS_NULL : 0)
+                | USED;
     }
 
     /// Where an entry is.
@@ -117,7 +129,8 @@ final class HashTable {
         return entry + VALUE_AT;
     }
 
-    /// A place in the table as one word: the bucket that an entry lies in, and its slot in the low three bits.
+    /// A place in the table as one word: the bucket that an entry lies in, and its slot in the low
+    /// three bits.
     static long entryOf(long place) {
         return entry(place & -8, (int) place & 7);
     }
@@ -141,8 +154,10 @@ final class HashTable {
         return find(shape(NEVER), hash, word, bytes, keyIsNull);
     }
 
-    /// As [#find(long, long, byte[], boolean)], of what is in place while the epoch's changes are these.
-    long findInPlace(long changes, long hash, long word, byte @Nullable [] bytes, boolean keyIsNull) {
+    /// As [#find(long, long, byte[], boolean)], of what is in place while the epoch's changes are
+    /// these.
+    long findInPlace(
+            long changes, long hash, long word, byte @Nullable [] bytes, boolean keyIsNull) {
         Shape known = shape;
         if (known.changes != changes) {
             anchor.check();
@@ -154,7 +169,8 @@ final class HashTable {
         return find(known, hash, word, bytes, keyIsNull);
     }
 
-    private long find(Shape shape, long hash, long word, byte @Nullable [] bytes, boolean keyIsNull) {
+    private long find(
+            Shape shape, long hash, long word, byte @Nullable [] bytes, boolean keyIsNull) {
         if (shape.count == 0) {
             return -1;
         }
@@ -167,7 +183,9 @@ final class HashTable {
             long flags = words.get(Region.LONG, at) & ~(LOW * VALUE_IS_NULL);
             long differences = flags ^ wanted * LOW;
             // The lowest entry that is marked has no difference; those above it may have one.
-            for (long equal = differences - LOW & ~differences & HIGH; equal != 0; equal &= equal - 1) {
+            for (long equal = differences - LOW & ~differences & HIGH;
+                    equal != 0;
+                    equal &= equal - 1) {
                 int slot = Long.numberOfTrailingZeros(equal) / FLAG_BITS;
                 if ((differences >>> slot * FLAG_BITS & FLAGS_MASK) == 0
                         && (bytes == null
@@ -244,12 +262,17 @@ final class HashTable {
                 long entry = entry(bucket, shift / FLAG_BITS);
                 cells.put(owner, entry, key);
                 cells.put(owner, valueAt(entry), value);
-                cells.put(owner, bucket, store.word(bucket) & ~(FLAGS_MASK << shift) | flags << shift);
+                cells.put(
+                        owner,
+                        bucket,
+                        store.word(bucket) & ~(FLAGS_MASK << shift) | flags << shift);
                 return;
             }
             long next = store.word(bucket + NEXT_AT);
             if (next == 0) {
-                next = store.allocate(Anchor.HEADER_BYTES + BUCKET_BYTES, Anchor.NODE) + Anchor.HEADER_BYTES;
+                next =
+                        store.allocate(Anchor.HEADER_BYTES + BUCKET_BYTES, Anchor.NODE)
+                                + Anchor.HEADER_BYTES;
                 store.putWord(owner, bucket + NEXT_AT, next);
             }
             bucket = next;
@@ -274,7 +297,11 @@ final class HashTable {
         empty(from);
         anchor.put(COUNT_AT, count + 1);
         for (int i = 0; i < length; i += 3) {
-            place(entries[i] < 0 ? count : from, entries[i] & FLAGS_MASK, entries[i + 1], entries[i + 2]);
+            place(
+                    entries[i] < 0 ? count : from,
+                    entries[i] & FLAGS_MASK,
+                    entries[i + 1],
+                    entries[i + 2]);
         }
     }
 
@@ -361,8 +388,8 @@ final class HashTable {
         }
     }
 
-    /// Throws if an entry is not where its hash belongs, its key is there twice, or key or value is none of its type. In a table whose keys are
-    /// known to be buffered, or not.
+    /// Throws if an entry is not where its hash belongs, its key is there twice, or key or value is
+    /// none of its type. In a table whose keys are known to be buffered, or not.
     void check(int keyCode, int valueCode) {
         for (long index = 0; index < buckets(); index++) {
             long[] places = places(index);
@@ -388,28 +415,33 @@ final class HashTable {
     private void requireOther(long place, long before) {
         boolean isNull = isKeyNull(place);
         long entry = entryOf(place);
-        boolean isSame = keysBuffered && !isNull
-                ? Arrays.equals(buffers.get(entryOf(before)), buffers.get(entry))
-                : store.word(entryOf(before)) == store.word(entry);
+        boolean isSame =
+                keysBuffered && !isNull
+                        ? Arrays.equals(buffers.get(entryOf(before)), buffers.get(entry))
+                        : store.word(entryOf(before)) == store.word(entry);
         if (isSame && isNull == isKeyNull(before)) {
             throw anchor.damaged("has a key twice");
         }
     }
 
-    /// Shows what the table owns, and where its keys and values lead, which are elements with these numbers.
+    /// Shows what the table owns, and where its keys and values lead, which are elements with these
+    /// numbers.
     void links(int keyCode, int valueCode, Links links) {
         long count = buckets();
         long entries = 0;
         cells.links(count * BUCKET_WORDS, 0, links);
         for (long index = 0; index < count; index++) {
-            for (long next = store.word(bucket(index) + NEXT_AT); next != 0; next = store.word(next + NEXT_AT)) {
+            for (long next = store.word(bucket(index) + NEXT_AT);
+                    next != 0;
+                    next = store.word(next + NEXT_AT)) {
                 anchor.requireNode(next - Anchor.HEADER_BYTES);
                 links.owned(next - Anchor.HEADER_BYTES);
             }
             for (long place : places(index)) {
                 long owner = owner(index, place & -8);
                 ElementType.links(keyCode, anchor, owner, entryOf(place), Anchor.KEY_TIERS, links);
-                ElementType.links(valueCode, anchor, owner, valueAt(entryOf(place)), anchor.tiers(), links);
+                ElementType.links(
+                        valueCode, anchor, owner, valueAt(entryOf(place)), anchor.tiers(), links);
                 entries++;
             }
         }

@@ -9,12 +9,14 @@ import dev.terrace.objects.store.Links;
 import dev.terrace.objects.store.Store;
 import dev.terrace.objects.store.Superblock;
 
-/// What large collections held that were cleared or deleted: it is taken from them in a few words, and freed bit by bit after that has
-/// been committed, in transactions of bounded size. For this library's own packages.
+/// What large collections held that were cleared or deleted: it is taken from them in a few words,
+/// and freed bit by bit after that has been committed, in transactions of bounded size. For this
+/// library's own packages.
 ///
-/// The superblock has room for one record that leads to it, so that a full pool can be cleared; others form a chain. Each is laid out as that
-/// of the collection was, with its kind and the next of them behind, and what is not freed yet is as sound as a collection; so whoever
-/// dies in between leaves a pool in which the next who writes goes on.
+/// The superblock has room for one record that leads to it, so that a full pool can be cleared;
+/// others form a chain. Each is laid out as that of the collection was, with its kind and the next
+/// of them behind, and what is not freed yet is as sound as a collection; so whoever dies in
+/// between leaves a pool in which the next who writes goes on.
 public final class Remains {
     private static final long HEAD_AT = Superblock.REMAINS_AT;
     private static final long FIRST = Superblock.FIRST_REMAINS_AT;
@@ -24,9 +26,13 @@ public final class Remains {
 
     private final Pool pool;
     private final Store store;
-    /// Whether there may be something. Written by who has committed; others that see it late leave the work to the next.
+
+    /// Whether there may be something. Written by who has committed; others that see it late leave
+    /// the work to the next.
     private boolean arePending;
-    /// Whether this process has left something: whoever was here last frees what it has left itself.
+
+    /// Whether this process has left something: whoever was here last frees what it has left
+    /// itself.
     private boolean areNew;
 
     /// Those of a pool.
@@ -41,7 +47,8 @@ public final class Remains {
         return store.word(FIRST + KIND_AT) == 0 && store.word(HEAD_AT) == 0;
     }
 
-    /// Takes over what a collection holds, which is to be empty or gone when the transaction commits; whether there was room for that.
+    /// Takes over what a collection holds, which is to be empty or gone when the transaction
+    /// commits; whether there was room for that.
     boolean take(Anchor from) {
         long record = FIRST;
         if (store.word(FIRST + KIND_AT) != 0) {
@@ -62,8 +69,8 @@ public final class Remains {
         return true;
     }
 
-    /// Frees something, if there is something: all of it after this process has left some, else a little. Called when a transaction has
-    /// committed, whose work is done whatever happens here.
+    /// Frees something, if there is something: all of it after this process has left some, else a
+    /// little. Called when a transaction has committed, whose work is done whatever happens here.
     public void tidy() {
         if (!arePending || store.inTransaction()) {
             return;
@@ -126,21 +133,29 @@ public final class Remains {
 
     private void requireRecord(long record) {
         if (Pool.typeOf(store.header(record)) != Anchor.REMAINS || !store.hasHeader(record)) {
-            throw new PoolDamagedException(store.pmem().name() + ": what is to be freed leads to " + record + ", where nothing is");
+            throw new PoolDamagedException(
+                    store.pmem().name()
+                            + ": what is to be freed leads to "
+                            + record
+                            + ", where nothing is");
         }
     }
 
-    /// Shows the chain's records, and what the record in the superblock owns. What each of the others owns, [#links(Pool, long, Links)] shows.
+    /// Shows the chain's records, and what the record in the superblock owns. What each of the
+    /// others owns, [#links(Pool, long, Links)] shows.
     public void links(Links links) {
         if (store.word(FIRST + KIND_AT) != 0) {
             links(pool, FIRST, links);
         }
         long left = store.pmem().extents() * store.pmem().extentBytes() / BYTES;
-        for (long record = store.word(HEAD_AT); record != 0; record = store.word(record + NEXT_AT)) {
+        for (long record = store.word(HEAD_AT);
+                record != 0;
+                record = store.word(record + NEXT_AT)) {
             requireRecord(record);
             links.owned(record);
             if (--left < 0) {
-                throw new PoolDamagedException(store.pmem().name() + ": what is to be freed has become a circle");
+                throw new PoolDamagedException(
+                        store.pmem().name() + ": what is to be freed has become a circle");
             }
         }
     }

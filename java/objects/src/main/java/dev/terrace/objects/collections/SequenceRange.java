@@ -12,9 +12,9 @@ import org.jspecify.annotations.Nullable;
 
 /// Some elements of a durable sequence: what its sublists are, and what its iterators walk through.
 ///
-/// It is out of date when the sequence has changed otherwise than through it, as the thread that uses it sees the
-/// sequence. So that is compared with the number of changes in the pool; [#modCount] counts the changes through this
-/// range only, for its iterators.
+/// It is out of date when the sequence has changed otherwise than through it, as the thread that
+/// uses it sees the sequence. So that is compared with the number of changes in the pool;
+/// [#modCount] counts the changes through this range only, for its iterators.
 ///
 /// @param <E> the elements' class
 final class SequenceRange<E> extends AbstractList<E> implements RandomAccess {
@@ -28,7 +28,8 @@ final class SequenceRange<E> extends AbstractList<E> implements RandomAccess {
         this(sequence, null, offset, size);
     }
 
-    private SequenceRange(DurableSequence<E> sequence, @Nullable SequenceRange<E> outer, int offset, int size) {
+    private SequenceRange(
+            DurableSequence<E> sequence, @Nullable SequenceRange<E> outer, int offset, int size) {
         this.sequence = sequence;
         this.outer = outer;
         this.offset = offset;
@@ -53,11 +54,12 @@ final class SequenceRange<E> extends AbstractList<E> implements RandomAccess {
     /// Changes the sequence, and so this range and those around it, by so many elements.
     private void change(int elements, Runnable work) {
         read(() -> null);
-        int now = sequence.anchor.change(() -> {
-            check();
-            work.run();
-            return sequence.anchor.changes();
-        });
+        int now =
+                sequence.anchor.change(() -> {
+                    check();
+                    work.run();
+                    return sequence.anchor.changes();
+                });
         for (SequenceRange<E> range = this; range != null; range = range.outer) {
             range.size += elements;
             range.changes = now;

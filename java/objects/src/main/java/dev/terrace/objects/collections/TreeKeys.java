@@ -39,11 +39,12 @@ final class TreeKeys<K> extends AbstractSet<K> implements NavigableSet<K> {
 
     @Override
     public boolean remove(@Nullable Object key) {
-        return range.containsKey(key) && range.anchor.change(() -> {
-            boolean isThere = range.containsKey(key);
-            range.remove(key);
-            return isThere;
-        });
+        return range.containsKey(key)
+                && range.anchor.change(() -> {
+                    boolean isThere = range.containsKey(key);
+                    range.remove(key);
+                    return isThere;
+                });
     }
 
     @Override

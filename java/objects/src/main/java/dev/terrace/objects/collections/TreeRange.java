@@ -16,8 +16,8 @@ import java.util.function.Function;
 import java.util.function.LongFunction;
 import org.jspecify.annotations.Nullable;
 
-/// The entries of a sorted map between two keys, in one of the two directions: the views of a [DurableTree], and,
-/// without bounds, itself.
+/// The entries of a sorted map between two keys, in one of the two directions: the views of a
+/// [DurableTree], and, without bounds, itself.
 ///
 /// @param <K> the keys' class
 /// @param <V> the values' class
@@ -52,7 +52,9 @@ abstract sealed class TreeRange<K, V> extends AbstractMap<K, V> implements Navig
 
         /// Whether a key may be a bound of a narrower range.
         boolean mayBound(Object key, boolean inclusive) {
-            boolean isClosed = (low == null || compare(key, low) >= 0) && (high == null || compare(key, high) <= 0);
+            boolean isClosed =
+                    (low == null || compare(key, low) >= 0)
+                            && (high == null || compare(key, high) <= 0);
             return isClosed && (!inclusive || holds(key));
         }
 
@@ -70,7 +72,11 @@ abstract sealed class TreeRange<K, V> extends AbstractMap<K, V> implements Navig
     }
 
     TreeRange(
-            Anchor anchor, ElementType<K> keyType, ElementType<V> valueType, Bounds<K> bounds, boolean descends) {
+            Anchor anchor,
+            ElementType<K> keyType,
+            ElementType<V> valueType,
+            Bounds<K> bounds,
+            boolean descends) {
         this.anchor = anchor;
         this.keyType = keyType;
         this.valueType = valueType;
@@ -87,12 +93,17 @@ abstract sealed class TreeRange<K, V> extends AbstractMap<K, V> implements Navig
 
     private long lowest() {
         long position = bounds.low == null ? tree.first() : tree.above(bounds.low, bounds.withLow);
-        return position == BTree.NONE || !bounds.isBelowHigh(tree.key(position)) ? BTree.NONE : position;
+        return position == BTree.NONE || !bounds.isBelowHigh(tree.key(position))
+                ? BTree.NONE
+                : position;
     }
 
     private long highest() {
-        long position = bounds.high == null ? tree.last() : tree.below(bounds.high, bounds.withHigh);
-        return position == BTree.NONE || !bounds.isAboveLow(tree.key(position)) ? BTree.NONE : position;
+        long position =
+                bounds.high == null ? tree.last() : tree.below(bounds.high, bounds.withHigh);
+        return position == BTree.NONE || !bounds.isAboveLow(tree.key(position))
+                ? BTree.NONE
+                : position;
     }
 
     private long begin() {
@@ -110,13 +121,17 @@ abstract sealed class TreeRange<K, V> extends AbstractMap<K, V> implements Navig
                 return lowest();
             }
             long position = tree.above(key, inclusive);
-            return position == BTree.NONE || !bounds.isBelowHigh(tree.key(position)) ? BTree.NONE : position;
+            return position == BTree.NONE || !bounds.isBelowHigh(tree.key(position))
+                    ? BTree.NONE
+                    : position;
         }
         if (!bounds.isBelowHigh(key)) {
             return highest();
         }
         long position = tree.below(key, inclusive);
-        return position == BTree.NONE || !bounds.isAboveLow(tree.key(position)) ? BTree.NONE : position;
+        return position == BTree.NONE || !bounds.isAboveLow(tree.key(position))
+                ? BTree.NONE
+                : position;
     }
 
     private long step(long position, K key) {
@@ -125,7 +140,9 @@ abstract sealed class TreeRange<K, V> extends AbstractMap<K, V> implements Navig
     }
 
     private Map.@Nullable Entry<K, V> entry(long position) {
-        return position == BTree.NONE ? null : new SimpleImmutableEntry<>(tree.key(position), tree.value(position));
+        return position == BTree.NONE
+                ? null
+                : new SimpleImmutableEntry<>(tree.key(position), tree.value(position));
     }
 
     private @Nullable K keyOrNull(long position) {
@@ -133,7 +150,8 @@ abstract sealed class TreeRange<K, V> extends AbstractMap<K, V> implements Navig
     }
 
     /// What is at the entry nearest to a key.
-    private <T extends @Nullable Object> T nearest(K key, boolean later, boolean inclusive, LongFunction<T> what) {
+    private <T extends @Nullable Object> T nearest(
+            K key, boolean later, boolean inclusive, LongFunction<T> what) {
         keyType.require(key);
         return anchor.read(() -> what.apply(near(key, later != descends, inclusive)));
     }
@@ -287,17 +305,20 @@ abstract sealed class TreeRange<K, V> extends AbstractMap<K, V> implements Navig
     }
 
     @Override
-    public @Nullable V computeIfPresent(K key, BiFunction<? super K, ? super V, ? extends V> function) {
+    public @Nullable V computeIfPresent(
+            K key, BiFunction<? super K, ? super V, ? extends V> function) {
         return anchor.change(() -> NavigableMap.super.computeIfPresent(key, function));
     }
 
     @Override
-    public @Nullable V compute(K key, BiFunction<? super K, ? super @Nullable V, ? extends V> function) {
+    public @Nullable V compute(
+            K key, BiFunction<? super K, ? super @Nullable V, ? extends V> function) {
         return anchor.change(() -> NavigableMap.super.compute(key, function));
     }
 
     @Override
-    public @Nullable V merge(K key, V value, BiFunction<? super V, ? super V, ? extends V> function) {
+    public @Nullable V merge(
+            K key, V value, BiFunction<? super V, ? super V, ? extends V> function) {
         requireEntry(key, value);
         return anchor.change(() -> NavigableMap.super.merge(key, value, function));
     }
@@ -440,16 +461,18 @@ abstract sealed class TreeRange<K, V> extends AbstractMap<K, V> implements Navig
     }
 
     /// A view between two keys in the order of this range; null: where this range ends.
-    private NavigableMap<K, V> narrow(@Nullable K from, boolean withFrom, @Nullable K to, boolean withTo) {
+    private NavigableMap<K, V> narrow(
+            @Nullable K from, boolean withFrom, @Nullable K to, boolean withTo) {
         requireBound(from, withFrom);
         requireBound(to, withTo);
         K low = descends ? to : from;
         K high = descends ? from : to;
-        Bounds<K> narrower = new Bounds<>(
-                low == null ? bounds.low : low,
-                low == null ? bounds.withLow : descends ? withTo : withFrom,
-                high == null ? bounds.high : high,
-                high == null ? bounds.withHigh : descends ? withFrom : withTo);
+        Bounds<K> narrower =
+                new Bounds<>(
+                        low == null ? bounds.low : low,
+                        low == null ? bounds.withLow : descends ? withTo : withFrom,
+                        high == null ? bounds.high : high,
+                        high == null ? bounds.withHigh : descends ? withFrom : withTo);
         return new View<>(this, narrower, descends);
     }
 

@@ -4,7 +4,8 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
 
-/// Writes profiles of programs that were started with `-Dterrace.profile=DIRECTORY`: found by [java.util.ServiceLoader].
+/// Writes profiles of programs that were started with `-Dterrace.profile=DIRECTORY`: found by
+/// [java.util.ServiceLoader].
 public interface ProfileSink {
     /// The jars that it needs and that are not on the class path.
     List<String> missingJars();

@@ -7,23 +7,31 @@ import dev.terrace.objects.PoolFullException;
 import java.util.Arrays;
 import java.util.BitSet;
 
-/// Which parts of a region are in use: slots of chunks that are cut evenly, and runs of whole chunks.
+/// Which parts of a region are in use: slots of chunks that are cut evenly, and runs of whole
+/// chunks.
 ///
-/// What is in use is said by words in persistent memory, an extent's *map*: a descriptor per chunk, then a bitmap per chunk. They
-/// are changed by the transaction that allocates or frees, so that both last or neither. What is kept here beside them is an
-/// index to find room with, made anew when it is first needed.
+/// What is in use is said by words in persistent memory, an extent's *map*: a descriptor per chunk,
+/// then a bitmap per chunk. They are changed by the transaction that allocates or frees, so that
+/// both last or neither. What is kept here beside them is an index to find room with, made anew
+/// when it is first needed.
 ///
-/// Invariant: what the transaction under way frees is not free before it commits; its caller frees only while it commits.
+/// Invariant: what the transaction under way frees is not free before it commits; its caller frees
+/// only while it commits.
 final class Allocator {
     /// Bytes of a chunk's bitmap: as many bits as it may have slots.
     private static final int BITMAP_BYTES = CHUNK_BYTES / SizeClasses.SLOT_BYTES_MIN / 8;
+
     private static final int KIND_SLOTS = 1;
     private static final int KIND_RUN = 2;
     private static final int NONE = -1;
+
     /// Chunks that are given back at once; their words fit into any log.
     private static final int RELEASED_MAX = 1000;
-    /// What is kept for logs: an eighth of persistent memory, and no more than a log may take, half an extent.
+
+    /// What is kept for logs: an eighth of persistent memory, and no more than a log may take, half
+    /// an extent.
     private static final int KEPT_OF_ALL = 8;
+
     private static final int KEPT_OF_EXTENT = 2;
 
     private final Words words;
@@ -34,17 +42,21 @@ final class Allocator {
 
     /// Where the map of each extent is, and how many of its chunks at the front are taken for good.
     private volatile long[] maps = {};
+
     private int[] reserved = {};
 
     private boolean indexed;
     private final BitSet freeChunks = new BitSet();
     private final IntStack[] candidates = new IntStack[SizeClasses.count()];
+
     /// Of each chunk, the first word of its bitmap that may have a bit that is not set.
     private byte[] hints = {};
+
     /// Chunks in which nothing new is stored, because what is there is to leave them.
     private BitSet avoided = new BitSet();
-    /// Free chunks in a row that nothing is stored in, of persistent memory: for the logs of transactions that free
-    /// something when nothing else is free.
+
+    /// Free chunks in a row that nothing is stored in, of persistent memory: for the logs of
+    /// transactions that free something when nothing else is free.
     private final BitSet kept = new BitSet();
 
     /// What sees how chunks are used; each but those that are taken for good.
@@ -61,7 +73,8 @@ final class Allocator {
 
     /// For a region without extents.
     ///
-    /// @param hasHeaders whether what is allocated begins with a header: so it is in persistent memory
+    /// @param hasHeaders whether what is allocated begins with a header: so it is in persistent
+    ///   memory
     Allocator(Words words, Region region, boolean hasHeaders, long secret) {
         this.words = words;
         this.region = region;
@@ -108,7 +121,8 @@ final class Allocator {
         return chunksPerExtent;
     }
 
-    /// From now on nothing new is stored in these chunks; what is freed there is not used again before others are named.
+    /// From now on nothing new is stored in these chunks; what is freed there is not used again
+    /// before others are named.
     void avoid(BitSet chunks) {
         avoided = chunks;
         forgetIndex();
@@ -145,8 +159,13 @@ final class Allocator {
     void requireFits(long bytes) {
         long most = region.extentBytes() - mapBytes(region.extentBytes()) - 2 * CHUNK_BYTES;
         if (bytes > most) {
-            throw new PoolFullException(bytes + " bytes do not fit into an extent of " + region.name() + ", which has "
-                    + region.extentBytes() + ": make the pool with larger extents");
+            throw new PoolFullException(
+                    bytes
+                            + " bytes do not fit into an extent of "
+                            + region.name()
+                            + ", which has "
+                            + region.extentBytes()
+                            + ": make the pool with larger extents");
         }
     }
 
@@ -164,7 +183,8 @@ final class Allocator {
         return offset;
     }
 
-    /// Frees what begins at `offset`, and has a header of the next generation by now. Called while the transaction commits.
+    /// Frees what begins at `offset`, and has a header of the next generation by now. Called while
+    /// the transaction commits.
     void free(long offset) {
         int chunk = (int) (offset / CHUNK_BYTES);
         long descriptor = descriptorOf(chunk);
@@ -200,8 +220,9 @@ final class Allocator {
         }
     }
 
-    /// Gives back a chunk whose last slot has been freed, if there is another to take slots of its class from. This is for the
-    /// same commit to say, before anything else is stored where the slots' headers are.
+    /// Gives back a chunk whose last slot has been freed, if there is another to take slots of its
+    /// class from. This is for the same commit to say, before anything else is stored where the
+    /// slots' headers are.
     private void releaseIfEmpty(int chunk, int sizeClass) {
         boolean isLast = indexed && candidates[sizeClass].isAll(chunk);
         if (isLast || !isEmpty(chunk, sizeClass)) {
@@ -217,8 +238,9 @@ final class Allocator {
         }
     }
 
-    /// Says in `released` that chunks are free which are cut for some size and hold nothing, neither in what is committed nor in what the
-    /// transaction under way has changed; as many as a log takes.
+    /// Says in `released` that chunks are free which are cut for some size and hold nothing,
+    /// neither in what is committed nor in what the transaction under way has changed; as many as a
+    /// log takes.
     void releaseEmpty(Overlay released) {
         for (int extent = 0; extent < maps.length; extent++) {
             int end = (extent + 1) * chunksPerExtent;
@@ -226,7 +248,9 @@ final class Allocator {
                 long descriptor = descriptorOf(chunk);
                 if (kind(descriptor) == KIND_RUN) {
                     chunk += runChunks(descriptor) - 1;
-                } else if (kind(descriptor) == KIND_SLOTS && released.size() < RELEASED_MAX && isUntouched(chunk)) {
+                } else if (kind(descriptor) == KIND_SLOTS
+                        && released.size() < RELEASED_MAX
+                        && isUntouched(chunk)) {
                     int generation = nextGeneration(chunk);
                     if (generation <= Headers.GENERATION_MAX) {
                         released.put(descriptorAt(chunk), descriptor(0, 0, generation));
@@ -236,7 +260,8 @@ final class Allocator {
         }
     }
 
-    /// Whether a chunk holds nothing, and the transaction under way has not changed what it is or holds.
+    /// Whether a chunk holds nothing, and the transaction under way has not changed what it is or
+    /// holds.
     private boolean isUntouched(int chunk) {
         boolean same = !words.isChanged(descriptorAt(chunk));
         int count = bitmapWords(sizeClass(descriptorOf(chunk)));
@@ -262,7 +287,9 @@ final class Allocator {
         }
         int bytes = SizeClasses.slotBytes(sizeClass(descriptor));
         int slot = (int) (offset % CHUNK_BYTES) / bytes;
-        boolean begins = offset % CHUNK_BYTES % bytes == 0 && slot < SizeClasses.slots(sizeClass(descriptor));
+        boolean begins =
+                offset % CHUNK_BYTES % bytes == 0
+                        && slot < SizeClasses.slots(sizeClass(descriptor));
         return begins && (words.get(bitmapAt(chunk) + slot / 64 * 8) >>> slot & 1) != 0;
     }
 
@@ -285,7 +312,8 @@ final class Allocator {
         long offset = from;
         while (chunk < maps.length * chunksPerExtent) {
             int inExtent = chunk % chunksPerExtent;
-            long descriptor = inExtent < reserved[chunk / chunksPerExtent] ? 0 : descriptorOf(chunk);
+            long descriptor =
+                    inExtent < reserved[chunk / chunksPerExtent] ? 0 : descriptorOf(chunk);
             long start = (long) chunk * CHUNK_BYTES;
             if (kind(descriptor) == KIND_RUN) {
                 if (offset <= start && sizeClasses < 0) {
@@ -293,7 +321,9 @@ final class Allocator {
                 }
                 chunk += runChunks(descriptor);
             } else {
-                boolean isWanted = kind(descriptor) == KIND_SLOTS && (sizeClasses >>> sizeClass(descriptor) & 1) != 0;
+                boolean isWanted =
+                        kind(descriptor) == KIND_SLOTS
+                                && (sizeClasses >>> sizeClass(descriptor) & 1) != 0;
                 long found = isWanted ? nextSlot(chunk, sizeClass(descriptor), offset) : NONE;
                 if (found != NONE) {
                     return found;
@@ -319,7 +349,8 @@ final class Allocator {
         return NONE;
     }
 
-    /// Which of the slots behind that at `offset` are in use, up to 63 of them: bit 0 is the next. None behind a run.
+    /// Which of the slots behind that at `offset` are in use, up to 63 of them: bit 0 is the next.
+    /// None behind a run.
     long ahead(long offset) {
         int chunk = (int) (offset / CHUNK_BYTES);
         long descriptor = descriptorOf(chunk);
@@ -347,7 +378,8 @@ final class Allocator {
         return used;
     }
 
-    /// Chunks that hold nothing and could be borrowed for a moment: the first of `count` in a row, as an offset, or [#NONE].
+    /// Chunks that hold nothing and could be borrowed for a moment: the first of `count` in a row,
+    /// as an offset, or [#NONE].
     long borrow(long bytes) {
         if (!indexed) {
             index();
@@ -361,14 +393,21 @@ final class Allocator {
         return chunk == NONE ? NONE : (long) chunk * CHUNK_BYTES;
     }
 
-    /// Keeps free chunks in a row, the last that there are, to be borrowed when nothing else is free.
+    /// Keeps free chunks in a row, the last that there are, to be borrowed when nothing else is
+    /// free.
     private void keepSome() {
         freeChunks.or(kept);
         freeChunks.andNot(avoided);
         kept.clear();
-        int wanted = Math.min(chunksPerExtent / KEPT_OF_EXTENT, maps.length * chunksPerExtent / KEPT_OF_ALL);
+        int wanted =
+                Math.min(
+                        chunksPerExtent / KEPT_OF_EXTENT,
+                        maps.length * chunksPerExtent / KEPT_OF_ALL);
         for (int end = freeChunks.length(); end > 0 && hasHeaders; ) {
-            int from = Math.max(freeChunks.previousClearBit(end - 1) + 1, (end - 1) / chunksPerExtent * chunksPerExtent);
+            int from =
+                    Math.max(
+                            freeChunks.previousClearBit(end - 1) + 1,
+                            (end - 1) / chunksPerExtent * chunksPerExtent);
             if (Math.min(end - from, wanted) > kept.cardinality()) {
                 kept.clear();
                 kept.set(Math.max(from, end - wanted), end);
@@ -484,7 +523,10 @@ final class Allocator {
     static int findRun(BitSet free, int count, int chunksPerExtent) {
         int first = free.nextSetBit(0);
         while (first >= 0) {
-            int end = Math.min(free.nextClearBit(first), (first / chunksPerExtent + 1) * chunksPerExtent);
+            int end =
+                    Math.min(
+                            free.nextClearBit(first),
+                            (first / chunksPerExtent + 1) * chunksPerExtent);
             if (end - first >= count) {
                 return first;
             }
@@ -508,19 +550,21 @@ final class Allocator {
     }
 
     private void index(int extent) {
-        show(extent, new Chunks() {
-            @Override
-            public void free(int chunk) {
-                freeChunks.set(chunk, !avoided.get(chunk));
-            }
+        show(
+                extent,
+                new Chunks() {
+                    @Override
+                    public void free(int chunk) {
+                        freeChunks.set(chunk, !avoided.get(chunk));
+                    }
 
-            @Override
-            public void slots(int chunk, int sizeClass, int used) {
-                if (used < SizeClasses.slots(sizeClass) && !avoided.get(chunk)) {
-                    candidates[sizeClass].push(chunk);
-                }
-            }
-        });
+                    @Override
+                    public void slots(int chunk, int sizeClass, int used) {
+                        if (used < SizeClasses.slots(sizeClass) && !avoided.get(chunk)) {
+                            candidates[sizeClass].push(chunk);
+                        }
+                    }
+                });
     }
 
     /// Shows how the chunks of an extent are used, in their order.
@@ -568,7 +612,9 @@ final class Allocator {
     }
 
     private long bitmapAt(int chunk) {
-        return maps[chunk / chunksPerExtent] + chunksPerExtent * 8L + (long) (chunk % chunksPerExtent) * BITMAP_BYTES;
+        return maps[chunk / chunksPerExtent]
+                + chunksPerExtent * 8L
+                + (long) (chunk % chunksPerExtent) * BITMAP_BYTES;
     }
 
     /// A chunk's descriptor.
@@ -576,14 +622,21 @@ final class Allocator {
     /// @throws PoolDamagedException if it says what cannot be
     private long descriptorOf(int chunk) {
         long descriptor = words.get(descriptorAt(chunk));
-        boolean isPossible = switch (kind(descriptor)) {
-            case 0 -> true;
-            case KIND_SLOTS -> sizeClass(descriptor) >= 0 && sizeClass(descriptor) < SizeClasses.count();
-            case KIND_RUN -> runChunks(descriptor) > 0 && runChunks(descriptor) <= chunksPerExtent - chunk % chunksPerExtent;
-            default -> false;
-        };
+        boolean isPossible =
+                switch (kind(descriptor)) {
+                    case 0 -> true;
+                    case KIND_SLOTS ->
+                            sizeClass(descriptor) >= 0
+                                    && sizeClass(descriptor) < SizeClasses.count();
+                    case KIND_RUN ->
+                            runChunks(descriptor) > 0
+                                    && runChunks(descriptor)
+                                            <= chunksPerExtent - chunk % chunksPerExtent;
+                    default -> false;
+                };
         if (!isPossible) {
-            throw new PoolDamagedException(region.name() + ": what is said of chunk " + chunk + " is damaged");
+            throw new PoolDamagedException(
+                    region.name() + ": what is said of chunk " + chunk + " is damaged");
         }
         return descriptor;
     }

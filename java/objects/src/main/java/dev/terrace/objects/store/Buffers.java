@@ -16,15 +16,16 @@ import org.jspecify.annotations.Nullable;
 
 /// Values of any length, on any tier, and the words (*slots*) that lead to them.
 ///
-/// A slot is 0 for null; or up to seven bytes, with their number; or a place: kind (4 bits), disk (4 bits), nonce (16 bits), offset by
-/// 16 (40 bits). In persistent memory a buffer is a header, its length, its bytes; on a disk its length, their CRC-32C,
-/// its bytes. Those that are written now to disks, and in pools that have it so in persistent memory, are *checked*:
-/// [CheckedFront] stands for the length. A slot of a value on the remote tier leads to its record in persistent memory
-/// ([Remote]).
+/// A slot is 0 for null; or up to seven bytes, with their number; or a place: kind (4 bits), disk
+/// (4 bits), nonce (16 bits), offset by 16 (40 bits). In persistent memory a buffer is a header,
+/// its length, its bytes; on a disk its length, their CRC-32C, its bytes. Those that are written
+/// now to disks, and in pools that have it so in persistent memory, are *checked*: [CheckedFront]
+/// stands for the length. A slot of a value on the remote tier leads to its record in persistent
+/// memory ([Remote]).
 ///
-/// Invariant: a buffer is written once, before the slot that leads to it is. Who reads a slot, the buffer, and the same slot again, all
-/// within 2^15 commits, has read that buffer: the nonce tells it from others that have been at that place. What fits
-/// into a slot has none.
+/// Invariant: a buffer is written once, before the slot that leads to it is. Who reads a slot, the
+/// buffer, and the same slot again, all within 2^15 commits, has read that buffer: the nonce tells
+/// it from others that have been at that place. What fits into a slot has none.
 public final class Buffers {
     /// The slot of null.
     public static final long NULL = 0;
@@ -36,22 +37,31 @@ public final class Buffers {
     // No bit alone makes one of these of another kind.
     private static final int KIND_CHECKED_DISK = 13;
     private static final int KIND_CHECKED_PMEM = 14;
+
     /// Bytes of the longest value that lies in its slot.
     static final int INLINE_BYTES_MAX = 7;
+
     private static final long NONCES = 1 << 15;
+
     /// Bytes before those of a value in persistent memory.
     static final int PMEM_FRONT_BYTES = 16;
+
     /// Bytes before those of a checked value in persistent memory.
     static final int CHECKED_PMEM_FRONT_BYTES = Headers.BYTES + CheckedFront.BYTES;
+
     /// Bytes before those of a value on a disk that is not checked.
     private static final int DISK_FRONT_BYTES = 8;
-    private static final ValueLayout.OfLong WORD = ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+
+    private static final ValueLayout.OfLong WORD =
+            ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
 
     private final Store store;
     private final List<Integer> ssds;
     private final List<Integer> hdds;
+
     /// Whether values that are written to persistent memory are checked.
     private final boolean checksPmem;
+
     private Runnable onSpill = () -> {};
     private Runnable onFree = () -> {};
 
@@ -70,7 +80,8 @@ public final class Buffers {
                 .toList();
     }
 
-    /// Stores bytes on the first of these tiers that has room, and returns the slot. In a transaction.
+    /// Stores bytes on the first of these tiers that has room, and returns the slot. In a
+    /// transaction.
     ///
     /// @throws PoolFullException if none has
     /// @throws IllegalArgumentException if the pool has none of these tiers
@@ -88,11 +99,12 @@ public final class Buffers {
                 continue;
             }
             try {
-                long slot = switch (tier) {
-                    case PMEM -> putInPmem(bytes);
-                    case REMOTE -> place(KIND_REMOTE, 0, store.remote().put(bytes));
-                    default -> putOnDisk(tier, bytes);
-                };
+                long slot =
+                        switch (tier) {
+                            case PMEM -> putInPmem(bytes);
+                            case REMOTE -> place(KIND_REMOTE, 0, store.remote().put(bytes));
+                            default -> putOnDisk(tier, bytes);
+                        };
                 if (!full.isEmpty()) {
                     onSpill.run();
                 }
@@ -102,21 +114,28 @@ public final class Buffers {
             }
         }
         if (full.isEmpty()) {
-            throw new IllegalArgumentException(store.pmem().name() + " has no tier "
-                    + String.join(", ", tiers.stream().map(StorageTier::name).toList()) + ": name it when the pool is opened");
+            throw new IllegalArgumentException(
+                    store.pmem().name()
+                            + " has no tier "
+                            + String.join(", ", tiers.stream().map(StorageTier::name).toList())
+                            + ": name it when the pool is opened");
         }
         PoolFullException last = full.getLast();
         full.subList(0, full.size() - 1).forEach(last::addSuppressed);
         throw last;
     }
 
-    /// Stores bytes on the device of a place, which does not grow for it, and returns the slot. In a transaction.
+    /// Stores bytes on the device of a place, which does not grow for it, and returns the slot. In
+    /// a transaction.
     ///
     /// @throws PoolFullException if it has no room
     public long putBeside(Place place, byte[] bytes) {
         return place.disk() < 0
                 ? putInPmem(store.allocateWithin(pmemBytes(bytes)), bytes)
-                : putOnDisk(place.disk(), store.allocateWithinDisk(place.disk(), diskBytes(bytes)), bytes);
+                : putOnDisk(
+                        place.disk(),
+                        store.allocateWithinDisk(place.disk(), diskBytes(bytes)),
+                        bytes);
     }
 
     private long pmemBytes(byte[] bytes) {
@@ -127,7 +146,8 @@ public final class Buffers {
         return CheckedFront.BYTES + (long) bytes.length;
     }
 
-    /// Has somebody told when a value finds no room on its best tier, and when a buffer in persistent memory is given back.
+    /// Has somebody told when a value finds no room on its best tier, and when a buffer in
+    /// persistent memory is given back.
     public void onSpillAndFree(Runnable spilled, Runnable freed) {
         onSpill = spilled;
         onFree = freed;
@@ -174,7 +194,8 @@ public final class Buffers {
 
     private long putOnDisk(int disk, long offset, byte[] bytes) {
         if (offset < 0) {
-            throw new PoolFullException(store.disk(disk).name() + " has no room for " + bytes.length + " bytes");
+            throw new PoolFullException(
+                    store.disk(disk).name() + " has no room for " + bytes.length + " bytes");
         }
         long slot = place(KIND_CHECKED_DISK, disk, offset);
         byte[] whole = checked(slot, bytes);
@@ -247,8 +268,8 @@ public final class Buffers {
         }
     }
 
-    /// Where a slot leads: on disk `disk`, or in persistent memory if that is -1, or to a value on the remote tier, whose record begins at
-    /// `offset` of persistent memory, if that is [#REMOTE].
+    /// Where a slot leads: on disk `disk`, or in persistent memory if that is -1, or to a value on
+    /// the remote tier, whose record begins at `offset` of persistent memory, if that is [#REMOTE].
     public record Place(int disk, long offset) {
         /// Behind the numbers of disks.
         public static final int REMOTE = Superblock.DISKS_MAX;
@@ -281,8 +302,8 @@ public final class Buffers {
         return settled(at, this::load);
     }
 
-    /// Copies the bytes that the slot at `at` leads to, as many as fit, and returns how many; -1 if it is null. Those in persistent memory are copied
-    /// once, and make no garbage.
+    /// Copies the bytes that the slot at `at` leads to, as many as fit, and returns how many; -1 if
+    /// it is null. Those in persistent memory are copied once, and make no garbage.
     ///
     /// @throws PoolDamagedException if they are not what was written
     public int copy(long at, MemorySegment into) {
@@ -311,9 +332,10 @@ public final class Buffers {
         return settled(at, this::lengthOf);
     }
 
-    /// The bits of an element, the rest zero, of the array of elements of `width` bytes that the slot at `at` leads to. Only the element
-    /// is read, unless the array is on a disk or checked: there a checksum vouches for the whole, and without that it
-    /// might be another's bytes, or what the device makes of them.
+    /// The bits of an element, the rest zero, of the array of elements of `width` bytes that the
+    /// slot at `at` leads to. Only the element is read, unless the array is on a disk or checked:
+    /// there a checksum vouches for the whole, and without that it might be another's bytes, or
+    /// what the device makes of them.
     ///
     /// @param lengthOfNull how many elements, all zero, there are if the slot is null
     /// @throws IndexOutOfBoundsException if there is no such element
@@ -335,7 +357,9 @@ public final class Buffers {
             }
             case KIND_PMEM -> {
                 Objects.checkIndex(index, pmemLength(offset(slot)) / width);
-                long word = store.pmem().getLong(offset(slot) + PMEM_FRONT_BYTES + (from & -Long.BYTES));
+                long word =
+                        store.pmem()
+                                .getLong(offset(slot) + PMEM_FRONT_BYTES + (from & -Long.BYTES));
                 return bits(word, from & Long.BYTES - 1, width);
             }
             default -> {
@@ -370,7 +394,8 @@ public final class Buffers {
                     return found;
                 }
             } catch (RuntimeException | InternalError e) {
-                // What lay there may be something else by now, or have been cut off with the end of a disk's file.
+                // What lay there may be something else by now, or have been cut off with the end of
+                // a disk's file.
                 if (store.word(at) == slot) {
                     reads.requireDamage(e);
                     throw e;
@@ -398,8 +423,11 @@ public final class Buffers {
         return switch (kind(slot)) {
             case 0 -> null;
             case KIND_INLINE -> inlined(slot);
-            case KIND_PMEM -> load(store.pmem(), offset(slot) + PMEM_FRONT_BYTES, pmemLength(offset(slot)));
-            case KIND_CHECKED_PMEM -> loadChecked(store.pmem(), offset(slot) + CHECKED_PMEM_FRONT_BYTES, pmemFront(slot));
+            case KIND_PMEM ->
+                    load(store.pmem(), offset(slot) + PMEM_FRONT_BYTES, pmemLength(offset(slot)));
+            case KIND_CHECKED_PMEM ->
+                    loadChecked(
+                            store.pmem(), offset(slot) + CHECKED_PMEM_FRONT_BYTES, pmemFront(slot));
             case KIND_DISK, KIND_CHECKED_DISK -> loadFromDisk(slot);
             // Its record may change without its slot.
             case KIND_REMOTE -> store.read(() -> store.remote().load(offset(slot)));
@@ -408,13 +436,15 @@ public final class Buffers {
     }
 
     private PoolDamagedException noSlot(long slot) {
-        return new PoolDamagedException(store.pmem().name() + ": " + Long.toHexString(slot) + " is no slot");
+        return new PoolDamagedException(
+                store.pmem().name() + ": " + Long.toHexString(slot) + " is no slot");
     }
 
     private int inlineLength(long slot) {
         int length = (int) (slot >>> 4) & 0xf;
         // What is behind the value is zero.
-        if (length > INLINE_BYTES_MAX || length < INLINE_BYTES_MAX && slot >>> 8 * (length + 1) != 0) {
+        if (length > INLINE_BYTES_MAX
+                || length < INLINE_BYTES_MAX && slot >>> 8 * (length + 1) != 0) {
             throw noSlot(slot);
         }
         return length;
@@ -431,7 +461,8 @@ public final class Buffers {
     private void requireBuffer(long offset) {
         Region pmem = store.pmem();
         if (!pmem.contains(offset) || !store.isBuffer(offset)) {
-            throw new PoolDamagedException(pmem.name() + ": there is no buffer at offset " + offset);
+            throw new PoolDamagedException(
+                    pmem.name() + ": there is no buffer at offset " + offset);
         }
     }
 
@@ -447,7 +478,8 @@ public final class Buffers {
 
     private long pmemFront(long slot) {
         requireBuffer(offset(slot));
-        return CheckedFront.require(store.pmem(), offset(slot) + Headers.BYTES, store.secret(), slot);
+        return CheckedFront.require(
+                store.pmem(), offset(slot) + Headers.BYTES, store.secret(), slot);
     }
 
     private long diskFront(long slot) {
@@ -459,29 +491,42 @@ public final class Buffers {
         long offset = offset(slot);
         Events.DiskRead event = new Events.DiskRead();
         event.begin();
-        byte[] bytes = kind(slot) == KIND_CHECKED_DISK
-                ? loadChecked(disk, offset + CheckedFront.BYTES, diskFront(slot))
-                : loadChecked(
-                        disk,
-                        offset + DISK_FRONT_BYTES,
-                        CheckedFront.word(diskLength(disk, offset), (int) (disk.getLong(offset) >>> 32)));
+        byte[] bytes =
+                kind(slot) == KIND_CHECKED_DISK
+                        ? loadChecked(disk, offset + CheckedFront.BYTES, diskFront(slot))
+                        : loadChecked(
+                                disk,
+                                offset + DISK_FRONT_BYTES,
+                                CheckedFront.word(
+                                        diskLength(disk, offset),
+                                        (int) (disk.getLong(offset) >>> 32)));
         event.end(disk, bytes.length);
         return bytes;
     }
 
     /// Loads the bytes at `from`, whose length and checksum this word tells.
     private static byte[] loadChecked(Region region, long from, long word) {
-        byte[] bytes = load(region, from, requireLength(region, from, 0, CheckedFront.length(word)));
+        byte[] bytes =
+                load(region, from, requireLength(region, from, 0, CheckedFront.length(word)));
         if (Segment.crc(bytes) != CheckedFront.crc(word)) {
-            throw new PoolDamagedException(region.name() + ": " + bytes.length + " bytes at offset " + from + " are damaged");
+            throw new PoolDamagedException(
+                    region.name()
+                            + ": "
+                            + bytes.length
+                            + " bytes at offset "
+                            + from
+                            + " are damaged");
         }
         return bytes;
     }
 
-    /// A length that is damaged would lead to what is behind; a shorter value than this lies in its slot.
+    /// A length that is damaged would lead to what is behind; a shorter value than this lies in its
+    /// slot.
     private static int requireLength(Region region, long offset, int front, long length) {
-        if (length <= INLINE_BYTES_MAX || length > region.extentBytes() - region.within(offset) - front) {
-            throw new PoolDamagedException(region.name() + ": a length at offset " + offset + " is damaged");
+        if (length <= INLINE_BYTES_MAX
+                || length > region.extentBytes() - region.within(offset) - front) {
+            throw new PoolDamagedException(
+                    region.name() + ": a length at offset " + offset + " is damaged");
         }
         return (int) length;
     }

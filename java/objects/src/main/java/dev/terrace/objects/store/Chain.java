@@ -6,8 +6,8 @@ import java.util.Arrays;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/// A list of keys with a word each, in persistent memory: a pool's types, and its roots. Each link is a header, the next link, the key's
-/// slot, the word.
+/// A list of keys with a word each, in persistent memory: a pool's types, and its roots. Each link
+/// is a header, the next link, the key's slot, the word.
 public final class Chain {
     private static final int BYTES = 32;
     private static final int NEXT_AT = 8;
@@ -38,7 +38,8 @@ public final class Chain {
         for (long link = steps.next(head); link != 0; link = steps.next(link + NEXT_AT)) {
             byte @Nullable [] key = buffers.get(link + KEY_AT);
             if (key == null) {
-                throw new PoolDamagedException(store.pmem().name() + ": a link of a table at " + link + " has no key");
+                throw new PoolDamagedException(
+                        store.pmem().name() + ": a link of a table at " + link + " has no key");
             }
             if (!visitor.visit(key, link + VALUE_AT)) {
                 return;
@@ -58,7 +59,8 @@ public final class Chain {
         }
     }
 
-    /// A walk along the chain that ends even if damage has made it a circle, and does not leave it where damage leads elsewhere.
+    /// A walk along the chain that ends even if damage has made it a circle, and does not leave it
+    /// where damage leads elsewhere.
     private final class Steps {
         private long left = store.pmem().extents() * store.pmem().extentBytes() / BYTES;
 
@@ -66,10 +68,12 @@ public final class Chain {
         long next(long at) {
             long link = store.word(at);
             if (--left < 0) {
-                throw new PoolDamagedException(store.pmem().name() + ": a table has become a circle");
+                throw new PoolDamagedException(
+                        store.pmem().name() + ": a table has become a circle");
             }
             if (link != 0 && !isLink(link)) {
-                throw new PoolDamagedException(store.pmem().name() + ": a table leads to " + link + ", where none begins");
+                throw new PoolDamagedException(
+                        store.pmem().name() + ": a table leads to " + link + ", where none begins");
             }
             return link;
         }

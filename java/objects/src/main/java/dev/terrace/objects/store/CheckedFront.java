@@ -2,11 +2,12 @@ package dev.terrace.objects.store;
 
 import dev.terrace.objects.PoolDamagedException;
 
-/// The two words before the bytes of a checked value: length and CRC-32C of the bytes, and a *seal* of that word, of
-/// the slot that leads there, and of the pool.
+/// The two words before the bytes of a checked value: length and CRC-32C of the bytes, and a *seal*
+/// of that word, of the slot that leads there, and of the pool.
 ///
-/// The slot names the place and, by its nonce, the commit. So zeros, what lay there before, and what lies elsewhere or
-/// in another pool have another seal, also where their own bytes and checksums are right.
+/// The slot names the place and, by its nonce, the commit. So zeros, what lay there before, and
+/// what lies elsewhere or in another pool have another seal, also where their own bytes and
+/// checksums are right.
 ///
 /// Invariant: for one slot, each other word has another seal; for one word, each other slot has.
 final class CheckedFront {
@@ -43,8 +44,11 @@ final class CheckedFront {
     static long require(Region region, long at, long secret, long slot) {
         long word = region.getLong(at);
         if (region.getLong(at + Long.BYTES) != seal(secret, slot, word)) {
-            throw new PoolDamagedException(region.name() + ": the value at offset " + at
-                    + " is damaged, or not the one that was stored there last");
+            throw new PoolDamagedException(
+                    region.name()
+                            + ": the value at offset "
+                            + at
+                            + " is damaged, or not the one that was stored there last");
         }
         return word;
     }

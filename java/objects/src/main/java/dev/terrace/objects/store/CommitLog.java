@@ -7,13 +7,15 @@ import java.nio.ByteOrder;
 import java.util.Arrays;
 import java.util.zip.CRC32C;
 
-/// The words of the commit that is under way, so that they get to their places even if the process ends meanwhile (redo).
+/// The words of the commit that is under way, so that they get to their places even if the process
+/// ends meanwhile (redo).
 ///
-/// Layout: number of the commit, number of words, offset of the words (0: right behind), CRC-32C of all that; then offset and value
-/// of each word.
+/// Layout: number of the commit, number of words, offset of the words (0: right behind), CRC-32C of
+/// all that; then offset and value of each word.
 ///
-/// Invariant: from the moment the superblock's sequence is odd until it is even again, the log holds that commit whole, and
-/// does not change. So who may only read finds in it what has not got to its place yet.
+/// Invariant: from the moment the superblock's sequence is odd until it is even again, the log
+/// holds that commit whole, and does not change. So who may only read finds in it what has not got
+/// to its place yet.
 final class CommitLog {
     private static final int HEADER_BYTES = 32;
     private static final int WORD_BYTES = 16;
@@ -38,8 +40,8 @@ final class CommitLog {
         return HEADER_BYTES + wanted <= bytes ? 0 : wanted;
     }
 
-    /// Makes words durable, all or none: they go to the log, those that do not fit there to `overflow`, and from there to their places.
-    /// Returns how many bytes went through the log.
+    /// Makes words durable, all or none: they go to the log, those that do not fit there to
+    /// `overflow`, and from there to their places. Returns how many bytes went through the log.
     int commit(Overlay words, long overflow) {
         long sequence = region.getLong(Superblock.SEQUENCE_AT) + 1;
         int length = write(sequence, words, overflow);
@@ -81,7 +83,8 @@ final class CommitLog {
         region.fence();
     }
 
-    /// Writes words, those that do not fit here at `overflow`; durable after the next fence. Returns how many bytes.
+    /// Writes words, those that do not fit here at `overflow`; durable after the next fence.
+    /// Returns how many bytes.
     private int write(long sequence, Overlay words, long overflow) {
         int length = HEADER_BYTES + words.size() * WORD_BYTES;
         if (scratch.capacity() < length) {
@@ -117,11 +120,12 @@ final class CommitLog {
         ByteBuffer fields = ByteBuffer.wrap(header).order(ByteOrder.LITTLE_ENDIAN);
         long count = fields.getLong(8);
         long from = fields.getLong(16) == 0 ? Superblock.LOG_AT + HEADER_BYTES : fields.getLong(16);
-        boolean plausible = fields.getLong(0) == sequence
-                && count >= 0
-                && count <= region.extentBytes() / WORD_BYTES
-                && region.contains(from)
-                && region.within(from) + count * WORD_BYTES <= region.extentBytes();
+        boolean plausible =
+                fields.getLong(0) == sequence
+                        && count >= 0
+                        && count <= region.extentBytes() / WORD_BYTES
+                        && region.contains(from)
+                        && region.within(from) + count * WORD_BYTES <= region.extentBytes();
         if (!plausible) {
             throw damaged(sequence);
         }
@@ -141,7 +145,8 @@ final class CommitLog {
     }
 
     private PoolDamagedException damaged(long sequence) {
-        return new PoolDamagedException(region.name() + ": the log of commit " + sequence + " is damaged");
+        return new PoolDamagedException(
+                region.name() + ": the log of commit " + sequence + " is damaged");
     }
 
     /// Of bytes whose own CRC is still 0.

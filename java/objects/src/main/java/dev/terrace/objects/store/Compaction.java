@@ -4,11 +4,12 @@ import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.List;
 
-/// What compaction does to a pool's tiers: which chunks values are to leave, and what comes free of it. For one thread; others may write
-/// between its calls.
+/// What compaction does to a pool's tiers: which chunks values are to leave, and what comes free of
+/// it. For one thread; others may write between its calls.
 public final class Compaction implements AutoCloseable {
     private final Store store;
     private final List<Disk> disks;
+
     /// Of persistent memory, then of each disk.
     private final List<Evacuation> evacuations = new ArrayList<>();
 
@@ -65,7 +66,8 @@ public final class Compaction implements AutoCloseable {
         return store.alone(() -> evacuations.stream().anyMatch(Evacuation::isPlanned));
     }
 
-    /// Gives back chunks that are cut for some size and hold nothing; how many chunks are free then.
+    /// Gives back chunks that are cut for some size and hold nothing; how many chunks are free
+    /// then.
     public long releaseEmpty() {
         return store.alone(() -> {
             for (int index = -1; index < disks.size(); index++) {
@@ -92,18 +94,19 @@ public final class Compaction implements AutoCloseable {
 
     /// Gives back extents at the end of disks that hold nothing; how many bytes.
     ///
-    /// First a commit says that they are not in use, then the file gets shorter: who dies in between leaves a file that is longer than it
-    /// need be, which the next to do this cuts off.
+    /// First a commit says that they are not in use, then the file gets shorter: who dies in
+    /// between leaves a file that is longer than it need be, which the next to do this cuts off.
     public long giveBack() {
         long bytes = 0;
         for (Disk disk : disks) {
-            bytes += store.alone(() -> {
-                store.transact(() -> {
-                    disk.dropEmptyExtents();
-                    return true;
-                });
-                return disk.cutOff();
-            });
+            bytes +=
+                    store.alone(() -> {
+                        store.transact(() -> {
+                            disk.dropEmptyExtents();
+                            return true;
+                        });
+                        return disk.cutOff();
+                    });
         }
         return bytes;
     }

@@ -9,14 +9,17 @@ import java.util.BitSet;
 import java.util.List;
 import java.util.UUID;
 
-/// A disk of a pool: buffers of values that lie there. What is in use is said by maps in persistent memory, one for each extent, each of
-/// which leads to the next.
+/// A disk of a pool: buffers of values that lie there. What is in use is said by maps in persistent
+/// memory, one for each extent, each of which leads to the next.
 ///
-/// Invariant: what a transaction writes here is durable before the words that lead to it are in the log.
+/// Invariant: what a transaction writes here is durable before the words that lead to it are in the
+/// log.
 final class Disk {
     private static final long NONE = -1;
+
     /// A map's own words come behind its header and the word that leads to the next.
     private static final int MAP_AT = Headers.BYTES + Long.BYTES;
+
     private static final int FIRST_MAP_AT = 8;
     private static final int CODE_SHIFT = Integer.numberOfTrailingZeros(Superblock.DISKS_MAX);
     private static final int LAST_MAP_AT = 16;
@@ -28,8 +31,10 @@ final class Disk {
     private final Region region;
     private final Allocator allocator;
     private final UUID pool;
+
     /// Offset of its words in the superblock.
     private final long at;
+
     /// What the transaction has written, offset and length.
     private final List<long[]> written = new ArrayList<>();
 
@@ -55,7 +60,8 @@ final class Disk {
         return allocator;
     }
 
-    /// What begins at an offset of this disk, as a number below zero, beside offsets of persistent memory.
+    /// What begins at an offset of this disk, as a number below zero, beside offsets of persistent
+    /// memory.
     long codeOf(long offset) {
         return -(offset << CODE_SHIFT | index) - 1;
     }
@@ -80,7 +86,8 @@ final class Disk {
         long map = store.word(at + FIRST_MAP_AT);
         long last = 0;
         if (count > 0 && !region.contains((count - 1) * region.extentBytes())) {
-            throw new PoolDamagedException(region.name() + " has less than " + count + " extents: was it truncated?");
+            throw new PoolDamagedException(
+                    region.name() + " has less than " + count + " extents: was it truncated?");
         }
         for (int extent = 0; extent < count; extent++) {
             addExtent(map, extent);
@@ -89,7 +96,8 @@ final class Disk {
         }
         if (last != store.word(at + LAST_MAP_AT)) {
             // An extent that nobody knows of would be overwritten.
-            throw new PoolDamagedException(store.pmem().name() + ": the words of disk " + index + " are damaged");
+            throw new PoolDamagedException(
+                    store.pmem().name() + ": the words of disk " + index + " are damaged");
         }
     }
 
@@ -122,8 +130,8 @@ final class Disk {
         return allocator.allocate(bytes, 0);
     }
 
-    /// Has a map ready for the next extent, if there is room: when persistent memory is full, the disk must be able to grow, so that
-    /// something can go there.
+    /// Has a map ready for the next extent, if there is room: when persistent memory is full, the
+    /// disk must be able to grow, so that something can go there.
     void haveMapReady() {
         if (store.word(at + SPARE_MAP_AT) != 0) {
             return;
@@ -152,14 +160,16 @@ final class Disk {
         long map = spare == 0 ? allocateMap() : spare;
         store.putWord(0, at + SPARE_MAP_AT, 0);
         store.putWord(0, at, extent + 1L);
-        long before = extent == 0 ? at + FIRST_MAP_AT : store.word(at + LAST_MAP_AT) + Headers.BYTES;
+        long before =
+                extent == 0 ? at + FIRST_MAP_AT : store.word(at + LAST_MAP_AT) + Headers.BYTES;
         store.putWord(0, before, map);
         store.putWord(0, at + LAST_MAP_AT, map);
         addExtent(map, extent);
         store.afterRollback(() -> allocator.keepExtents(extent));
     }
 
-    /// Has the disk end before the extents at its end that hold nothing. In a transaction; once that has committed, [#cutOff()].
+    /// Has the disk end before the extents at its end that hold nothing. In a transaction; once
+    /// that has committed, [#cutOff()].
     void dropEmptyExtents() {
         int count = allocator.extents();
         int keep = count;
@@ -187,7 +197,8 @@ final class Disk {
         return allocator.map(extent) - MAP_AT;
     }
 
-    /// Makes the disk's file as long as the extents that are in use, which are durably so; returns how many bytes that gives back.
+    /// Makes the disk's file as long as the extents that are in use, which are durably so; returns
+    /// how many bytes that gives back.
     long cutOff() {
         return region.shrink(allocator.extents());
     }

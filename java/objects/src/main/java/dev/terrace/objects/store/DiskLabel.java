@@ -10,8 +10,9 @@ import java.util.Arrays;
 import java.util.UUID;
 import java.util.zip.CRC32C;
 
-/// The first bytes of a disk's file: which pool it belongs to, as which of its disks, and, behind that, of which tier
-/// it was made. Files that were made when the tier was not written have zeros there, and may be named as either.
+/// The first bytes of a disk's file: which pool it belongs to, as which of its disks, and, behind
+/// that, of which tier it was made. Files that were made when the tier was not written have zeros
+/// there, and may be named as either.
 final class DiskLabel {
     private static final long MAGIC = 0x4b53494452524554L;
     private static final int BYTES = 40;
@@ -22,13 +23,17 @@ final class DiskLabel {
 
     private static byte[] of(UUID pool, int number) {
         ByteBuffer label = ByteBuffer.allocate(BYTES).order(ByteOrder.LITTLE_ENDIAN);
-        label.putLong(MAGIC).putLong(pool.getMostSignificantBits()).putLong(pool.getLeastSignificantBits()).putLong(number);
+        label.putLong(MAGIC)
+                .putLong(pool.getMostSignificantBits())
+                .putLong(pool.getLeastSignificantBits())
+                .putLong(number);
         CRC32C crc = new CRC32C();
         crc.update(label.array(), 0, CRC_AT);
         return label.putLong(crc.getValue()).array();
     }
 
-    /// What is said of the tier behind a label, with a checksum of both, so that it is not taken for another disk's.
+    /// What is said of the tier behind a label, with a checksum of both, so that it is not taken
+    /// for another disk's.
     private static byte[] of(StorageTier tier, byte[] label) {
         ByteBuffer both = ByteBuffer.allocate(BYTES + TIER_BYTES).order(ByteOrder.LITTLE_ENDIAN);
         both.put(label).putLong(tier.ordinal());
@@ -64,9 +69,11 @@ final class DiskLabel {
         if (!Arrays.equals(found, of(owner, as))) {
             throw new PoolDamagedException(disk.name() + ": the label is damaged");
         }
-        throw new PoolFormatException(disk.name() + (owner.equals(pool)
-                ? " is disk " + as + " of the pool, and was named as disk " + number
-                : " belongs to another pool, " + owner));
+        throw new PoolFormatException(
+                disk.name()
+                        + (owner.equals(pool)
+                                ? " is disk " + as + " of the pool, and was named as disk " + number
+                                : " belongs to another pool, " + owner));
     }
 
     private static void checkTier(Region disk, int number, StorageTier tier, byte[] label) {
@@ -77,8 +84,15 @@ final class DiskLabel {
         }
         for (StorageTier other : StorageTier.values()) {
             if (Arrays.equals(found, of(other, label))) {
-                throw new PoolFormatException(disk.name() + " is of the tier " + other + ", and was named as " + tier
-                        + ": name the pool's disk " + number + " as it was when the pool was made");
+                throw new PoolFormatException(
+                        disk.name()
+                                + " is of the tier "
+                                + other
+                                + ", and was named as "
+                                + tier
+                                + ": name the pool's disk "
+                                + number
+                                + " as it was when the pool was made");
             }
         }
         throw new PoolDamagedException(disk.name() + ": the label is damaged");

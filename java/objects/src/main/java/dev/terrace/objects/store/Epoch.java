@@ -3,10 +3,12 @@ package dev.terrace.objects.store;
 import java.lang.invoke.VarHandle;
 import org.jspecify.annotations.Nullable;
 
-/// What tells who reads in place, at the cost of a load or two, that nothing has happened that concerns it.
+/// What tells who reads in place, at the cost of a load or two, that nothing has happened that
+/// concerns it.
 ///
-/// Plain fields between fences: a getter has no time for more. Who reads loads what it wants first, and this behind it. Who writes
-/// changes this first, and stores behind it what might be taken for something else.
+/// Plain fields between fences: a getter has no time for more. Who reads loads what it wants first,
+/// and this behind it. Who writes changes this first, and stores behind it what might be taken for
+/// something else.
 public final class Epoch {
     /// Words are laid over those in place, or another process writes: who reads must look further.
     public static final long UNKNOWN = -1;
@@ -16,6 +18,7 @@ public final class Epoch {
 
     /// Where the sequence of commits is, if another process may write them.
     private final @Nullable Region others;
+
     private long now;
     private long deletions;
     private long changes;
@@ -28,13 +31,15 @@ public final class Epoch {
         now = others == null ? 0 : UNKNOWN;
     }
 
-    /// How many commits of this process have deleted objects, or [#UNKNOWN]. While it stays the same number, what was an object's place
-    /// is its place, and what is in place is all there is to see.
+    /// How many commits of this process have deleted objects, or [#UNKNOWN]. While it stays the
+    /// same number, what was an object's place is its place, and what is in place is all there is
+    /// to see.
     public long now() {
         return now;
     }
 
-    /// Whether what is in place is all there is to see. If not, [Store#word] tells what this thread is to see.
+    /// Whether what is in place is all there is to see. If not, [Store#word] tells what this thread
+    /// is to see.
     public boolean isPlain() {
         return overlaid == 0;
     }
@@ -68,7 +73,8 @@ public final class Epoch {
         }
     }
 
-    /// A number that each word raises that is a commit of its own; odd while it is stored. What other processes store is not counted.
+    /// A number that each word raises that is a commit of its own; odd while it is stored. What
+    /// other processes store is not counted.
     long alone() {
         long before = alone;
         VarHandle.loadLoadFence();

@@ -5,11 +5,13 @@ import java.util.BitSet;
 import java.util.Comparator;
 import java.util.List;
 
-/// Chunks of a region that values are to leave, so that they come free for other sizes, or the region can end before them.
+/// Chunks of a region that values are to leave, so that they come free for other sizes, or the
+/// region can end before them.
 ///
-/// First whoever knows all values counts them: what is in use and was not counted cannot move, so its chunk is left alone. Then one
-/// of the plans says which chunks, and from then on nothing new is stored there, until that is taken back, or somebody needs the room.
-/// Other than to count, only while nobody else writes.
+/// First whoever knows all values counts them: what is in use and was not counted cannot move, so
+/// its chunk is left alone. Then one of the plans says which chunks, and from then on nothing new
+/// is stored there, until that is taken back, or somebody needs the room. Other than to count, only
+/// while nobody else writes.
 final class Evacuation {
     private final Allocator allocator;
     private final boolean isDisk;
@@ -41,19 +43,22 @@ final class Evacuation {
         return chunk < movable.length && movable[chunk] == things;
     }
 
-    /// Values are to leave chunks of which little is in use, as far as other chunks that are cut alike have room for them.
+    /// Values are to leave chunks of which little is in use, as far as other chunks that are cut
+    /// alike have room for them.
     void planSparse() {
         List<List<Cut>> bySize = new ArrayList<>();
         for (int i = 0; i < SizeClasses.count(); i++) {
             bySize.add(new ArrayList<>());
         }
         for (int extent = 0; extent < allocator.extents(); extent++) {
-            allocator.show(extent, new Allocator.Chunks() {
-                @Override
-                public void slots(int chunk, int sizeClass, int used) {
-                    bySize.get(sizeClass).add(new Cut(chunk, sizeClass, used));
-                }
-            });
+            allocator.show(
+                    extent,
+                    new Allocator.Chunks() {
+                        @Override
+                        public void slots(int chunk, int sizeClass, int used) {
+                            bySize.get(sizeClass).add(new Cut(chunk, sizeClass, used));
+                        }
+                    });
         }
         BitSet sparse = new BitSet();
         bySize.forEach(cuts -> planSparse(cuts, sparse));
@@ -61,9 +66,12 @@ final class Evacuation {
     }
 
     private void planSparse(List<Cut> cuts, BitSet sparse) {
-        long room = cuts.stream().mapToLong(cut -> SizeClasses.slots(cut.sizeClass) - cut.used).sum();
+        long room =
+                cuts.stream().mapToLong(cut -> SizeClasses.slots(cut.sizeClass) - cut.used).sum();
         // Of those that are equal, the ones near the end.
-        cuts.sort(Comparator.comparingInt(Cut::used).thenComparing(Comparator.comparingInt(Cut::chunk).reversed()));
+        cuts.sort(
+                Comparator.comparingInt(Cut::used)
+                        .thenComparing(Comparator.comparingInt(Cut::chunk).reversed()));
         for (Cut cut : cuts) {
             long roomElsewhere = room - (SizeClasses.slots(cut.sizeClass) - cut.used);
             if (cut.used > 0 && canMove(cut.chunk, cut.used)) {
@@ -92,7 +100,9 @@ final class Evacuation {
             }
         }
         BitSet tail = new BitSet();
-        tail.set(keep * allocator.chunksPerExtent(), allocator.extents() * allocator.chunksPerExtent());
+        tail.set(
+                keep * allocator.chunksPerExtent(),
+                allocator.extents() * allocator.chunksPerExtent());
         allocator.avoid(tail);
     }
 
@@ -101,17 +111,19 @@ final class Evacuation {
         BitSet free = new BitSet();
         long[] freeSlots = new long[SizeClasses.count()];
         for (int extent = 0; extent < keep; extent++) {
-            allocator.show(extent, new Allocator.Chunks() {
-                @Override
-                public void free(int chunk) {
-                    free.set(chunk);
-                }
+            allocator.show(
+                    extent,
+                    new Allocator.Chunks() {
+                        @Override
+                        public void free(int chunk) {
+                            free.set(chunk);
+                        }
 
-                @Override
-                public void slots(int chunk, int sizeClass, int used) {
-                    freeSlots[sizeClass] += SizeClasses.slots(sizeClass) - used;
-                }
-            });
+                        @Override
+                        public void slots(int chunk, int sizeClass, int used) {
+                            freeSlots[sizeClass] += SizeClasses.slots(sizeClass) - used;
+                        }
+                    });
         }
         Tail tail = new Tail();
         for (int extent = keep; extent < allocator.extents(); extent++) {
@@ -122,7 +134,9 @@ final class Evacuation {
             long missing = Math.max(0, tail.slots[i] - freeSlots[i]);
             chunks += (missing + SizeClasses.slots(i) - 1) / SizeClasses.slots(i);
         }
-        return tail.canMove && tail.placeRuns(free, allocator.chunksPerExtent()) && chunks <= free.cardinality();
+        return tail.canMove
+                && tail.placeRuns(free, allocator.chunksPerExtent())
+                && chunks <= free.cardinality();
     }
 
     /// What lies in the last extents.

@@ -12,7 +12,8 @@ import org.jspecify.annotations.Nullable;
 
 /// What a recording of the Java Flight Recorder shows of pools, beside that they are opened.
 ///
-/// A word that is changed on its own, in a transaction or not, has no event: it takes less time than one.
+/// A word that is changed on its own, in a transaction or not, has no event: it takes less time
+/// than one.
 final class Events {
     private Events() {}
 
@@ -20,7 +21,9 @@ final class Events {
     @Name("dev.terrace.objects.Commit")
     @Label("Commit")
     @Category("Terrace Objects")
-    @Description("A transaction became durable: from the end of its work until its words were in their places")
+    @Description(
+            "A transaction became durable: from the end of its work until its words were in their"
+                    + " places")
     @StackTrace(false)
     static final class Commit extends Event {
         @Label("Pool")
@@ -96,7 +99,9 @@ final class Events {
     @Name("dev.terrace.objects.DiskRead")
     @Label("Disk Read")
     @Category("Terrace Objects")
-    @Description("A value was read from a disk, or from what the system has cached of it, and its checksum was verified")
+    @Description(
+            "A value was read from a disk, or from what the system has cached of it, and its"
+                    + " checksum was verified")
     @Enabled(false)
     @StackTrace(false)
     static final class DiskRead extends Event {
@@ -151,6 +156,7 @@ final class Events {
     /// A value was read from the remote tier.
     @Name("dev.terrace.objects.SegmentRead")
     @Label("Segment Read")
-    @Description("A value was read from the remote tier: it was not among those that were read last")
+    @Description(
+            "A value was read from the remote tier: it was not among those that were read last")
     static final class SegmentRead extends OfSegment {}
 }

@@ -6,19 +6,21 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Arrays;
 
-/// What a pool may have that not every library knows: bits of three words of the superblock. The word says what a
-/// library does that does not know a bit of it.
+/// What a pool may have that not every library knows: bits of three words of the superblock. The
+/// word says what a library does that does not know a bit of it.
 ///
-/// Invariant: a bit is durable before anything is written that it is about, and is never taken back. Each word has a
-/// checksum of its own, so it changes by one store.
+/// Invariant: a bit is durable before anything is written that it is about, and is never taken
+/// back. Each word has a checksum of its own, so it changes by one store.
 public enum Feature {
     /// Values on a remote tier.
     REMOTE(Word.INCOMPATIBLE, 0),
-    /// Values on disks whose length, place and commit are sealed. All pools of this version have them.
+    /// Values on disks whose length, place and commit are sealed. All pools of this version have
+    /// them.
     CHECKED_DISK(Word.INCOMPATIBLE, 1),
     /// The same in persistent memory.
     CHECKED_PMEM(Word.INCOMPATIBLE, 2),
-    /// Tiers that hold instead of tags. A reader needs none; whoever writes without knowing their list would free it.
+    /// Tiers that hold instead of tags. A reader needs none; whoever writes without knowing their
+    /// list would free it.
     PLACEMENTS(Word.READ_COMPATIBLE, 0);
 
     private static final int BITS = 40;
@@ -40,7 +42,8 @@ public enum Feature {
             this.at = at;
         }
 
-        /// The word of a pool of this version without features of this kind, and with all those of `bits`.
+        /// The word of a pool of this version without features of this kind, and with all those of
+        /// `bits`.
         private long of(long bits) {
             ByteBuffer covered = ByteBuffer.allocate(2 * Long.BYTES).order(ByteOrder.LITTLE_ENDIAN);
             covered.putLong(bits).putLong(at);
@@ -50,7 +53,8 @@ public enum Feature {
         private long bits(String pool, long word) {
             long bits = word & (1L << BITS) - 1;
             if (word != of(bits)) {
-                throw new PoolDamagedException(pool + ": the word of its " + text + " features is damaged");
+                throw new PoolDamagedException(
+                        pool + ": the word of its " + text + " features is damaged");
             }
             return bits;
         }
@@ -65,9 +69,16 @@ public enum Feature {
         private void requireKnown(String pool, long word) {
             long unknown = bits(pool, word) & ~known();
             if (unknown != 0) {
-                throw new PoolFormatException(pool + " has the " + text + " feature " + Long.numberOfTrailingZeros(unknown)
-                        + ", which this library does not know: "
-                        + (this == READ_COMPATIBLE ? "open it to read, or use a newer library" : "use a newer library"));
+                throw new PoolFormatException(
+                        pool
+                                + " has the "
+                                + text
+                                + " feature "
+                                + Long.numberOfTrailingZeros(unknown)
+                                + ", which this library does not know: "
+                                + (this == READ_COMPATIBLE
+                                        ? "open it to read, or use a newer library"
+                                        : "use a newer library"));
             }
         }
     }
@@ -113,7 +124,8 @@ public enum Feature {
         }
     }
 
-    /// Whether a pool has it. One of a version before there were features has none that this tells of.
+    /// Whether a pool has it. One of a version before there were features has none that this tells
+    /// of.
     public boolean isIn(Region pool) {
         long stored = pool.getLong(word.at);
         return stored != 0 && (word.bits(pool.name(), stored) & bit) != 0;

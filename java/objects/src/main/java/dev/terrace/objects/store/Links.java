@@ -10,7 +10,8 @@ public interface Links {
 
     /// It owns the buffer that the slot at `at` leads to, if it leads to one.
     ///
-    /// @param owner where the slot's record, node or link begins: what [Store#putWord] is told to change it
+    /// @param owner where the slot's record, node or link begins: what [Store#putWord] is told to
+    ///   change it
     /// @param tiers where the value may lie, the best first
     void slot(long owner, long at, List<StorageTier> tiers);
 

@@ -21,8 +21,8 @@ import jdk.nio.mapmode.ExtendedMapMode;
 
 /// A region that is a file, mapped extent by extent.
 ///
-/// Invariant: no channel of the file is open while nothing is done with it. An interrupt closes the channel that the thread is
-/// using, so each use has its own and is repeated.
+/// Invariant: no channel of the file is open while nothing is done with it. An interrupt closes the
+/// channel that the thread is using, so each use has its own and is repeated.
 public final class MappedRegion extends Region {
     private static final int ZEROS_BYTES = 1 << 20;
     private static final long PAGE_BYTES = 4096;
@@ -46,7 +46,13 @@ public final class MappedRegion extends Region {
     ///
     /// @param maxBytes how long the file may become
     /// @throws IOException if the file cannot be opened or mapped, or is shorter than that
-    public MappedRegion(Path path, int extentShift, int extentCount, long maxBytes, boolean readOnly, Arena arena)
+    public MappedRegion(
+            Path path,
+            int extentShift,
+            int extentCount,
+            long maxBytes,
+            boolean readOnly,
+            Arena arena)
             throws IOException {
         super(extentShift);
         this.path = path;
@@ -56,8 +62,13 @@ public final class MappedRegion extends Region {
         // Who only reads may come before the file does.
         long size = Files.exists(path) ? Files.size(path) : 0;
         if (size < (long) extentCount << extentShift) {
-            throw new PoolDamagedException(path + ": the file has " + size + " bytes, and should have "
-                    + ((long) extentCount << extentShift) + ": was it truncated?");
+            throw new PoolDamagedException(
+                    path
+                            + ": the file has "
+                            + size
+                            + " bytes, and should have "
+                            + ((long) extentCount << extentShift)
+                            + ": was it truncated?");
         }
         durability = readOnly ? Durability.MSYNC : durabilityOf(path);
         for (int i = 0; i < extentCount; i++) {
@@ -77,21 +88,28 @@ public final class MappedRegion extends Region {
             return Durability.MSYNC;
         }
         try (Arena probe = Arena.ofShared()) {
-            open(path, false, channel -> channel.map(ExtendedMapMode.READ_WRITE_SYNC, 0, PAGE_BYTES, probe));
+            open(
+                    path,
+                    false,
+                    channel -> channel.map(ExtendedMapMode.READ_WRITE_SYNC, 0, PAGE_BYTES, probe));
             return Durability.DAX;
         } catch (IOException | UnsupportedOperationException noDax) {
             return Durability.MSYNC;
         }
     }
 
-    /// Makes the names in a directory durable: what a file holds may be so before the file's name is.
+    /// Makes the names in a directory durable: what a file holds may be so before the file's name
+    /// is.
     ///
     /// @throws IOException if the system could not write them
     public static void syncNames(Path directory) throws IOException {
-        open(directory, true, channel -> {
-            channel.force(true);
-            return true;
-        });
+        open(
+                directory,
+                true,
+                channel -> {
+                    channel.force(true);
+                    return true;
+                });
     }
 
     /// How its stores become durable.
@@ -108,7 +126,8 @@ public final class MappedRegion extends Region {
     public void grow() {
         long size = (long) extents() * extentBytes();
         if (size + extentBytes() > maxBytes) {
-            throw new PoolFullException(path + " has " + size + " bytes, and may have no more than " + maxBytes);
+            throw new PoolFullException(
+                    path + " has " + size + " bytes, and may have no more than " + maxBytes);
         }
         Events.Growth event = new Events.Growth();
         event.begin();
@@ -119,7 +138,8 @@ public final class MappedRegion extends Region {
             event.bytes = size + extentBytes();
             event.commit();
         } catch (IOException e) {
-            throw new PoolFullException(path + " cannot become longer than " + size + " bytes: " + e.getMessage(), e);
+            throw new PoolFullException(
+                    path + " cannot become longer than " + size + " bytes: " + e.getMessage(), e);
         }
     }
 
@@ -129,13 +149,17 @@ public final class MappedRegion extends Region {
         keep(count);
         long length = count * extentBytes();
         try {
-            return open(path, false, channel -> {
-                long before = channel.size();
-                channel.truncate(length);
-                return Math.max(0, before - length);
-            });
+            return open(
+                    path,
+                    false,
+                    channel -> {
+                        long before = channel.size();
+                        channel.truncate(length);
+                        return Math.max(0, before - length);
+                    });
         } catch (IOException e) {
-            throw new PoolDamagedException(path + " cannot be cut off at " + length + " bytes: " + e.getMessage(), e);
+            throw new PoolDamagedException(
+                    path + " cannot be cut off at " + length + " bytes: " + e.getMessage(), e);
         }
     }
 
@@ -164,7 +188,8 @@ public final class MappedRegion extends Region {
     private boolean fill(FileChannel channel, long from) throws IOException {
         long to = from + extentBytes();
         try {
-            ByteBuffer zeros = ByteBuffer.allocateDirect((int) Math.min(ZEROS_BYTES, extentBytes()));
+            ByteBuffer zeros =
+                    ByteBuffer.allocateDirect((int) Math.min(ZEROS_BYTES, extentBytes()));
             for (long at = from; at < to; ) {
                 zeros.clear().limit((int) Math.min(zeros.capacity(), to - at));
                 at += channel.write(zeros, at);
@@ -180,16 +205,25 @@ public final class MappedRegion extends Region {
     }
 
     private void map(int index) throws IOException {
-        MapMode mode = readOnly
-                ? MapMode.READ_ONLY
-                : durability == Durability.DAX ? ExtendedMapMode.READ_WRITE_SYNC : MapMode.READ_WRITE;
-        append(open(path, readOnly, channel -> channel.map(mode, index * extentBytes(), extentBytes(), arena)));
+        MapMode mode =
+                readOnly
+                        ? MapMode.READ_ONLY
+                        : durability == Durability.DAX
+                                ? ExtendedMapMode.READ_WRITE_SYNC
+                                : MapMode.READ_WRITE;
+        append(
+                open(
+                        path,
+                        readOnly,
+                        channel -> channel.map(mode, index * extentBytes(), extentBytes(), arena)));
     }
 
     /// Uses the file, also in a thread that is interrupted, and leaves it interrupted then.
     private static <T> T open(Path path, boolean readOnly, Use<T> use) throws IOException {
         Set<OpenOption> options =
-                readOnly ? Set.of(StandardOpenOption.READ) : Set.of(StandardOpenOption.READ, StandardOpenOption.WRITE);
+                readOnly
+                        ? Set.of(StandardOpenOption.READ)
+                        : Set.of(StandardOpenOption.READ, StandardOpenOption.WRITE);
         return Uninterrupted.run(() -> {
             try (FileChannel channel = FileChannel.open(path, options)) {
                 return use.with(channel);
@@ -208,7 +242,9 @@ public final class MappedRegion extends Region {
                 int extent = (int) (offset / extentBytes());
                 Range last = unsynced.isEmpty() ? null : unsynced.getLast();
                 if (last != null && last.extent == extent && from <= last.to && to >= last.from) {
-                    unsynced.set(unsynced.size() - 1, new Range(extent, Math.min(from, last.from), Math.max(to, last.to)));
+                    unsynced.set(
+                            unsynced.size() - 1,
+                            new Range(extent, Math.min(from, last.from), Math.max(to, last.to)));
                 } else {
                     unsynced.add(new Range(extent, from, to));
                 }
@@ -227,7 +263,8 @@ public final class MappedRegion extends Region {
                 extent(range.extent).asSlice(range.from, range.to - range.from).force();
             }
         } catch (UncheckedIOException e) {
-            throw new PoolDamagedException(path + ": the system could not write to its device: " + e.getMessage(), e);
+            throw new PoolDamagedException(
+                    path + ": the system could not write to its device: " + e.getMessage(), e);
         } finally {
             unsynced.clear();
         }

@@ -10,14 +10,19 @@ import java.util.List;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/// Consistent reads: of one committed state each, whether the process that writes is at work or was killed.
+/// Consistent reads: of one committed state each, whether the process that writes is at work or was
+/// killed.
 ///
-/// A read that a commit has come between is repeated. In the process that writes, one that this has happened to often has the writer wait.
+/// A read that a commit has come between is repeated. In the process that writes, one that this has
+/// happened to often has the writer wait.
 final class Reads {
     private static final int ATTEMPTS_BEFORE_LOCK = 64;
+
     /// How often who cannot lock reads something at least before it gives up.
     private static final int ATTEMPTS_MIN = 4;
-    /// How often somebody looks for what lies on a tier that cannot be reached: each time may take long.
+
+    /// How often somebody looks for what lies on a tier that cannot be reached: each time may take
+    /// long.
     private static final int UNREACHABLE_MAX = 2;
 
     private final Store store;
@@ -32,6 +37,7 @@ final class Reads {
     /// A thread's consistent read: kept from one to the next, which then makes no garbage.
     private static final class Reading {
         boolean isUnderWay;
+
         /// What is to be done after it.
         final List<Runnable> after = new ArrayList<>();
     }
@@ -48,7 +54,8 @@ final class Reads {
         patience = time;
     }
 
-    /// Whether a read that was overtaken by a commit is repeated; if not, it is for [Store#alone(Supplier)].
+    /// Whether a read that was overtaken by a commit is repeated; if not, it is for
+    /// [Store#alone(Supplier)].
     boolean mayTryAgain(int attempt) {
         return readOnly || attempt < ATTEMPTS_BEFORE_LOCK;
     }
@@ -63,9 +70,12 @@ final class Reads {
         }
         long now = System.nanoTime();
         if (attempt >= ATTEMPTS_MIN && now - until >= 0) {
-            throw new PoolBusyException(store.pmem().name() + ": another process has committed so often for "
-                    + patience.toMillis() / 1000.0 + " s that what was to be read was never of one commit: read less at a time,"
-                    + " read in the process that writes, or when it pauses");
+            throw new PoolBusyException(
+                    store.pmem().name()
+                            + ": another process has committed so often for "
+                            + patience.toMillis() / 1000.0
+                            + " s that what was to be read was never of one commit: read less at a"
+                            + " time, read in the process that writes, or when it pauses");
         }
         return attempt == 1 ? now + patience.toNanos() : until;
     }
@@ -75,7 +85,8 @@ final class Reads {
         return reading.get().isUnderWay;
     }
 
-    /// What this thread is to see laid over what is in place: the words of a commit that is on its way there.
+    /// What this thread is to see laid over what is in place: the words of a commit that is on its
+    /// way there.
     @Nullable Overlay laidOver() {
         return view.get();
     }
@@ -97,7 +108,8 @@ final class Reads {
         }
     }
 
-    /// Done when, and only if, what this thread has read has turned out to be of one committed state; at once if it reads nothing.
+    /// Done when, and only if, what this thread has read has turned out to be of one committed
+    /// state; at once if it reads nothing.
     void afterRead(Runnable action) {
         Reading mine = reading.get();
         if (mine.isUnderWay) {
@@ -113,7 +125,8 @@ final class Reads {
         for (int attempt = 0; mayTryAgain(attempt); attempt++) {
             until = patienceEnds(attempt, until);
             actions.clear();
-            // A word alone is in its place before it is durable, and the sequence moves behind that.
+            // A word alone is in its place before it is durable, and the sequence moves behind
+            // that.
             long alone = epoch.alone();
             long sequence = store.sequence();
             Overlay laidOver = null;
@@ -128,7 +141,8 @@ final class Reads {
             try {
                 result = laidOver == null ? work.get() : readWith(laidOver, work);
             } catch (RuntimeException | Error e) {
-                boolean isHopeless = e instanceof TierUnavailableException && ++unreachable == UNREACHABLE_MAX;
+                boolean isHopeless =
+                        e instanceof TierUnavailableException && ++unreachable == UNREACHABLE_MAX;
                 if (store.sequence() == sequence && epoch.isAloneStill(alone) || isHopeless) {
                     requireDamage(e);
                     throw e;
@@ -149,7 +163,8 @@ final class Reads {
         }
     }
 
-    /// Throws something else if what a read has failed with is no damage, but what a newer library has written.
+    /// Throws something else if what a read has failed with is no damage, but what a newer library
+    /// has written.
     void requireDamage(Throwable failure) {
         if (failure instanceof PoolDamagedException) {
             store.requireKnownFormat();

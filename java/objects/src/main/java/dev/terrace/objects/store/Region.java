@@ -8,16 +8,18 @@ import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
 import java.util.Arrays;
 
-/// The bytes of one tier, in extents of one size that is a power of two. Every store of a pool goes through here, so that tests
-/// can tell what a power cut would leave.
+/// The bytes of one tier, in extents of one size that is a power of two. Every store of a pool goes
+/// through here, so that tests can tell what a power cut would leave.
 ///
 /// Offsets count from the first extent's begin; nothing lies across the border of two extents.
 ///
-/// Invariant: an extent is there, filled with zeros, durably, before anything is mapped or stored in it: a sparse file on a disk
-/// that is full ends the process at the first store.
+/// Invariant: an extent is there, filled with zeros, durably, before anything is mapped or stored
+/// in it: a sparse file on a disk that is full ends the process at the first store.
 public abstract class Region implements AutoCloseable {
     /// Words.
-    public static final ValueLayout.OfLong LONG = ValueLayout.JAVA_LONG.withOrder(ByteOrder.LITTLE_ENDIAN);
+    public static final ValueLayout.OfLong LONG =
+            ValueLayout.JAVA_LONG.withOrder(ByteOrder.LITTLE_ENDIAN);
+
     /// Bytes.
     public static final ValueLayout.OfByte BYTE = ValueLayout.JAVA_BYTE;
 
@@ -25,7 +27,9 @@ public abstract class Region implements AutoCloseable {
 
     private final int extentShift;
     private final long withinMask;
-    /// Not volatile: who reads an old one looks again, in [#appended]; and what is in a new one was stored before it was.
+
+    /// Not volatile: who reads an old one looks again, in [#appended]; and what is in a new one was
+    /// stored before it was.
     private MemorySegment[] extents = {};
 
     /// A region without extents.
@@ -39,11 +43,13 @@ public abstract class Region implements AutoCloseable {
 
     /// Appends an extent of zeros, durably.
     ///
-    /// @throws PoolFullException if the device, or the limit that was set, has no room for it: nothing has changed then
+    /// @throws PoolFullException if the device, or the limit that was set, has no room for it:
+    ///   nothing has changed then
     public abstract void grow();
 
-    /// Gives back all but the first `count` extents, to which nothing leads any more: also those that were appended and never used. Who
-    /// has read where something lay there before that was so may still look: that is an [InternalError], or a [PoolDamagedException].
+    /// Gives back all but the first `count` extents, to which nothing leads any more: also those
+    /// that were appended and never used. Who has read where something lay there before that was so
+    /// may still look: that is an [InternalError], or a [PoolDamagedException].
     ///
     /// @return how many bytes
     public abstract long shrink(int count);
@@ -87,14 +93,16 @@ public abstract class Region implements AutoCloseable {
     private MemorySegment appended(long index) {
         VarHandle.acquireFence();
         if (index >= extents.length && !follow(index)) {
-            throw new PoolDamagedException(name() + ": something leads to extent " + index + ", which is not there");
+            throw new PoolDamagedException(
+                    name() + ": something leads to extent " + index + ", which is not there");
         }
         return extents[(int) index];
     }
 
     /// Whether an offset lies in an extent that is there.
     public final boolean contains(long offset) {
-        return offset >= 0 && (offset >>> extentShift < extents.length || follow(offset >>> extentShift));
+        return offset >= 0
+                && (offset >>> extentShift < extents.length || follow(offset >>> extentShift));
     }
 
     /// Looks whether somebody else has appended the extent with this index.
@@ -114,7 +122,8 @@ public abstract class Region implements AutoCloseable {
         try {
             return extentOf(offset).get(LONG, within(offset));
         } catch (IllegalArgumentException misaligned) {
-            throw new PoolDamagedException(name() + ": something leads to offset " + offset + ", where no word is");
+            throw new PoolDamagedException(
+                    name() + ": something leads to offset " + offset + ", where no word is");
         }
     }
 

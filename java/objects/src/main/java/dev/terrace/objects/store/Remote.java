@@ -23,15 +23,18 @@ import org.jspecify.annotations.Nullable;
 
 /// The remote tier of a pool: values in segments, each of which is written once.
 ///
-/// What a transaction puts here waits in memory; the commit writes it as a segment, or several, before its words go to the log. A slot leads
-/// to the *record* of a value in persistent memory, which says in which segment it is and where, and that to the record of the segment, which says how
-/// much of it is still in use. So nothing is listed or scanned, and a value moves to another segment without its slot.
+/// What a transaction puts here waits in memory; the commit writes it as a segment, or several,
+/// before its words go to the log. A slot leads to the *record* of a value in persistent memory,
+/// which says in which segment it is and where, and that to the record of the segment, which says
+/// how much of it is still in use. So nothing is listed or scanned, and a value moves to another
+/// segment without its slot.
 ///
 /// Invariants:
-/// * A number of a segment is taken, durably, before the segment is written, and never again. Those below [Superblock#REMOTE_SETTLED_AT]
-///   belong to a transaction that has committed, or have been deleted: those from there on, and no others, may have been left by one
-///   that has not.
-/// * A segment that holds nothing any more is deleted only after the commit that says so, and its record goes after it.
+/// * A number of a segment is taken, durably, before the segment is written, and never again. Those
+///   below [Superblock#REMOTE_SETTLED_AT] belong to a transaction that has committed, or have been
+///   deleted: those from there on, and no others, may have been left by one that has not.
+/// * A segment that holds nothing any more is deleted only after the commit that says so, and its
+///   record goes after it.
 public final class Remote {
     /// Bytes of a value's record, and of a segment's.
     static final int RECORD_BYTES = 32;
@@ -46,12 +49,18 @@ public final class Remote {
 
     /// A transaction's values go to a segment of their own as soon as they take so many bytes.
     private static final int SEGMENT_BYTES = 16 << 20;
+
     private static final int CACHE_BYTES = 8 << 20;
+
     /// Values that are moved in one transaction.
     private static final int MOVED_AT_ONCE = 1000;
-    /// What is smaller is put together with others: less than a transaction of [#MOVED_AT_ONCE] of the smallest values makes.
+
+    /// What is smaller is put together with others: less than a transaction of [#MOVED_AT_ONCE] of
+    /// the smallest values makes.
     private static final int SMALL_BYTES = 16_000;
+
     private static final int NUMBER_BITS = 40;
+
     /// The first segment is the label of the directory.
     private static final long LABEL = 0;
 
@@ -63,6 +72,7 @@ public final class Remote {
 
     /// What the transaction has put and is in no segment yet, by the values' records.
     private final Map<Long, byte[]> pending = new LinkedHashMap<>();
+
     private long pendingBytes;
     private boolean hasSegments;
     private boolean empties;
@@ -96,7 +106,8 @@ public final class Remote {
 
     // Opening
 
-    /// Looks whether the segments are this pool's. If that cannot be found out now, whoever uses them is told.
+    /// Looks whether the segments are this pool's. If that cannot be found out now, whoever uses
+    /// them is told.
     ///
     /// @throws PoolFormatException if there are none, or others
     void open() {
@@ -104,24 +115,32 @@ public final class Remote {
             return;
         }
         try {
-            String wrong = use(segments -> {
-                try {
-                    return Segment.wrong(segments.read(name(LABEL), 0, Segment.HEADER_BYTES), pool, LABEL);
-                } catch (NoSuchFileException e) {
-                    return "there is no " + name(LABEL);
-                } catch (EOFException e) {
-                    return name(LABEL) + " is cut off";
-                }
-            });
+            String wrong =
+                    use(segments -> {
+                        try {
+                            return Segment.wrong(
+                                    segments.read(name(LABEL), 0, Segment.HEADER_BYTES),
+                                    pool,
+                                    LABEL);
+                        } catch (NoSuchFileException e) {
+                            return "there is no " + name(LABEL);
+                        } catch (EOFException e) {
+                            return name(LABEL) + " is cut off";
+                        }
+                    });
             if (wrong != null) {
-                throw new PoolFormatException(tier.segments().name() + " is not where this pool's segments are: " + wrong);
+                throw new PoolFormatException(
+                        tier.segments().name()
+                                + " is not where this pool's segments are: "
+                                + wrong);
             }
         } catch (TierUnavailableException later) {
             return;
         }
     }
 
-    /// Has a pool that is to be written know that it has a remote tier, and takes up what the last writer has left.
+    /// Has a pool that is to be written know that it has a remote tier, and takes up what the last
+    /// writer has left.
     void prepare() {
         if (tier == null) {
             return;
@@ -138,7 +157,8 @@ public final class Remote {
         removeEmpty();
     }
 
-    /// Keeps a chunk of persistent memory, if there is one, for records of values that leave it when it is full.
+    /// Keeps a chunk of persistent memory, if there is one, for records of values that leave it
+    /// when it is full.
     public void keepReserve() {
         if (tier == null) {
             return;
@@ -175,13 +195,20 @@ public final class Remote {
     /// Puts a value, and returns where its record is. In a transaction.
     long put(byte[] bytes) {
         if (tier == null) {
-            throw new IllegalArgumentException("the pool has no tier " + dev.terrace.objects.StorageTier.REMOTE);
+            throw new IllegalArgumentException(
+                    "the pool has no tier " + dev.terrace.objects.StorageTier.REMOTE);
         }
         long wanted = Segment.FRONT_BYTES + (long) bytes.length;
         long then = bytes() + pendingBytes + wanted + Segment.HEADER_BYTES;
         if (then > tier.bytesMax() || wanted > Integer.MAX_VALUE - 2 * Segment.HEADER_BYTES) {
-            throw new PoolFullException(tier.segments().name() + " has no room for " + bytes.length + " bytes: segments take " + bytes()
-                    + " bytes of " + tier.bytesMax());
+            throw new PoolFullException(
+                    tier.segments().name()
+                            + " has no room for "
+                            + bytes.length
+                            + " bytes: segments take "
+                            + bytes()
+                            + " bytes of "
+                            + tier.bytesMax());
         }
         if (pendingBytes + wanted > SEGMENT_BYTES) {
             seal();
@@ -250,7 +277,8 @@ public final class Remote {
         long place = store.word(value + PLACE_AT);
         int length = (int) place;
         long offset = place >>> 32;
-        if (length < 0 || offset + Segment.FRONT_BYTES + length > store.word(segment + BYTES_AT) >>> 32) {
+        if (length < 0
+                || offset + Segment.FRONT_BYTES + length > store.word(segment + BYTES_AT) >>> 32) {
             throw damaged(value);
         }
         int checksum = (int) store.word(value + CHECKSUM_AT);
@@ -267,7 +295,8 @@ public final class Remote {
     }
 
     private PoolDamagedException damaged(long value) {
-        return new PoolDamagedException(pmem.name() + ": the record of a value at offset " + value + " is damaged");
+        return new PoolDamagedException(
+                pmem.name() + ": the record of a value at offset " + value + " is damaged");
     }
 
     private byte[] read(long number, long offset, int length, int checksum) {
@@ -277,15 +306,26 @@ public final class Remote {
                 byte[] part = segments.read(name(number), offset, Segment.FRONT_BYTES + length);
                 byte[] bytes = Segment.value(part, checksum);
                 if (bytes == null) {
-                    String wrong = Segment.wrong(segments.read(name(number), 0, Segment.HEADER_BYTES), pool, number);
-                    throw new PoolDamagedException(name + ": " + length + " bytes at offset " + offset + " are damaged"
-                            + (wrong == null ? "" : ": " + wrong));
+                    String wrong =
+                            Segment.wrong(
+                                    segments.read(name(number), 0, Segment.HEADER_BYTES),
+                                    pool,
+                                    number);
+                    throw new PoolDamagedException(
+                            name
+                                    + ": "
+                                    + length
+                                    + " bytes at offset "
+                                    + offset
+                                    + " are damaged"
+                                    + (wrong == null ? "" : ": " + wrong));
                 }
                 return bytes;
             } catch (NoSuchFileException e) {
                 throw new PoolDamagedException(name + " is missing", e);
             } catch (EOFException e) {
-                throw new PoolDamagedException(name + " is cut off: it ends before offset " + (offset + length), e);
+                throw new PoolDamagedException(
+                        name + " is cut off: it ends before offset " + (offset + length), e);
             }
         });
     }
@@ -297,7 +337,8 @@ public final class Remote {
 
     private void requireValue(long offset) {
         if (!isValue(offset)) {
-            throw new PoolDamagedException(pmem.name() + ": there is no record of a value at offset " + offset);
+            throw new PoolDamagedException(
+                    pmem.name() + ": there is no record of a value at offset " + offset);
         }
     }
 
@@ -313,11 +354,16 @@ public final class Remote {
         return Headers.type(store.header(offset)) == Headers.SEGMENT && store.hasHeader(offset);
     }
 
-    // Numbers of segments in the superblock: what they lead to is deleted, so they carry a checksum.
+    // Numbers of segments in the superblock: what they lead to is deleted, so they carry a
+    // checksum.
 
     /// The word of a number: it, and in the upper 24 bits its checksum.
     static long checked(long number) {
-        byte[] bytes = ByteBuffer.allocate(Long.BYTES).order(ByteOrder.LITTLE_ENDIAN).putLong(number).array();
+        byte[] bytes =
+                ByteBuffer.allocate(Long.BYTES)
+                        .order(ByteOrder.LITTLE_ENDIAN)
+                        .putLong(number)
+                        .array();
         return (long) Segment.crc(bytes) << NUMBER_BITS | number;
     }
 
@@ -356,7 +402,8 @@ public final class Remote {
             bytes = Segment.of(pool, number, pending.values());
             write(number, bytes);
         } catch (PoolFullException full) {
-            // The transaction may go on, with the value elsewhere, and commit: others would not know of what is half written.
+            // The transaction may go on, with the value elsewhere, and commit: others would not
+            // know of what is half written.
             store.free(segment);
             if (number != LABEL) {
                 delete(number);
@@ -398,8 +445,13 @@ public final class Remote {
                 // It is not for this pool to delete.
                 removeOrphans(number);
                 storeNow(Superblock.REMOTE_SETTLED_AT, number + 1);
-                throw new PoolFormatException(segments.name() + "/" + name(number)
-                        + " is there already: a copy of this pool writes to the same directory", e);
+                throw new PoolFormatException(
+                        segments.name()
+                                + "/"
+                                + name(number)
+                                + " is there already: a copy of this pool writes to the same"
+                                + " directory",
+                        e);
             }
         });
         event.end(pmem.name(), number, bytes.length);
@@ -423,7 +475,8 @@ public final class Remote {
         return next;
     }
 
-    /// Stores a number that only who writes looks at, and no transaction has changed: it lasts whatever becomes of that.
+    /// Stores a number that only who writes looks at, and no transaction has changed: it lasts
+    /// whatever becomes of that.
     private void storeNow(long at, long number) {
         pmem.putLong(at, checked(number));
         pmem.flush(at, Long.BYTES);
@@ -446,7 +499,8 @@ public final class Remote {
         }
     }
 
-    /// What a transaction has written that did not commit goes now, or when the tier can be reached.
+    /// What a transaction has written that did not commit goes now, or when the tier can be
+    /// reached.
     private void abandon() {
         try {
             removeOrphans();
@@ -462,7 +516,8 @@ public final class Remote {
         });
     }
 
-    /// Deletes segments that hold nothing any more, and then their records; or leaves that to a later one if the tier cannot be reached.
+    /// Deletes segments that hold nothing any more, and then their records; or leaves that to a
+    /// later one if the tier cannot be reached.
     private void removeEmpty() {
         try {
             boolean more = tier != null;
@@ -485,7 +540,8 @@ public final class Remote {
         }
         delete(store.word(empty + NUMBER_AT));
         return store.transact(() -> {
-            store.putWord(0, Superblock.REMOTE_BYTES_AT, bytes() - (store.word(empty + BYTES_AT) >>> 32));
+            store.putWord(
+                    0, Superblock.REMOTE_BYTES_AT, bytes() - (store.word(empty + BYTES_AT) >>> 32));
             store.putWord(0, Superblock.REMOTE_EMPTY_AT, store.word(empty + NEXT_AT));
             store.free(empty);
             return true;
@@ -510,17 +566,28 @@ public final class Remote {
         forEach(Headers.SEGMENT, links::owned);
     }
 
-    /// Says of each segment whose records of values do not come to what its own says what is wrong with it.
+    /// Says of each segment whose records of values do not come to what its own says what is wrong
+    /// with it.
     public List<String> wrong() {
         Map<Long, Long> live = new LinkedHashMap<>();
-        forEach(Headers.SEGMENT, segment -> live.put(segment, store.word(segment + BYTES_AT) & 0xffffffffL));
-        forEach(Headers.VALUE, value -> {
-            live.merge(store.word(value + SEGMENT_AT), -Segment.FRONT_BYTES - (long) (int) store.word(value + PLACE_AT), Long::sum);
-        });
+        forEach(
+                Headers.SEGMENT,
+                segment -> live.put(segment, store.word(segment + BYTES_AT) & 0xffffffffL));
+        forEach(
+                Headers.VALUE,
+                value -> {
+                    live.merge(
+                            store.word(value + SEGMENT_AT),
+                            -Segment.FRONT_BYTES - (long) (int) store.word(value + PLACE_AT),
+                            Long::sum);
+                });
         List<String> wrong = new ArrayList<>();
         live.forEach((segment, difference) -> {
             if (difference != 0) {
-                wrong.add("segment at " + segment + ": the bytes that it holds are not what its record says");
+                wrong.add(
+                        "segment at "
+                                + segment
+                                + ": the bytes that it holds are not what its record says");
             }
         });
         return wrong;
@@ -543,8 +610,9 @@ public final class Remote {
     /// @param bytesGivenBack by how much segments have become less
     public record Compacted(long values, long bytes, long bytesGivenBack) {}
 
-    /// Moves the values of segments that are mostly empty, or small, to new ones, in transactions of their own, and deletes those
-    /// segments. What has been moved stays moved if it ends before it is done.
+    /// Moves the values of segments that are mostly empty, or small, to new ones, in transactions
+    /// of their own, and deletes those segments. What has been moved stays moved if it ends before
+    /// it is done.
     ///
     /// @throws TierUnavailableException if the tier cannot be reached
     public Compacted compact() {
@@ -555,11 +623,13 @@ public final class Remote {
         long before = bytes();
         Set<Long> sparse = sparse();
         List<Long> found = new ArrayList<>();
-        forEach(Headers.VALUE, value -> {
-            if (sparse.contains(store.word(value + SEGMENT_AT))) {
-                found.add(value);
-            }
-        });
+        forEach(
+                Headers.VALUE,
+                value -> {
+                    if (sparse.contains(store.word(value + SEGMENT_AT))) {
+                        found.add(value);
+                    }
+                });
         long values = 0;
         long bytes = 0;
         try {
@@ -581,7 +651,10 @@ public final class Remote {
         List<Integer> moved = new ArrayList<>();
         for (long value : values) {
             // Others may have freed it meanwhile.
-            byte[] bytes = isValue(value) && from.contains(store.word(value + SEGMENT_AT)) ? loadToMove(value) : null;
+            byte[] bytes =
+                    isValue(value) && from.contains(store.word(value + SEGMENT_AT))
+                            ? loadToMove(value)
+                            : null;
             if (bytes != null) {
                 leave(value);
                 if (pendingBytes + bytes.length > SEGMENT_BYTES) {
@@ -607,15 +680,17 @@ public final class Remote {
     private Set<Long> sparse() {
         Set<Long> sparse = new HashSet<>();
         Set<Long> small = new HashSet<>();
-        forEach(Headers.SEGMENT, segment -> {
-            long bytes = store.word(segment + BYTES_AT);
-            long live = bytes & 0xffffffffL;
-            if (live > 0 && 2 * live < bytes >>> 32) {
-                sparse.add(segment);
-            } else if (live > 0 && bytes >>> 32 < SMALL_BYTES) {
-                small.add(segment);
-            }
-        });
+        forEach(
+                Headers.SEGMENT,
+                segment -> {
+                    long bytes = store.word(segment + BYTES_AT);
+                    long live = bytes & 0xffffffffL;
+                    if (live > 0 && 2 * live < bytes >>> 32) {
+                        sparse.add(segment);
+                    } else if (live > 0 && bytes >>> 32 < SMALL_BYTES) {
+                        small.add(segment);
+                    }
+                });
         if (sparse.size() + small.size() > 1) {
             sparse.addAll(small);
         }
@@ -628,18 +703,21 @@ public final class Remote {
         return Segment.name(pool, number);
     }
 
-    /// Uses the store of segments, also in a thread that is interrupted, and leaves it interrupted then.
+    /// Uses the store of segments, also in a thread that is interrupted, and leaves it interrupted
+    /// then.
     private <T extends @Nullable Object> T use(Use<T> use) {
         if (tier == null) {
             throw new TierUnavailableException(
-                    pmem.name() + " has values on a remote tier: name it when the pool is opened", null);
+                    pmem.name() + " has values on a remote tier: name it when the pool is opened",
+                    null);
         }
         try {
             return WriterLock.atTier(() -> Uninterrupted.run(() -> use.get(tier.segments())));
         } catch (TerraceException e) {
             throw e;
         } catch (IOException | RuntimeException e) {
-            throw new TierUnavailableException(tier.segments().name() + " cannot be reached: " + e, e);
+            throw new TierUnavailableException(
+                    tier.segments().name() + " cannot be reached: " + e, e);
         }
     }
 }

@@ -9,10 +9,12 @@ import java.util.UUID;
 import java.util.zip.CRC32C;
 import org.jspecify.annotations.Nullable;
 
-/// The bytes of a segment: a header that says whose it is, then the values, each behind its length and its CRC-32C.
+/// The bytes of a segment: a header that says whose it is, then the values, each behind its length
+/// and its CRC-32C.
 final class Segment {
     /// Bytes of the header.
     static final int HEADER_BYTES = 64;
+
     /// Bytes of a value's length and checksum.
     static final int FRONT_BYTES = 8;
 
@@ -54,7 +56,10 @@ final class Segment {
             return "its header is damaged";
         }
         if (fields.getInt(8) != VERSION) {
-            return "it is of version " + fields.getInt(8) + ", and this library knows version " + VERSION;
+            return "it is of version "
+                    + fields.getInt(8)
+                    + ", and this library knows version "
+                    + VERSION;
         }
         UUID owner = new UUID(fields.getLong(16), fields.getLong(24));
         if (!owner.equals(pool)) {
@@ -63,13 +68,15 @@ final class Segment {
         return fields.getLong(32) == number ? null : "it is segment " + fields.getLong(32);
     }
 
-    /// The value of a part of a segment: of length and checksum, and the bytes behind; null if that is not what was written.
+    /// The value of a part of a segment: of length and checksum, and the bytes behind; null if that
+    /// is not what was written.
     static byte @Nullable [] value(byte[] part, int checksum) {
         ByteBuffer front = ByteBuffer.wrap(part).order(ByteOrder.LITTLE_ENDIAN);
         int length = part.length - FRONT_BYTES;
-        boolean isRight = front.getInt() == length
-                && front.getInt() == checksum
-                && crc(part, FRONT_BYTES, length) == checksum;
+        boolean isRight =
+                front.getInt() == length
+                        && front.getInt() == checksum
+                        && crc(part, FRONT_BYTES, length) == checksum;
         return isRight ? Arrays.copyOfRange(part, FRONT_BYTES, part.length) : null;
     }
 

@@ -5,10 +5,12 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/// Values of segments that were read last, so that a consistent read that has to be repeated does not go to the remote tier again: beside a
-/// writer that commits faster than that answers, it would never end.
+/// Values of segments that were read last, so that a consistent read that has to be repeated does
+/// not go to the remote tier again: beside a writer that commits faster than that answers, it would
+/// never end.
 ///
-/// Invariant: a segment's number is used once, and a segment is written once, so what is here never becomes wrong.
+/// Invariant: a segment's number is used once, and a segment is written once, so what is here never
+/// becomes wrong.
 final class SegmentCache {
     private final long bytesMax;
     private final LinkedHashMap<Key, byte[]> values = new LinkedHashMap<>(16, 0.75f, true);

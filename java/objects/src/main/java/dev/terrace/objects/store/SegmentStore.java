@@ -3,14 +3,16 @@ package dev.terrace.objects.store;
 import java.io.IOException;
 import java.util.List;
 
-/// Where the segments of a pool's remote tier are kept: files that are written once, as a whole, read in parts and deleted as a whole.
+/// Where the segments of a pool's remote tier are kept: files that are written once, as a whole,
+/// read in parts and deleted as a whole.
 ///
 /// Any number of threads may use it. A pool does not close it.
 public interface SegmentStore {
     /// What messages call it.
     String name();
 
-    /// Writes a segment. It is durable when this returns; if it throws, a part of it, or all, may be there.
+    /// Writes a segment. It is durable when this returns; if it throws, a part of it, or all, may
+    /// be there.
     ///
     /// @throws java.nio.file.FileAlreadyExistsException if there is one of this name
     /// @throws dev.terrace.objects.PoolFullException if there is no room for it

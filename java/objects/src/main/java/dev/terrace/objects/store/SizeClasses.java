@@ -6,8 +6,10 @@ import java.util.Arrays;
 final class SizeClasses {
     /// Bytes of a chunk.
     static final int CHUNK_BYTES = 1 << 16;
+
     /// Bytes of the smallest slot.
     static final int SLOT_BYTES_MIN = 32;
+
     /// Slots are multiples of this.
     static final int GRANULE_BYTES = 16;
 
@@ -17,8 +19,13 @@ final class SizeClasses {
     private SizeClasses() {}
 
     private static int[] slotBytes() {
-        int[] small = {32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024};
-        int[] perChunk = {52, 42, 36, 32, 28, 24, 21, 18, 16, 14, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2};
+        int[] small = {
+            32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896,
+            1024
+        };
+        int[] perChunk = {
+            52, 42, 36, 32, 28, 24, 21, 18, 16, 14, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2
+        };
         int[] all = Arrays.copyOf(small, small.length + perChunk.length);
         for (int i = 0; i < perChunk.length; i++) {
             all[small.length + i] = CHUNK_BYTES / perChunk[i] & -GRANULE_BYTES;
@@ -48,7 +55,8 @@ final class SizeClasses {
         return granules < CLASS_OF_GRANULES.length ? CLASS_OF_GRANULES[(int) granules] : -1;
     }
 
-    /// The class that so many bytes need, as one of the bits of a set of classes. The highest is that of whole chunks.
+    /// The class that so many bytes need, as one of the bits of a set of classes. The highest is
+    /// that of whole chunks.
     static long bit(long bytes) {
         return 1L << of(bytes);
     }

@@ -19,14 +19,16 @@ import org.jspecify.annotations.Nullable;
 
 /// A pool's bytes on all its tiers, and the transactions that change them.
 ///
-/// A transaction keeps the words that it changes to itself ([Overlay]) and writes only to what it has allocated, which nobody
-/// else can find yet. A commit makes that durable, writes the words to the log, makes the sequence odd, stores the words in
-/// their places, and makes the sequence even.
+/// A transaction keeps the words that it changes to itself ([Overlay]) and writes only to what it
+/// has allocated, which nobody else can find yet. A commit makes that durable, writes the words to
+/// the log, makes the sequence odd, stores the words in their places, and makes the sequence even.
 ///
 /// Invariants:
-/// * Committed data is never overwritten before the commit that replaces it is in the log: whoever reads sees committed states
-///   only, in place while the sequence is even, with the log's words laid over while it is odd.
-/// * A single word that is stored on its own is a commit of its own, since a word is never torn. The sequence moves behind it.
+/// * Committed data is never overwritten before the commit that replaces it is in the log: whoever
+///   reads sees committed states only, in place while the sequence is even, with the log's words
+///   laid over while it is odd.
+/// * A single word that is stored on its own is a commit of its own, since a word is never torn.
+///   The sequence moves behind it.
 /// * One thread writes at a time.
 public final class Store implements AutoCloseable {
     private static final long NONE = -1;
@@ -41,13 +43,17 @@ public final class Store implements AutoCloseable {
 
     private final WriterLock writer;
     private final Overlay overlay = new Overlay();
+
     /// What the transaction has allocated in persistent memory, with its bytes.
     private final Overlay fresh = new Overlay();
+
     private final List<Long> freed = new ArrayList<>();
     private final List<Runnable> afterCommit = new ArrayList<>();
     private final List<Runnable> afterRollback = new ArrayList<>();
+
     /// Objects that are read in place are not, or not as a whole, what they were.
     private boolean deletes;
+
     private int depth;
     private @Nullable Throwable doomed;
 
@@ -101,8 +107,8 @@ public final class Store implements AutoCloseable {
         remote.open();
     }
 
-    /// Finishes the commit that was under way when the last writer ended: that comes before anything else is read. Who may only read
-    /// leaves it.
+    /// Finishes the commit that was under way when the last writer ended: that comes before
+    /// anything else is read. Who may only read leaves it.
     ///
     /// @throws PoolDamagedException if the log is damaged
     public static void finishCommit(Superblock superblock, Region pmem, boolean readOnly) {
@@ -117,7 +123,9 @@ public final class Store implements AutoCloseable {
     }
 
     private void addPmemExtent(int extent) {
-        long map = extent * pmem.extentBytes() + (extent == 0 ? Superblock.LOG_AT + superblock.logBytes() : 0);
+        long map =
+                extent * pmem.extentBytes()
+                        + (extent == 0 ? Superblock.LOG_AT + superblock.logBytes() : 0);
         allocator.addExtent(map, pmem.within(map) + Allocator.mapBytes(pmem.extentBytes()));
     }
 
@@ -138,8 +146,12 @@ public final class Store implements AutoCloseable {
 
     private Disk diskAt(int index) {
         if (index >= disks.size()) {
-            throw new PoolDamagedException(pmem.name() + ": something leads to disk " + index + ", and the pool was opened with "
-                    + disks.size());
+            throw new PoolDamagedException(
+                    pmem.name()
+                            + ": something leads to disk "
+                            + index
+                            + ", and the pool was opened with "
+                            + disks.size());
         }
         return disks.get(index);
     }
@@ -174,7 +186,8 @@ public final class Store implements AutoCloseable {
         return belongs(offset, word(offset));
     }
 
-    /// Whether a header belongs at `offset`: if not, the device gives a block that belongs elsewhere.
+    /// Whether a header belongs at `offset`: if not, the device gives a block that belongs
+    /// elsewhere.
     public boolean belongs(long offset, long header) {
         return Headers.belongs(superblock.secret(), offset, header);
     }
@@ -184,7 +197,8 @@ public final class Store implements AutoCloseable {
     /// @throws PoolDamagedException if it does not
     public void requireBelongs(long offset, long header) {
         if (!belongs(offset, header)) {
-            throw new PoolDamagedException(pmem.name() + ": what is at offset " + offset + " belongs elsewhere");
+            throw new PoolDamagedException(
+                    pmem.name() + ": what is at offset " + offset + " belongs elsewhere");
         }
     }
 
@@ -233,7 +247,8 @@ public final class Store implements AutoCloseable {
 
     // Transactions
 
-    /// Runs `work` as a transaction: all that it changes, or, if it throws, nothing. In a transaction it becomes a part of that.
+    /// Runs `work` as a transaction: all that it changes, or, if it throws, nothing. In a
+    /// transaction it becomes a part of that.
     ///
     /// @throws PoolReadOnlyException if the pool was opened to be read
     public <T extends @Nullable Object> T transact(Supplier<T> work) {
@@ -253,14 +268,18 @@ public final class Store implements AutoCloseable {
 
     /// Throws if this thread must not write.
     ///
-    /// @throws PoolReadOnlyException if the pool was opened to be read, or this is part of a consistent read
+    /// @throws PoolReadOnlyException if the pool was opened to be read, or this is part of a
+    ///   consistent read
     public void requireWritable() {
         if (readOnly) {
             throw new PoolReadOnlyException(pmem.name() + " was opened to be read");
         }
         if (reads.isUnderWay()) {
             // It would be written as often as the read is repeated.
-            throw new PoolReadOnlyException(pmem.name() + ": a consistent read cannot write: do that behind it, or in a transaction");
+            throw new PoolReadOnlyException(
+                    pmem.name()
+                            + ": a consistent read cannot write: do that behind it, or in a"
+                            + " transaction");
         }
     }
 
@@ -292,7 +311,8 @@ public final class Store implements AutoCloseable {
                 rollBack();
                 if (done && cause != null) {
                     throw new TransactionAbortedException(
-                            "a transaction within this one has failed, so nothing of it lasts", cause);
+                            "a transaction within this one has failed, so nothing of it lasts",
+                            cause);
                 }
             }
         } finally {
@@ -342,8 +362,8 @@ public final class Store implements AutoCloseable {
         actions.forEach(Runnable::run);
     }
 
-    /// Makes durable what the transaction has put on the remote tier. Nothing is in the log yet, so whatever fails there, the transaction
-    /// is rolled back.
+    /// Makes durable what the transaction has put on the remote tier. Nothing is in the log yet, so
+    /// whatever fails there, the transaction is rolled back.
     private void writeSegments() {
         depth++;
         try {
@@ -377,8 +397,8 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    /// Where the log's words go if they do not fit into the log; asked before anything is freed, so that nothing that somebody may
-    /// read is there.
+    /// Where the log's words go if they do not fit into the log; asked before anything is freed, so
+    /// that nothing that somebody may read is there.
     private long overflow() {
         long bytes = overflowBytes();
         if (bytes == 0) {
@@ -391,7 +411,9 @@ public final class Store implements AutoCloseable {
                 run = allocator.borrow(bytes);
             }
         } catch (PoolFullException full) {
-            throw new PoolFullException(tooLarge() + " as it has no room for the log of one: " + full.getMessage(), full);
+            throw new PoolFullException(
+                    tooLarge() + " as it has no room for the log of one: " + full.getMessage(),
+                    full);
         }
         if (run == NONE) {
             throw new PoolFullException(tooLarge() + " as it has no room for the log of one");
@@ -400,7 +422,10 @@ public final class Store implements AutoCloseable {
     }
 
     private String tooLarge() {
-        return pmem.name() + ": a transaction that changes " + changes() + " words is too large for this pool:"
+        return pmem.name()
+                + ": a transaction that changes "
+                + changes()
+                + " words is too large for this pool:"
                 + " divide it into smaller transactions, also if it only deletes,";
     }
 
@@ -424,8 +449,8 @@ public final class Store implements AutoCloseable {
         disks.forEach(Disk::flush);
     }
 
-    /// Makes words durable, all or none; those that do not fit into the log go by way of `overflow`. Returns how many bytes went through
-    /// the log.
+    /// Makes words durable, all or none; those that do not fit into the log go by way of
+    /// `overflow`. Returns how many bytes went through the log.
     private long publish(Overlay words, long overflow) {
         epoch.changing();
         long logged = log.commit(words, overflow);
@@ -443,7 +468,8 @@ public final class Store implements AutoCloseable {
         for (int i = 0; i < fresh.size(); i++) {
             // A handle of what is not to be must not find what comes there next.
             long offset = fresh.offset(i);
-            int next = Math.min(Headers.generation(pmem.getLong(offset)) + 1, Headers.GENERATION_MAX);
+            int next =
+                    Math.min(Headers.generation(pmem.getLong(offset)) + 1, Headers.GENERATION_MAX);
             pmem.putLong(offset, Headers.of(superblock.secret(), offset, Headers.FREE, next));
         }
         // Chunks that it had cut are none: who has looked at what was in use there looks again.
@@ -472,11 +498,14 @@ public final class Store implements AutoCloseable {
         deletes = false;
     }
 
-    /// A device has failed in the middle of a commit: what has become of it, the next to open the pool finds out.
+    /// A device has failed in the middle of a commit: what has become of it, the next to open the
+    /// pool finds out.
     private TerraceException breakDown(Throwable cause) {
-        TerraceException why = cause instanceof TerraceException known
-                ? known
-                : new PoolDamagedException(pmem.name() + ": a commit could not be stored: " + cause, cause);
+        TerraceException why =
+                cause instanceof TerraceException known
+                        ? known
+                        : new PoolDamagedException(
+                                pmem.name() + ": a commit could not be stored: " + cause, cause);
         broken = why;
         forget();
         return why;
@@ -512,8 +541,8 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    /// Changes `bits` of the word at `offset` to those of `value`, in an object that begins at `owner` with this header; outside of a
-    /// transaction as a commit of its own.
+    /// Changes `bits` of the word at `offset` to those of `value`, in an object that begins at
+    /// `owner` with this header; outside of a transaction as a commit of its own.
     ///
     /// @throws StaleReferenceException if the object is not there any more
     /// @throws PoolReadOnlyException if this thread must not write
@@ -537,7 +566,8 @@ public final class Store implements AutoCloseable {
 
     /// That an object is not there any more.
     public StaleReferenceException stale(long offset) {
-        return new StaleReferenceException("the object at " + offset + " of " + pmem.name() + " has been deleted");
+        return new StaleReferenceException(
+                "the object at " + offset + " of " + pmem.name() + " has been deleted");
     }
 
     private void putWordAlone(long offset, long value) {
@@ -594,8 +624,8 @@ public final class Store implements AutoCloseable {
         return offset;
     }
 
-    /// Gives back chunks that are cut for some size and hold nothing: a commit of its own, for what comes there next is stored before
-    /// the transaction under way commits. Whether there were any.
+    /// Gives back chunks that are cut for some size and hold nothing: a commit of its own, for what
+    /// comes there next is stored before the transaction under way commits. Whether there were any.
     boolean releaseEmpty(Allocator of) {
         requireWhole();
         Overlay released = new Overlay();
@@ -612,8 +642,8 @@ public final class Store implements AutoCloseable {
         return true;
     }
 
-    /// Frees, once the transaction commits, what begins at `offset` in persistent memory. Its header says so at once, to those who
-    /// see what the transaction does.
+    /// Frees, once the transaction commits, what begins at `offset` in persistent memory. Its
+    /// header says so at once, to those who see what the transaction does.
     public void free(long offset) {
         requireTransaction();
         long header = word(offset);
@@ -629,7 +659,8 @@ public final class Store implements AutoCloseable {
         freed.add(diskAt(index).codeOf(offset));
     }
 
-    /// Has who reads objects in place look again, once the transaction commits, whether they still are what they were.
+    /// Has who reads objects in place look again, once the transaction commits, whether they still
+    /// are what they were.
     public void haveReadersLook() {
         requireTransaction();
         deletes = true;
@@ -670,8 +701,9 @@ public final class Store implements AutoCloseable {
         pmem.fence();
     }
 
-    /// Has what is needed ready to move values away from persistent memory when that is full, if there is room: a map for the next extent of
-    /// each disk, and a place for records of the remote tier.
+    /// Has what is needed ready to move values away from persistent memory when that is full, if
+    /// there is room: a map for the next extent of each disk, and a place for records of the remote
+    /// tier.
     public void prepare() {
         if (!readOnly) {
             transact(() -> {
@@ -684,12 +716,14 @@ public final class Store implements AutoCloseable {
 
     // Reading
 
-    /// Runs `work` so that all that it reads is of one committed state; it may be run more than once.
+    /// Runs `work` so that all that it reads is of one committed state; it may be run more than
+    /// once.
     public <T extends @Nullable Object> T read(Supplier<T> work) {
         return inTransaction() ? work.get() : reads.read(work);
     }
 
-    /// Done when, and only if, what this thread has read has turned out to be of one committed state; at once if that is so anyway.
+    /// Done when, and only if, what this thread has read has turned out to be of one committed
+    /// state; at once if that is so anyway.
     public void afterRead(Runnable action) {
         if (inTransaction()) {
             action.run();
@@ -698,8 +732,8 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    /// Sets for how long reads are repeated where nobody can be kept from writing, and for how long a transaction is
-    /// waited for whose thread waits itself.
+    /// Sets for how long reads are repeated where nobody can be kept from writing, and for how long
+    /// a transaction is waited for whose thread waits itself.
     public void setPatience(Duration time) {
         // As long as clocks can tell.
         Duration most = Duration.ofNanos(Long.MAX_VALUE);
@@ -708,8 +742,8 @@ public final class Store implements AutoCloseable {
         writer.setPatience(patience);
     }
 
-    /// Throws if whoever writes has given a pool that is only read a format that this library does not know: what looks
-    /// like damage here is none.
+    /// Throws if whoever writes has given a pool that is only read a format that this library does
+    /// not know: what looks like damage here is none.
     ///
     /// @throws dev.terrace.objects.PoolFormatException if so
     public void requireKnownFormat() {
@@ -741,7 +775,8 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    /// Waits until no transaction is under way, or has waited for so long; whether there is none then.
+    /// Waits until no transaction is under way, or has waited for so long; whether there is none
+    /// then.
     public boolean isAtRestWithin(Duration time) {
         try {
             if (!writer.tryLock(time.toNanos(), TimeUnit.NANOSECONDS)) {
@@ -762,15 +797,20 @@ public final class Store implements AutoCloseable {
         return usage;
     }
 
-    /// Whether something that begins at `offset` of disk `index` is in use; of persistent memory if that is -1. On the remote tier, which
-    /// is [Buffers.Place#REMOTE], what begins is a value's record in persistent memory.
+    /// Whether something that begins at `offset` of disk `index` is in use; of persistent memory if
+    /// that is -1. On the remote tier, which is [Buffers.Place#REMOTE], what begins is a value's
+    /// record in persistent memory.
     public boolean isAllocated(int index, long offset) {
-        return allocatorOf(index).isAllocated(offset) && (index != Buffers.Place.REMOTE || remote.isValue(offset));
+        return allocatorOf(index).isAllocated(offset)
+                && (index != Buffers.Place.REMOTE || remote.isValue(offset));
     }
 
-    /// Bytes that are taken by what begins at `offset` of disk `index`; of persistent memory if that is -1.
+    /// Bytes that are taken by what begins at `offset` of disk `index`; of persistent memory if
+    /// that is -1.
     public long sizeOf(int index, long offset) {
-        return index == Buffers.Place.REMOTE ? remote.length(offset) : allocatorOf(index).sizeOf(offset);
+        return index == Buffers.Place.REMOTE
+                ? remote.length(offset)
+                : allocatorOf(index).sizeOf(offset);
     }
 
     /// Shows what the store itself owns: the maps of disks, the records of segments.
@@ -789,7 +829,8 @@ public final class Store implements AutoCloseable {
         return index < 0 || index == Buffers.Place.REMOTE ? allocator : diskAt(index).allocator();
     }
 
-    /// Frees, once the transaction commits, what begins at `offset` of disk `index`; of persistent memory if that is -1.
+    /// Frees, once the transaction commits, what begins at `offset` of disk `index`; of persistent
+    /// memory if that is -1.
     public void free(int index, long offset) {
         if (index < 0) {
             free(offset);
@@ -800,7 +841,8 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    /// The offset of the first thing in use in persistent memory from `offset` on; -1 if there is none.
+    /// The offset of the first thing in use in persistent memory from `offset` on; -1 if there is
+    /// none.
     public long nextAllocated(long offset) {
         return nextAllocated(offset, -1L);
     }
@@ -818,7 +860,8 @@ public final class Store implements AutoCloseable {
         return SizeClasses.bit(bytes);
     }
 
-    /// Which of the slots behind that at `offset` of persistent memory are in use, up to 63 of them: bit 0 is the next.
+    /// Which of the slots behind that at `offset` of persistent memory are in use, up to 63 of
+    /// them: bit 0 is the next.
     public long slotsAhead(long offset) {
         return allocator.ahead(offset);
     }

@@ -3,7 +3,8 @@ package dev.terrace.objects.store;
 import dev.terrace.objects.FieldSpec;
 import java.util.List;
 
-/// What things take of each tier, in bytes, with all that is around them: for who plans where values are to lie.
+/// What things take of each tier, in bytes, with all that is around them: for who plans where
+/// values are to lie.
 public final class StoredSize {
     /// What the record of a value on the remote tier takes of persistent memory.
     public static final long REMOTE_RECORD = allocated(Remote.RECORD_BYTES);
@@ -25,8 +26,8 @@ public final class StoredSize {
         return bytes <= Buffers.INLINE_BYTES_MAX;
     }
 
-    /// A value of so many bytes in persistent memory, outside of the record, in a pool without checksums there: with
-    /// them it is eight bytes more.
+    /// A value of so many bytes in persistent memory, outside of the record, in a pool without
+    /// checksums there: with them it is eight bytes more.
     public static long inPmem(long bytes) {
         return isInSlot(bytes) ? 0 : allocated(Buffers.PMEM_FRONT_BYTES + bytes);
     }

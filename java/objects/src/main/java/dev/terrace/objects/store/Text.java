@@ -12,17 +12,23 @@ public final class Text {
 
     private static final byte LATIN_1 = 0;
     private static final byte UTF_16 = 1;
+
     /// What an array of bytes in memory can have of them, and no extent has.
     private static final int CHARACTERS_MAX = (1 << 30) - 64;
 
     private Text() {}
 
-    /// A string as a buffer holds it: what its characters are stored as, then those; so any string comes back as it was.
+    /// A string as a buffer holds it: what its characters are stored as, then those; so any string
+    /// comes back as it was.
     ///
     /// @throws PoolFullException if it is too long for any buffer
     public static byte[] encode(String text) {
         if (text.length() > CHARACTERS_MAX) {
-            throw new PoolFullException("a text of " + text.length() + " characters: none has more than " + CHARACTERS_MAX);
+            throw new PoolFullException(
+                    "a text of "
+                            + text.length()
+                            + " characters: none has more than "
+                            + CHARACTERS_MAX);
         }
         byte[] narrow = text.getBytes(StandardCharsets.ISO_8859_1);
         boolean fits = new String(narrow, StandardCharsets.ISO_8859_1).equals(text);

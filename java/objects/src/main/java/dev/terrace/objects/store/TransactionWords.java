@@ -1,6 +1,7 @@
 package dev.terrace.objects.store;
 
-/// Words as the thread sees them that is in a transaction; what that has changed is its own thread's to see.
+/// Words as the thread sees them that is in a transaction; what that has changed is its own
+/// thread's to see.
 ///
 /// @param changed what it has changed
 record TransactionWords(Store store, Overlay changed) implements Words {

@@ -5,8 +5,8 @@ import java.io.InterruptedIOException;
 import java.nio.channels.ClosedByInterruptException;
 import org.jspecify.annotations.Nullable;
 
-/// Input and output of threads that somebody may interrupt: an interrupt closes the channel that such a thread is using, and must not fail
-/// what it is doing.
+/// Input and output of threads that somebody may interrupt: an interrupt closes the channel that
+/// such a thread is using, and must not fail what it is doing.
 final class Uninterrupted {
     private Uninterrupted() {}
 

@@ -52,11 +52,13 @@ public final class Usage {
                 used.add(remote.liveBytes());
                 capacity.add(remote.bytes());
             }
-            return new PoolStatistics(commits, rollbacks, loggedBytes, List.copyOf(used), List.copyOf(capacity));
+            return new PoolStatistics(
+                    commits, rollbacks, loggedBytes, List.copyOf(used), List.copyOf(capacity));
         });
     }
 
-    /// Who only reads may not have mapped all extents that there are, or have mapped some that were given back.
+    /// Who only reads may not have mapped all extents that there are, or have mapped some that were
+    /// given back.
     private long capacity(Allocator of, Region region) {
         int extents = readOnly ? of.extents() : Math.max(of.extents(), region.extents());
         return extents * region.extentBytes();

@@ -15,43 +15,53 @@ import org.jspecify.annotations.Nullable;
 
 /// The lock of who writes to a pool.
 ///
-/// A transaction whose thread waits for others to do parts of its work waits for ever: they wait for this lock. A
-/// thread that waits here therefore looks at what the owner does. An owner that has only waited, for as long as the
-/// pool's patience says, is not waited for any more. How long one is at work does not matter.
+/// A transaction whose thread waits for others to do parts of its work waits for ever: they wait
+/// for this lock. A thread that waits here therefore looks at what the owner does. An owner that
+/// has only waited, for as long as the pool's patience says, is not waited for any more. How long
+/// one is at work does not matter.
 ///
 /// Invariants:
-/// * Threads get the lock in the order in which they came. They queue at `first`, whose owner alone waits for the lock
-///   itself. It alone looks at the owner, so the others cost nothing, and keep their places.
-/// * A thread that comes may overtake those that have waited for less than [#OVERTAKEN_NANOS_MAX]: otherwise each of
-///   many short transactions would need a switch of threads. It overtakes nobody else.
-/// * What was seen of the owner is for the next who looks, too: all that wait are told at once, not one patience after
-///   another.
-/// * A thread is at work if it does not wait, or waits for a tier, or waits for a pool whose owner is at work. It has
-///   been at work if it has used the processor or has written since the look before. Nobody can tell how long a virtual
-///   thread has used the processor: such a thread that waits whenever somebody looks has only waited, unless it has
-///   written.
+/// * Threads get the lock in the order in which they came. They queue at `first`, whose owner alone
+///   waits for the lock itself. It alone looks at the owner, so the others cost nothing, and keep
+///   their places.
+/// * A thread that comes may overtake those that have waited for less than [#OVERTAKEN_NANOS_MAX]:
+///   otherwise each of many short transactions would need a switch of threads. It overtakes nobody
+///   else.
+/// * What was seen of the owner is for the next who looks, too: all that wait are told at once, not
+///   one patience after another.
+/// * A thread is at work if it does not wait, or waits for a tier, or waits for a pool whose owner
+///   is at work. It has been at work if it has used the processor or has written since the look
+///   before. Nobody can tell how long a virtual thread has used the processor: such a thread that
+///   waits whenever somebody looks has only waited, unless it has written.
 final class WriterLock extends ReentrantLock {
     private static final long serialVersionUID = 1L;
     private static final int LOOKS = 8;
     private static final long LOOK_NANOS_MIN = 1_000_000;
     private static final long LOOK_NANOS_MAX = 100_000_000;
     private static final long OVERTAKEN_NANOS_MAX = 1_000_000;
+
     /// What was seen longer ago says nothing of what has been since.
     private static final long UNSEEN_NANOS_MAX = 10 * LOOK_NANOS_MAX;
+
     /// What is not known of how long a thread has used the processor.
     private static final long UNKNOWN = -1;
 
     /// Which threads wait for which lock.
     private static final Map<Thread, WriterLock> WAITING = new ConcurrentHashMap<>();
+
     /// Threads that may wait for a tier.
     private static final Set<Thread> AT_TIERS = ConcurrentHashMap.newKeySet();
 
     private final String pool;
+
     /// Had by who gets the lock next.
     private final ReentrantLock first = new ReentrantLock(true);
+
     /// Whether the first of those that wait must not be overtaken. Written by the owner of `first`.
     private volatile boolean isFirstNext;
+
     private volatile long patienceNanos = Duration.ofSeconds(10).toNanos();
+
     /// How often it was acquired, also by who had it: who writes acquires it. Written by the owner.
     private long turns;
 
@@ -60,10 +70,11 @@ final class WriterLock extends ReentrantLock {
     private long seenSince;
     private long seenLast;
 
-    /// What can be seen of a thread that waits: it stays the same as long as the thread does nothing else.
+    /// What can be seen of a thread that waits: it stays the same as long as the thread does
+    /// nothing else.
     ///
-    /// @param thread the number of the thread that the owner, if it waits for another pool, waits for in the end; the
-    /// owner's, if not
+    /// @param thread the number of the thread that the owner, if it waits for another pool, waits
+    ///   for in the end; the owner's, if not
     /// @param turns of the locks that are on the way there
     /// @param cpuNanos for how long that thread has used the processor, or [#UNKNOWN]
     private record Idle(long thread, long turns, long cpuNanos) {}
@@ -74,7 +85,9 @@ final class WriterLock extends ReentrantLock {
         private static final boolean IS_KNOWN = THREADS.isThreadCpuTimeSupported();
 
         static long nanosOf(Thread thread) {
-            return IS_KNOWN && !thread.isVirtual() ? THREADS.getThreadCpuTime(thread.threadId()) : UNKNOWN;
+            return IS_KNOWN && !thread.isVirtual()
+                    ? THREADS.getThreadCpuTime(thread.threadId())
+                    : UNKNOWN;
         }
     }
 
@@ -87,7 +100,8 @@ final class WriterLock extends ReentrantLock {
         patienceNanos = time.toNanos();
     }
 
-    /// Does what may wait for a tier. That ends, so it counts as work, whichever pools this thread writes to.
+    /// Does what may wait for a tier. That ends, so it counts as work, whichever pools this thread
+    /// writes to.
     static <T extends @Nullable Object> T atTier(Uninterrupted.Work<T> work) throws IOException {
         Thread me = Thread.currentThread();
         boolean isOutermost = AT_TIERS.add(me);
@@ -122,7 +136,8 @@ final class WriterLock extends ReentrantLock {
                 isFirstNext = isOverdue(since);
                 look();
                 try {
-                    if (tryLock(isFirstNext ? lookNanos : OVERTAKEN_NANOS_MAX, TimeUnit.NANOSECONDS)) {
+                    if (tryLock(
+                            isFirstNext ? lookNanos : OVERTAKEN_NANOS_MAX, TimeUnit.NANOSECONDS)) {
                         return;
                     }
                 } catch (InterruptedException e) {
@@ -148,7 +163,10 @@ final class WriterLock extends ReentrantLock {
         Thread owner = getOwner();
         Idle now = idle();
         long time = System.nanoTime();
-        boolean isStillIdle = now != null && now.equals(seen) && (now.cpuNanos != UNKNOWN || time - seenLast < UNSEEN_NANOS_MAX);
+        boolean isStillIdle =
+                now != null
+                        && now.equals(seen)
+                        && (now.cpuNanos != UNKNOWN || time - seenLast < UNSEEN_NANOS_MAX);
         seenLast = time;
         if (!isStillIdle) {
             seen = now;
@@ -158,7 +176,8 @@ final class WriterLock extends ReentrantLock {
         }
     }
 
-    /// What can be seen of the owner, or of who it waits for at other pools; null if that is at work.
+    /// What can be seen of the owner, or of who it waits for at other pools; null if that is at
+    /// work.
     private @Nullable Idle idle() {
         Set<Thread> met = new HashSet<>();
         WriterLock lock = this;
@@ -175,7 +194,9 @@ final class WriterLock extends ReentrantLock {
             }
             WriterLock awaited = WAITING.get(owner);
             if (awaited == null) {
-                return waits(owner) ? new Idle(owner.threadId(), turnsMet, Processor.nanosOf(owner)) : null;
+                return waits(owner)
+                        ? new Idle(owner.threadId(), turnsMet, Processor.nanosOf(owner))
+                        : null;
             }
             if (awaited.getOwner() == owner) {
                 // It has just got it.
@@ -193,9 +214,16 @@ final class WriterLock extends ReentrantLock {
     }
 
     private PoolBusyException busy(Thread owner) {
-        return new PoolBusyException(pool + ": thread " + Thread.currentThread().getName() + " waits for the transaction of thread "
-                + owner.getName() + ", which itself has waited for " + patienceNanos / 1_000_000 / 1000.0 + " s: if it waits for this one, as for"
-                + " a part of a parallel stream, have its own thread do all of a transaction's work; if both write to several pools, have"
-                + " all threads begin with the same one");
+        return new PoolBusyException(
+                pool
+                        + ": thread "
+                        + Thread.currentThread().getName()
+                        + " waits for the transaction of thread "
+                        + owner.getName()
+                        + ", which itself has waited for "
+                        + patienceNanos / 1_000_000 / 1000.0
+                        + " s: if it waits for this one, as for a part of a parallel stream, have"
+                        + " its own thread do all of a transaction's work; if both write to several"
+                        + " pools, have all threads begin with the same one");
     }
 }

@@ -1,4 +1,5 @@
-/// How a pool keeps its bytes: regions, the commit log, allocation, buffers. Not for users of the library.
+/// How a pool keeps its bytes: regions, the commit log, allocation, buffers. Not for users of the
+/// library.
 @NullMarked
 package dev.terrace.objects.store;
 

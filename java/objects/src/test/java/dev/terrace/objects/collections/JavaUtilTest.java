@@ -78,41 +78,49 @@ class JavaUtilTest {
 
     @TestFactory
     Stream<DynamicTest> listOfStrings() {
-        return tests(ListTestSuiteBuilder.using(new TestStringListGenerator() {
-                    @Override
-                    protected List<String> create(String[] elements) {
-                        List<String> list = DurableList.create(dir.pool(), ElementType.STRING);
-                        list.addAll(Arrays.asList(elements));
-                        return list;
-                    }
-                })
-                .named("a list of strings")
-                .withFeatures(
-                        ListFeature.GENERAL_PURPOSE,
-                        CollectionFeature.ALLOWS_NULL_VALUES,
-                        CollectionFeature.FAILS_FAST_ON_CONCURRENT_MODIFICATION,
-                        CollectionSize.ANY)
-                .createTestSuite());
+        return tests(
+                ListTestSuiteBuilder.using(
+                                new TestStringListGenerator() {
+                                    @Override
+                                    protected List<String> create(String[] elements) {
+                                        List<String> list =
+                                                DurableList.create(dir.pool(), ElementType.STRING);
+                                        list.addAll(Arrays.asList(elements));
+                                        return list;
+                                    }
+                                })
+                        .named("a list of strings")
+                        .withFeatures(
+                                ListFeature.GENERAL_PURPOSE,
+                                CollectionFeature.ALLOWS_NULL_VALUES,
+                                CollectionFeature.FAILS_FAST_ON_CONCURRENT_MODIFICATION,
+                                CollectionSize.ANY)
+                        .createTestSuite());
     }
 
     @TestFactory
     Stream<DynamicTest> listOfNumbers() {
-        return tests(ListTestSuiteBuilder.using(new Numbers(true))
-                .named("a list of numbers")
-                .withFeatures(
-                        ListFeature.GENERAL_PURPOSE,
-                        CollectionFeature.ALLOWS_NULL_VALUES,
-                        CollectionFeature.FAILS_FAST_ON_CONCURRENT_MODIFICATION,
-                        CollectionSize.ANY)
-                .createTestSuite());
+        return tests(
+                ListTestSuiteBuilder.using(new Numbers(true))
+                        .named("a list of numbers")
+                        .withFeatures(
+                                ListFeature.GENERAL_PURPOSE,
+                                CollectionFeature.ALLOWS_NULL_VALUES,
+                                CollectionFeature.FAILS_FAST_ON_CONCURRENT_MODIFICATION,
+                                CollectionSize.ANY)
+                        .createTestSuite());
     }
 
     @TestFactory
     Stream<DynamicTest> arrayOfNumbers() {
-        return tests(ListTestSuiteBuilder.using(new Numbers(false))
-                .named("an array of numbers")
-                .withFeatures(ListFeature.SUPPORTS_SET, CollectionFeature.ALLOWS_NULL_VALUES, CollectionSize.ANY)
-                .createTestSuite());
+        return tests(
+                ListTestSuiteBuilder.using(new Numbers(false))
+                        .named("an array of numbers")
+                        .withFeatures(
+                                ListFeature.SUPPORTS_SET,
+                                CollectionFeature.ALLOWS_NULL_VALUES,
+                                CollectionSize.ANY)
+                        .createTestSuite());
     }
 
     /// Lists, or arrays, of numbers that need a bit of their own for null.
@@ -151,42 +159,49 @@ class JavaUtilTest {
 
     @TestFactory
     Stream<DynamicTest> mapOfStrings() {
-        return tests(MapTestSuiteBuilder.using(new TestStringMapGenerator() {
-                    @Override
-                    protected Map<String, String> create(Map.Entry<String, String>[] entries) {
-                        Map<String, String> map =
-                                DurableMap.create(dir.pool(), ElementType.STRING, ElementType.STRING);
-                        for (Map.Entry<String, String> entry : entries) {
-                            map.put(entry.getKey(), entry.getValue());
-                        }
-                        return map;
-                    }
-                })
-                .named("a map of strings")
-                .withFeatures(
-                        MapFeature.GENERAL_PURPOSE,
-                        MapFeature.ALLOWS_NULL_KEYS,
-                        MapFeature.ALLOWS_NULL_VALUES,
-                        MapFeature.ALLOWS_ANY_NULL_QUERIES,
-                        MapFeature.FAILS_FAST_ON_CONCURRENT_MODIFICATION,
-                        CollectionFeature.SUPPORTS_ITERATOR_REMOVE,
-                        CollectionSize.ANY)
-                .createTestSuite());
+        return tests(
+                MapTestSuiteBuilder.using(
+                                new TestStringMapGenerator() {
+                                    @Override
+                                    protected Map<String, String> create(
+                                            Map.Entry<String, String>[] entries) {
+                                        Map<String, String> map =
+                                                DurableMap.create(
+                                                        dir.pool(),
+                                                        ElementType.STRING,
+                                                        ElementType.STRING);
+                                        for (Map.Entry<String, String> entry : entries) {
+                                            map.put(entry.getKey(), entry.getValue());
+                                        }
+                                        return map;
+                                    }
+                                })
+                        .named("a map of strings")
+                        .withFeatures(
+                                MapFeature.GENERAL_PURPOSE,
+                                MapFeature.ALLOWS_NULL_KEYS,
+                                MapFeature.ALLOWS_NULL_VALUES,
+                                MapFeature.ALLOWS_ANY_NULL_QUERIES,
+                                MapFeature.FAILS_FAST_ON_CONCURRENT_MODIFICATION,
+                                CollectionFeature.SUPPORTS_ITERATOR_REMOVE,
+                                CollectionSize.ANY)
+                        .createTestSuite());
     }
 
     @TestFactory
     Stream<DynamicTest> mapOfNumbers() {
-        return tests(MapTestSuiteBuilder.using(new NumberMaps())
-                .named("a map of numbers")
-                .withFeatures(
-                        MapFeature.GENERAL_PURPOSE,
-                        MapFeature.ALLOWS_NULL_KEYS,
-                        MapFeature.ALLOWS_NULL_VALUES,
-                        MapFeature.ALLOWS_ANY_NULL_QUERIES,
-                        MapFeature.FAILS_FAST_ON_CONCURRENT_MODIFICATION,
-                        CollectionFeature.SUPPORTS_ITERATOR_REMOVE,
-                        CollectionSize.ANY)
-                .createTestSuite());
+        return tests(
+                MapTestSuiteBuilder.using(new NumberMaps())
+                        .named("a map of numbers")
+                        .withFeatures(
+                                MapFeature.GENERAL_PURPOSE,
+                                MapFeature.ALLOWS_NULL_KEYS,
+                                MapFeature.ALLOWS_NULL_VALUES,
+                                MapFeature.ALLOWS_ANY_NULL_QUERIES,
+                                MapFeature.FAILS_FAST_ON_CONCURRENT_MODIFICATION,
+                                CollectionFeature.SUPPORTS_ITERATOR_REMOVE,
+                                CollectionSize.ANY)
+                        .createTestSuite());
     }
 
     private static final class NumberMaps implements TestMapGenerator<Double, Integer> {
@@ -203,9 +218,12 @@ class JavaUtilTest {
         @Override
         @SuppressWarnings("unchecked")
         public Map<Double, Integer> create(Object... entries) {
-            Map<Double, Integer> map = DurableMap.create(dir.pool(), ElementType.DOUBLE, ElementType.INTEGER);
+            Map<Double, Integer> map =
+                    DurableMap.create(dir.pool(), ElementType.DOUBLE, ElementType.INTEGER);
             for (Object entry : entries) {
-                map.put(((Map.Entry<Double, Integer>) entry).getKey(), ((Map.Entry<Double, Integer>) entry).getValue());
+                map.put(
+                        ((Map.Entry<Double, Integer>) entry).getKey(),
+                        ((Map.Entry<Double, Integer>) entry).getValue());
             }
             return map;
         }
@@ -217,7 +235,8 @@ class JavaUtilTest {
         }
 
         @Override
-        public Iterable<Map.Entry<Double, Integer>> order(List<Map.Entry<Double, Integer>> insertionOrder) {
+        public Iterable<Map.Entry<Double, Integer>> order(
+                List<Map.Entry<Double, Integer>> insertionOrder) {
             return insertionOrder;
         }
 
@@ -234,55 +253,69 @@ class JavaUtilTest {
 
     @TestFactory
     Stream<DynamicTest> treeOfStrings() {
-        return tests(NavigableMapTestSuiteBuilder.using(new TestStringSortedMapGenerator() {
-                    @Override
-                    protected SortedMap<String, String> create(Map.Entry<String, String>[] entries) {
-                        SortedMap<String, String> map =
-                                DurableTree.create(dir.pool(), ElementType.STRING, ElementType.STRING);
-                        for (Map.Entry<String, String> entry : entries) {
-                            map.put(entry.getKey(), entry.getValue());
-                        }
-                        return map;
-                    }
-                })
-                .named("a sorted map of strings")
-                .withFeatures(
-                        MapFeature.GENERAL_PURPOSE,
-                        MapFeature.ALLOWS_NULL_VALUES,
-                        MapFeature.FAILS_FAST_ON_CONCURRENT_MODIFICATION,
-                        CollectionFeature.KNOWN_ORDER,
-                        CollectionFeature.SUPPORTS_ITERATOR_REMOVE,
-                        CollectionSize.ANY)
-                .createTestSuite());
+        return tests(
+                NavigableMapTestSuiteBuilder.using(
+                                new TestStringSortedMapGenerator() {
+                                    @Override
+                                    protected SortedMap<String, String> create(
+                                            Map.Entry<String, String>[] entries) {
+                                        SortedMap<String, String> map =
+                                                DurableTree.create(
+                                                        dir.pool(),
+                                                        ElementType.STRING,
+                                                        ElementType.STRING);
+                                        for (Map.Entry<String, String> entry : entries) {
+                                            map.put(entry.getKey(), entry.getValue());
+                                        }
+                                        return map;
+                                    }
+                                })
+                        .named("a sorted map of strings")
+                        .withFeatures(
+                                MapFeature.GENERAL_PURPOSE,
+                                MapFeature.ALLOWS_NULL_VALUES,
+                                MapFeature.FAILS_FAST_ON_CONCURRENT_MODIFICATION,
+                                CollectionFeature.KNOWN_ORDER,
+                                CollectionFeature.SUPPORTS_ITERATOR_REMOVE,
+                                CollectionSize.ANY)
+                        .createTestSuite());
     }
 
     @TestFactory
     Stream<DynamicTest> treeOfNumbers() {
-        return tests(NavigableMapTestSuiteBuilder.using(new NumberTrees())
-                .named("a sorted map of numbers")
-                .withFeatures(
-                        MapFeature.GENERAL_PURPOSE,
-                        MapFeature.ALLOWS_NULL_VALUES,
-                        MapFeature.FAILS_FAST_ON_CONCURRENT_MODIFICATION,
-                        CollectionFeature.KNOWN_ORDER,
-                        CollectionFeature.SUPPORTS_ITERATOR_REMOVE,
-                        CollectionSize.ANY)
-                .createTestSuite());
+        return tests(
+                NavigableMapTestSuiteBuilder.using(new NumberTrees())
+                        .named("a sorted map of numbers")
+                        .withFeatures(
+                                MapFeature.GENERAL_PURPOSE,
+                                MapFeature.ALLOWS_NULL_VALUES,
+                                MapFeature.FAILS_FAST_ON_CONCURRENT_MODIFICATION,
+                                CollectionFeature.KNOWN_ORDER,
+                                CollectionFeature.SUPPORTS_ITERATOR_REMOVE,
+                                CollectionSize.ANY)
+                        .createTestSuite());
     }
 
     private static final class NumberTrees implements TestSortedMapGenerator<Integer, Long> {
         @Override
         public SampleElements<Map.Entry<Integer, Long>> samples() {
             return new SampleElements<>(
-                    Map.entry(-5, 0L), Map.entry(0, -1L), Map.entry(3, 3L), Map.entry(4, 4L), Map.entry(100, 5L));
+                    Map.entry(-5, 0L),
+                    Map.entry(0, -1L),
+                    Map.entry(3, 3L),
+                    Map.entry(4, 4L),
+                    Map.entry(100, 5L));
         }
 
         @Override
         @SuppressWarnings("unchecked")
         public SortedMap<Integer, Long> create(Object... entries) {
-            SortedMap<Integer, Long> map = DurableTree.create(dir.pool(), ElementType.INTEGER, ElementType.LONG);
+            SortedMap<Integer, Long> map =
+                    DurableTree.create(dir.pool(), ElementType.INTEGER, ElementType.LONG);
             for (Object entry : entries) {
-                map.put(((Map.Entry<Integer, Long>) entry).getKey(), ((Map.Entry<Integer, Long>) entry).getValue());
+                map.put(
+                        ((Map.Entry<Integer, Long>) entry).getKey(),
+                        ((Map.Entry<Integer, Long>) entry).getValue());
             }
             return map;
         }
@@ -294,7 +327,8 @@ class JavaUtilTest {
         }
 
         @Override
-        public Iterable<Map.Entry<Integer, Long>> order(List<Map.Entry<Integer, Long>> insertionOrder) {
+        public Iterable<Map.Entry<Integer, Long>> order(
+                List<Map.Entry<Integer, Long>> insertionOrder) {
             insertionOrder.sort(Map.Entry.comparingByKey());
             return insertionOrder;
         }

@@ -25,41 +25,53 @@ import net.jqwik.api.constraints.IntRange;
 import net.jqwik.api.constraints.Size;
 import org.jspecify.annotations.Nullable;
 
-/// Whatever is done to a durable collection leaves what the same does to one of `java.util`; also in transactions, in
-/// those that are rolled back, and after reopening the pool. Failures are not made smaller: that is given up after some
-/// time, with a pool still open.
+/// Whatever is done to a durable collection leaves what the same does to one of `java.util`; also
+/// in transactions, in those that are rolled back, and after reopening the pool. Failures are not
+/// made smaller: that is given up after some time, with a pool still open.
 class ModelTest {
     private static final int NUMBERS = 1 << 20;
     private static final int TRIES = 60;
     private static final String SEED = "42";
 
     private static final class OnPurpose extends RuntimeException {
-        @java.io.Serial
-        private static final long serialVersionUID = 1L;
+        @java.io.Serial private static final long serialVersionUID = 1L;
     }
 
-    /// Does steps to both, some of them in transactions, and compares what they return and what they leave.
+    /// Does steps to both, some of them in transactions, and compares what they return and what
+    /// they leave.
     ///
     /// @param open opens the durable collection in a pool, or makes it
     /// @param step does what a number says, and returns what that returns
     private static <C> void compare(
-            List<Integer> steps, C model, Function<Pool, C> open, BiFunction<C, Integer, @Nullable Object> step) {
+            List<Integer> steps,
+            C model,
+            Function<Pool, C> open,
+            BiFunction<C, Integer, @Nullable Object> step) {
         try (PoolDir dir = new PoolDir()) {
             C durable = open.apply(dir.pool());
             for (int number : steps) {
                 C now = durable;
                 int way = number % 16;
                 if (way == 0) {
-                    assertThrows(OnPurpose.class, () -> dir.pool().transact(() -> {
-                        step.apply(now, number / 16);
-                        step.apply(now, number / 32);
-                        throw new OnPurpose();
-                    }));
+                    assertThrows(
+                            OnPurpose.class,
+                            () ->
+                                    dir.pool()
+                                            .transact(() -> {
+                                                step.apply(now, number / 16);
+                                                step.apply(now, number / 32);
+                                                throw new OnPurpose();
+                                            }));
                 } else if (way == 1) {
-                    List<@Nullable Object> returned = dir.pool().transact(() -> Arrays.asList(
-                            step.apply(now, number / 16), step.apply(now, number / 32)));
+                    List<@Nullable Object> returned =
+                            dir.pool()
+                                    .transact(() ->
+                                            Arrays.asList(
+                                                    step.apply(now, number / 16),
+                                                    step.apply(now, number / 32)));
                     List<@Nullable Object> expected =
-                            Arrays.asList(step.apply(model, number / 16), step.apply(model, number / 32));
+                            Arrays.asList(
+                                    step.apply(model, number / 16), step.apply(model, number / 32));
                     assertEquals(expected, returned);
                 } else {
                     assertEquals(step.apply(model, number / 16), step.apply(durable, number / 16));
@@ -81,14 +93,19 @@ class ModelTest {
 
     /// Null, short texts and long ones.
     private static @Nullable String text(int number) {
-        return number % 11 == 0 ? null : number % 3 == 0 ? "t" + number % 50 : "\u03b1 a longer text " + number % 50;
+        return number % 11 == 0
+                ? null
+                : number % 3 == 0 ? "t" + number % 50 : "\u03b1 a longer text " + number % 50;
     }
 
     private static @Nullable Long number(int number) {
-        return number % 11 == 0 ? null : number % 5 == 0 ? (long) number << 40 : (long) number % 100;
+        return number % 11 == 0
+                ? null
+                : number % 5 == 0 ? (long) number << 40 : (long) number % 100;
     }
 
-    private static <E> @Nullable Object listStep(List<E> list, int number, Function<Integer, E> element) {
+    private static <E> @Nullable Object listStep(
+            List<E> list, int number, Function<Integer, E> element) {
         int size = list.size();
         int index = size == 0 ? 0 : number / 32 % size;
         E value = element.apply(number / 7);
@@ -138,7 +155,8 @@ class ModelTest {
     }
 
     @Property(tries = TRIES, seed = SEED, shrinking = ShrinkingMode.OFF)
-    void aListOfTextsIsAnArrayList(@ForAll @Size(max = 60) List<@IntRange(max = NUMBERS) Integer> steps) {
+    void aListOfTextsIsAnArrayList(
+            @ForAll @Size(max = 60) List<@IntRange(max = NUMBERS) Integer> steps) {
         compare(
                 steps,
                 (List<@Nullable String>) new ArrayList<@Nullable String>(),
@@ -147,7 +165,8 @@ class ModelTest {
     }
 
     @Property(tries = TRIES, seed = SEED, shrinking = ShrinkingMode.OFF)
-    void aListOfNumbersIsAnArrayList(@ForAll @Size(max = 60) List<@IntRange(max = NUMBERS) Integer> steps) {
+    void aListOfNumbersIsAnArrayList(
+            @ForAll @Size(max = 60) List<@IntRange(max = NUMBERS) Integer> steps) {
         compare(
                 steps,
                 (List<@Nullable Long>) new ArrayList<@Nullable Long>(),
@@ -165,8 +184,14 @@ class ModelTest {
             case 6 -> map.get(key);
             case 7 -> map.containsKey(key);
             case 8 -> map.putIfAbsent(key, value);
-            case 9 -> map.computeIfPresent(key, (_, old) -> old.hashCode() % 2 == 0 ? null : values.apply(3));
-            case 10 -> map.merge(key, Objects.requireNonNullElse(value, values.apply(1)), (_, _) -> values.apply(2));
+            case 9 ->
+                    map.computeIfPresent(
+                            key, (_, old) -> old.hashCode() % 2 == 0 ? null : values.apply(3));
+            case 10 ->
+                    map.merge(
+                            key,
+                            Objects.requireNonNullElse(value, values.apply(1)),
+                            (_, _) -> values.apply(2));
             case 11 -> map.values().remove(value) ? map.size() : -1;
             case 12 -> putMany(map, keys, values, number % 300);
             case 13 -> map.keySet().removeIf(k -> k != null && k.hashCode() % 5 == number % 5);
@@ -194,21 +219,27 @@ class ModelTest {
     }
 
     @Property(tries = TRIES, seed = SEED, shrinking = ShrinkingMode.OFF)
-    void aMapOfTextsIsAHashMap(@ForAll @Size(max = 60) List<@IntRange(max = NUMBERS) Integer> steps) {
+    void aMapOfTextsIsAHashMap(
+            @ForAll @Size(max = 60) List<@IntRange(max = NUMBERS) Integer> steps) {
         compare(
                 steps,
-                (Map<@Nullable String, @Nullable Long>) new HashMap<@Nullable String, @Nullable Long>(),
+                (Map<@Nullable String, @Nullable Long>)
+                        new HashMap<@Nullable String, @Nullable Long>(),
                 pool -> DurableMap.root(pool, "map", ElementType.STRING, ElementType.LONG),
-                (map, number) -> mapStep(map, withoutOrder(number), ModelTest::text, ModelTest::number));
+                (map, number) ->
+                        mapStep(map, withoutOrder(number), ModelTest::text, ModelTest::number));
     }
 
     @Property(tries = TRIES, seed = SEED, shrinking = ShrinkingMode.OFF)
-    void aMapOfNumbersIsAHashMap(@ForAll @Size(max = 60) List<@IntRange(max = NUMBERS) Integer> steps) {
+    void aMapOfNumbersIsAHashMap(
+            @ForAll @Size(max = 60) List<@IntRange(max = NUMBERS) Integer> steps) {
         compare(
                 steps,
-                (Map<@Nullable Long, @Nullable String>) new HashMap<@Nullable Long, @Nullable String>(),
+                (Map<@Nullable Long, @Nullable String>)
+                        new HashMap<@Nullable Long, @Nullable String>(),
                 pool -> DurableMap.root(pool, "map", ElementType.LONG, ElementType.STRING),
-                (map, number) -> mapStep(map, withoutOrder(number), ModelTest::number, ModelTest::text));
+                (map, number) ->
+                        mapStep(map, withoutOrder(number), ModelTest::number, ModelTest::text));
     }
 
     private static <V> @Nullable Object treeStep(
@@ -232,7 +263,8 @@ class ModelTest {
     }
 
     @Property(tries = TRIES, seed = SEED, shrinking = ShrinkingMode.OFF)
-    void aSortedMapIsATreeMap(@ForAll @Size(max = 60) List<@IntRange(max = NUMBERS) Integer> steps) {
+    void aSortedMapIsATreeMap(
+            @ForAll @Size(max = 60) List<@IntRange(max = NUMBERS) Integer> steps) {
         compare(
                 steps,
                 (NavigableMap<Integer, @Nullable String>) new TreeMap<Integer, @Nullable String>(),
@@ -241,21 +273,28 @@ class ModelTest {
     }
 
     @Property(tries = TRIES, seed = SEED, shrinking = ShrinkingMode.OFF)
-    void aSortedMapOfTextsIsATreeMap(@ForAll @Size(max = 60) List<@IntRange(max = NUMBERS) Integer> steps) {
+    void aSortedMapOfTextsIsATreeMap(
+            @ForAll @Size(max = 60) List<@IntRange(max = NUMBERS) Integer> steps) {
         compare(
                 steps,
                 (Map<String, @Nullable Long>) new TreeMap<String, @Nullable Long>(),
                 pool -> DurableTree.root(pool, "tree", ElementType.STRING, ElementType.LONG),
                 (tree, number) ->
-                        mapStep(tree, number, i -> Objects.requireNonNullElse(text(i), "none"), ModelTest::number));
+                        mapStep(
+                                tree,
+                                number,
+                                i -> Objects.requireNonNullElse(text(i), "none"),
+                                ModelTest::number));
     }
 
     @Property(tries = 5, seed = SEED, shrinking = ShrinkingMode.OFF)
     void largeOnesHoldAll(@ForAll @IntRange(min = 3000, max = 20_000) int count) {
         try (PoolDir dir = new PoolDir()) {
             List<Long> list = DurableList.root(dir.pool(), "list", ElementType.LONG);
-            Map<Long, Integer> map = DurableMap.root(dir.pool(), "map", ElementType.LONG, ElementType.INTEGER);
-            Map<Long, Integer> tree = DurableTree.root(dir.pool(), "tree", ElementType.LONG, ElementType.INTEGER);
+            Map<Long, Integer> map =
+                    DurableMap.root(dir.pool(), "map", ElementType.LONG, ElementType.INTEGER);
+            Map<Long, Integer> tree =
+                    DurableTree.root(dir.pool(), "tree", ElementType.LONG, ElementType.INTEGER);
             Map<Long, Integer> model = new TreeMap<>();
             for (int i = 0; i < count; i++) {
                 long key = i * 0x9e3779b97f4a7c15L;

@@ -61,18 +61,28 @@ class BusyTest {
             Restless region = region(arena);
             Store store = open(region, true);
             int[] attempts = {0};
-            PoolBusyException busy = assertThrows(PoolBusyException.class, () -> store.read(() -> {
-                region.commit();
-                return ++attempts[0];
-            }));
-            assertTrue(busy.getMessage().startsWith("restless: another process has committed so often"), busy.getMessage());
+            PoolBusyException busy =
+                    assertThrows(
+                            PoolBusyException.class,
+                            () ->
+                                    store.read(() -> {
+                                        region.commit();
+                                        return ++attempts[0];
+                                    }));
+            assertTrue(
+                    busy.getMessage()
+                            .startsWith("restless: another process has committed so often"),
+                    busy.getMessage());
             assertEquals(4, attempts[0]);
             assertEquals(5, store.read(() -> ++attempts[0]), "a writer that pauses is waited for");
         }
     }
 
     static Stream<Duration> largePatiences() {
-        return Stream.of(Duration.ofDays(1), Duration.ofNanos(Long.MAX_VALUE), Duration.ofSeconds(Long.MAX_VALUE));
+        return Stream.of(
+                Duration.ofDays(1),
+                Duration.ofNanos(Long.MAX_VALUE),
+                Duration.ofSeconds(Long.MAX_VALUE));
     }
 
     @ParameterizedTest
@@ -83,12 +93,14 @@ class BusyTest {
             Store store = open(region, true);
             store.setPatience(patience);
             int[] attempts = {0};
-            assertEquals(100_000, store.read(() -> {
-                if (++attempts[0] < 100_000) {
-                    region.commit();
-                }
-                return attempts[0];
-            }));
+            assertEquals(
+                    100_000,
+                    store.read(() -> {
+                        if (++attempts[0] < 100_000) {
+                            region.commit();
+                        }
+                        return attempts[0];
+                    }));
         }
     }
 
@@ -102,10 +114,11 @@ class BusyTest {
             region.putLong(Superblock.LOG_AT, 1);
             // Its words are where nobody has been: to look for them takes until the next commit.
             region.putLong(Superblock.LOG_AT + 16, 1L << SHIFT + 4);
-            region.onFollow = () -> {
-                region.commit();
-                region.putLong(Superblock.LOG_AT, store.sequence());
-            };
+            region.onFollow =
+                    () -> {
+                        region.commit();
+                        region.putLong(Superblock.LOG_AT, store.sequence());
+                    };
             assertThrows(PoolBusyException.class, () -> store.read(store::sequence));
             assertEquals(4, region.follows);
         }
@@ -117,10 +130,13 @@ class BusyTest {
             Restless region = region(arena);
             Store store = open(region, false);
             int[] attempts = {0};
-            assertEquals(65, store.read(() -> {
-                region.commit();
-                return ++attempts[0];
-            }), "64 attempts, and one that has the writer's lock");
+            assertEquals(
+                    65,
+                    store.read(() -> {
+                        region.commit();
+                        return ++attempts[0];
+                    }),
+                    "64 attempts, and one that has the writer's lock");
         }
     }
 

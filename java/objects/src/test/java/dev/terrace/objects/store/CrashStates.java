@@ -12,21 +12,27 @@ import java.util.Set;
 
 /// What a power cut may leave of regions whose stores were recorded.
 ///
-/// Units are lines of 64 bytes, of which each is written back as it was after some store: at the earliest after the last one
-/// that a fence has made durable. The states of a moment are all combinations of that; where there are too many, a sample that a seed
-/// decides, with all and nothing among it. A segment that was being written is not there, or half of it is, or all.
+/// Units are lines of 64 bytes, of which each is written back as it was after some store: at the
+/// earliest after the last one that a fence has made durable. The states of a moment are all
+/// combinations of that; where there are too many, a sample that a seed decides, with all and
+/// nothing among it. A segment that was being written is not there, or half of it is, or all.
 public final class CrashStates {
     private static final int LINE_BYTES = 64;
 
     private final List<RecordingRegion.Event> events;
     private final Map<RecordingRegion, List<byte[]>> durable = new LinkedHashMap<>();
+
     /// Of each line, how it was after each store that is not durable yet.
     private final Map<Line, List<byte[]>> pending = new LinkedHashMap<>();
+
     /// Lines that the next fence of their region makes durable, and how many of their versions.
     private final Map<Line, Integer> flushed = new HashMap<>();
+
     private final Map<String, byte[]> durableSegments;
+
     /// Segments that are being written.
     private final Map<String, byte[]> pendingSegments = new LinkedHashMap<>();
+
     private Map<String, byte[]> segments = Map.of();
     private final Set<Integer> seen = new HashSet<>();
     private final int combinationsMax;
@@ -39,7 +45,10 @@ public final class CrashStates {
     /// What is done with a state.
     public interface Look {
         /// Looks at what is left after the first `happened` events.
-        void at(int happened, Map<RecordingRegion, List<byte[]>> images, Map<String, byte[]> segments);
+        void at(
+                int happened,
+                Map<RecordingRegion, List<byte[]>> images,
+                Map<String, byte[]> segments);
     }
 
     /// The states of what is recorded, from `base` on.
@@ -65,8 +74,8 @@ public final class CrashStates {
         return copy;
     }
 
-    /// Looks at all distinct states of all moments: before each fence, before and after a region becomes shorter, before segments are durable
-    /// or deleted, and at the end.
+    /// Looks at all distinct states of all moments: before each fence, before and after a region
+    /// becomes shorter, before segments are durable or deleted, and at the end.
     public int forEach(Look look) {
         while (next < events.size()) {
             RecordingRegion.Event event = events.get(next);
@@ -85,7 +94,8 @@ public final class CrashStates {
 
     private void take(RecordingRegion.Event event, Look look) {
         switch (event) {
-            case RecordingRegion.Event.Stored(var region, long offset, byte[] bytes) -> store(region, offset, bytes);
+            case RecordingRegion.Event.Stored(var region, long offset, byte[] bytes) ->
+                    store(region, offset, bytes);
             case RecordingRegion.Event.Flushed(var region, long offset, long length) -> {
                 for (long at = offset & -LINE_BYTES; at < offset + length; at += LINE_BYTES) {
                     Line line = new Line(region, at);
@@ -102,7 +112,7 @@ public final class CrashStates {
                 }
             }
             case RecordingRegion.Event.Grown(var region) ->
-                durable.get(region).add(new byte[(int) region.extentBytes()]);
+                    durable.get(region).add(new byte[(int) region.extentBytes()]);
             case RecordingRegion.Event.Shrunk(var region, int extents) -> {
                 List<byte[]> image = durable.get(region);
                 image.subList(extents, image.size()).clear();
@@ -111,7 +121,8 @@ public final class CrashStates {
                 flushed.keySet().removeIf(line -> line.region == region && line.offset >= end);
                 lookNow(look);
             }
-            case RecordingRegion.Event.SegmentBegun(String name, byte[] bytes) -> pendingSegments.put(name, bytes);
+            case RecordingRegion.Event.SegmentBegun(String name, byte[] bytes) ->
+                    pendingSegments.put(name, bytes);
             case RecordingRegion.Event.SegmentDurable(String name) -> {
                 byte[] bytes = pendingSegments.remove(name);
                 if (bytes != null) {
@@ -138,13 +149,16 @@ public final class CrashStates {
     }
 
     private static byte[] lineOf(Map<RecordingRegion, List<byte[]>> images, Line line) {
-        byte[] extent = images.get(line.region).get((int) (line.offset / line.region.extentBytes()));
+        byte[] extent =
+                images.get(line.region).get((int) (line.offset / line.region.extentBytes()));
         int at = (int) line.region.within(line.offset);
         return Arrays.copyOfRange(extent, at, at + LINE_BYTES);
     }
 
-    private static void putLine(Map<RecordingRegion, List<byte[]>> images, Line line, byte[] bytes) {
-        byte[] extent = images.get(line.region).get((int) (line.offset / line.region.extentBytes()));
+    private static void putLine(
+            Map<RecordingRegion, List<byte[]>> images, Line line, byte[] bytes) {
+        byte[] extent =
+                images.get(line.region).get((int) (line.offset / line.region.extentBytes()));
         System.arraycopy(bytes, 0, extent, (int) line.region.within(line.offset), LINE_BYTES);
     }
 
@@ -179,7 +193,8 @@ public final class CrashStates {
         List<Line> lines = List.copyOf(pending.keySet());
         long combinations = 1;
         for (Line line : lines) {
-            combinations = Math.min(combinationsMax + 1L, combinations * (pending.get(line).size() + 1));
+            combinations =
+                    Math.min(combinationsMax + 1L, combinations * (pending.get(line).size() + 1));
         }
         if (combinations <= combinationsMax) {
             for (long number = 0; number < combinations; number++) {
@@ -192,9 +207,15 @@ public final class CrashStates {
         Random random = new Random(next);
         for (int i = 0; i < sampleSize; i++) {
             double share = random.nextDouble();
-            look(look, lines, lines.stream()
-                    .mapToInt(line -> random.nextDouble() < share ? 1 + random.nextInt(pending.get(line).size()) : 0)
-                    .toArray());
+            look(
+                    look,
+                    lines,
+                    lines.stream()
+                            .mapToInt(line ->
+                                    random.nextDouble() < share
+                                            ? 1 + random.nextInt(pending.get(line).size())
+                                            : 0)
+                            .toArray());
         }
     }
 
@@ -220,10 +241,16 @@ public final class CrashStates {
         }
         int hash = 31 * next;
         for (Map.Entry<String, byte[]> segment : segments.entrySet()) {
-            hash = 31 * hash + segment.getKey().hashCode() * 17 + Arrays.hashCode(segment.getValue());
+            hash =
+                    31 * hash
+                            + segment.getKey().hashCode() * 17
+                            + Arrays.hashCode(segment.getValue());
         }
         for (Map.Entry<Line, byte[]> changed : before.entrySet()) {
-            hash = 31 * hash + changed.getKey().hashCode() * 17 + Arrays.hashCode(lineOf(durable, changed.getKey()));
+            hash =
+                    31 * hash
+                            + changed.getKey().hashCode() * 17
+                            + Arrays.hashCode(lineOf(durable, changed.getKey()));
         }
         if (seen.add(hash)) {
             states++;

@@ -28,7 +28,10 @@ class CutOffTest {
         Store store = pool.store();
         return store.transact(() -> {
             long record = store.allocate(SizeClasses.SLOT_BYTES_MIN, Headers.BUFFER);
-            store.putWord(record, record + SLOT_AT, pool.buffers().put(List.of(StorageTier.DISK), new byte[100]));
+            store.putWord(
+                    record,
+                    record + SLOT_AT,
+                    pool.buffers().put(List.of(StorageTier.DISK), new byte[100]));
             return record;
         });
     }
@@ -38,7 +41,10 @@ class CutOffTest {
         Store store = pool.store();
         long old = store.word(record + SLOT_AT);
         store.transact(() -> {
-            store.putWord(record, record + SLOT_AT, pool.buffers().put(List.of(StorageTier.PMEM), new byte[] {1}));
+            store.putWord(
+                    record,
+                    record + SLOT_AT,
+                    pool.buffers().put(List.of(StorageTier.PMEM), new byte[] {1}));
             pool.buffers().free(old);
             return true;
         });
@@ -52,13 +58,19 @@ class CutOffTest {
             // Another process has it mapped still.
             MemorySegment extent = pool.store().disk(0).extent(0);
             AtomicInteger tries = new AtomicInteger();
-            long length = pool.buffers().settled(record + SLOT_AT, slot -> {
-                if (tries.getAndIncrement() == 0) {
-                    cutOff(pool, record);
-                    return (int) extent.get(Region.LONG, SizeClasses.CHUNK_BYTES);
-                }
-                return 1;
-            });
+            long length =
+                    pool.buffers()
+                            .settled(
+                                    record + SLOT_AT,
+                                    slot -> {
+                                        if (tries.getAndIncrement() == 0) {
+                                            cutOff(pool, record);
+                                            return (int)
+                                                    extent.get(
+                                                            Region.LONG, SizeClasses.CHUNK_BYTES);
+                                        }
+                                        return 1;
+                                    });
             assertEquals(List.of(2, 1L), List.of(tries.get(), length));
         }
     }
@@ -69,8 +81,15 @@ class CutOffTest {
             long record = make(pool);
             MemorySegment extent = pool.store().disk(0).extent(0);
             pool.store().disk(0).shrink(0);
-            assertThrows(InternalError.class, () -> pool.buffers()
-                    .settled(record + SLOT_AT, slot -> extent.get(Region.LONG, SizeClasses.CHUNK_BYTES)));
+            assertThrows(
+                    InternalError.class,
+                    () ->
+                            pool.buffers()
+                                    .settled(
+                                            record + SLOT_AT,
+                                            slot ->
+                                                    extent.get(
+                                                            Region.LONG, SizeClasses.CHUNK_BYTES)));
         }
     }
 }

@@ -34,8 +34,10 @@ import org.junit.jupiter.params.provider.EnumSource;
 /// What becomes of pools with features that a later library has given them.
 class FeatureTest {
     private static final int BITS = 40;
+
     /// In the order of their words.
-    private static final List<String> KINDS = List.of("compatible", "read-compatible", "incompatible");
+    private static final List<String> KINDS =
+            List.of("compatible", "read-compatible", "incompatible");
 
     @TempDir(factory = InMemory.class)
     Path dir;
@@ -43,7 +45,9 @@ class FeatureTest {
     /// Gives the pool a feature, as a library does that knows it.
     private PoolOptions giveFeature(long at, int number) throws IOException {
         PoolOptions options = GoldenPool.extract(GoldenPool.Kept.CHECKED_DISK, dir);
-        ByteBuffer pool = ByteBuffer.wrap(Files.readAllBytes(dir.resolve("pool"))).order(ByteOrder.LITTLE_ENDIAN);
+        ByteBuffer pool =
+                ByteBuffer.wrap(Files.readAllBytes(dir.resolve("pool")))
+                        .order(ByteOrder.LITTLE_ENDIAN);
         pool.putLong((int) at, withFeature(pool.getLong((int) at), at, number));
         Files.write(dir.resolve("pool"), pool.array());
         return options;
@@ -52,7 +56,12 @@ class FeatureTest {
     private static long withFeature(long word, long at, int number) {
         long bits = word & (1L << BITS) - 1 | 1L << number;
         CRC32C crc = new CRC32C();
-        crc.update(ByteBuffer.allocate(16).order(ByteOrder.LITTLE_ENDIAN).putLong(bits).putLong(at).flip());
+        crc.update(
+                ByteBuffer.allocate(16)
+                        .order(ByteOrder.LITTLE_ENDIAN)
+                        .putLong(bits)
+                        .putLong(at)
+                        .flip());
         return bits | crc.getValue() << BITS;
     }
 
@@ -77,7 +86,9 @@ class FeatureTest {
         PoolOptions options = giveFeature(Superblock.READ_COMPATIBLE_AT, 12);
         byte[] before = Files.readAllBytes(dir.resolve("pool"));
         String said = refusal(options);
-        assertTrue(said.contains("read-compatible feature 12,") && said.contains("open it to read"), said);
+        assertTrue(
+                said.contains("read-compatible feature 12,") && said.contains("open it to read"),
+                said);
         try (Pool pool = Pool.open(dir, options.toRead())) {
             assertEquals(6, pool.rootNames().size());
             assertEquals(List.of(), pool.check().problems());
@@ -91,13 +102,17 @@ class FeatureTest {
         byte[] before = Files.readAllBytes(dir.resolve("pool"));
         for (PoolOptions each : List.of(options, options.toRead(), options.existing())) {
             String said = refusal(each);
-            assertTrue(said.contains("incompatible feature 39,") && said.contains("newer library"), said);
+            assertTrue(
+                    said.contains("incompatible feature 39,") && said.contains("newer library"),
+                    said);
         }
         assertArrayEquals(before, Files.readAllBytes(dir.resolve("pool")));
     }
 
     private String refusal(PoolOptions options) {
-        return String.valueOf(assertThrows(PoolFormatException.class, () -> Pool.open(dir, options)).getMessage());
+        return String.valueOf(
+                assertThrows(PoolFormatException.class, () -> Pool.open(dir, options))
+                        .getMessage());
     }
 
     /// None of their bits can change alone, nor a word stand in another's place.
@@ -105,7 +120,9 @@ class FeatureTest {
     void aDamagedWordIsNoticed() throws IOException {
         PoolOptions options = GoldenPool.extract(GoldenPool.Kept.CHECKED_DISK, dir);
         byte[] sound = Files.readAllBytes(dir.resolve("pool"));
-        for (long at = Superblock.COMPATIBLE_AT; at <= Superblock.INCOMPATIBLE_AT; at += Long.BYTES) {
+        for (long at = Superblock.COMPATIBLE_AT;
+                at <= Superblock.INCOMPATIBLE_AT;
+                at += Long.BYTES) {
             ByteBuffer page = ByteBuffer.wrap(sound.clone()).order(ByteOrder.LITTLE_ENDIAN);
             long word = page.getLong((int) at);
             String whose = KINDS.get((int) (at - Superblock.COMPATIBLE_AT) / Long.BYTES);
@@ -115,14 +132,19 @@ class FeatureTest {
             }
             expectDamaged(options, page.putLong((int) at, 0), said);
             expectDamaged(options, page.putLong((int) at, -1), said);
-            long other = at == Superblock.COMPATIBLE_AT ? Superblock.READ_COMPATIBLE_AT : Superblock.COMPATIBLE_AT;
+            long other =
+                    at == Superblock.COMPATIBLE_AT
+                            ? Superblock.READ_COMPATIBLE_AT
+                            : Superblock.COMPATIBLE_AT;
             expectDamaged(options, page.putLong((int) at, page.getLong((int) other)), said);
         }
     }
 
-    private void expectDamaged(PoolOptions options, ByteBuffer page, String said) throws IOException {
+    private void expectDamaged(PoolOptions options, ByteBuffer page, String said)
+            throws IOException {
         Files.write(dir.resolve("pool"), page.array());
-        PoolDamagedException e = assertThrows(PoolDamagedException.class, () -> Pool.open(dir, options.toRead()));
+        PoolDamagedException e =
+                assertThrows(PoolDamagedException.class, () -> Pool.open(dir, options.toRead()));
         assertTrue(String.valueOf(e.getMessage()).endsWith(said), e::getMessage);
     }
 
@@ -171,7 +193,8 @@ class FeatureTest {
     void whoReadsAlreadyWhenALaterLibraryComesIsToldSo(Later later) throws IOException {
         PoolOptions options = PoolOptions.defaults().extents(1 << 20);
         ObjectType<Thing> type = Thing.on(StorageTier.PMEM);
-        try (Pool pool = Pool.open(dir, options); Pool reader = Pool.open(dir, options.toRead())) {
+        try (Pool pool = Pool.open(dir, options);
+                Pool reader = Pool.open(dir, options.toRead())) {
             Thing written = pool.create(type);
             pool.root("thing", type).set(written);
             written.setBytes(new byte[100]);
@@ -183,10 +206,17 @@ class FeatureTest {
             // A slot of a kind that there is not yet.
             long record = Pool.recordOf(thing.reference());
             pmem.putLong(record + Layout.of(type.fields()).offsets()[0], 0x1239);
-            for (Executable read : List.<Executable>of(
-                    thing::getBytes, thing::lengthOfBytes, () -> reader.read(thing::getBytes), () -> requireSound(reader))) {
+            for (Executable read :
+                    List.<Executable>of(
+                            thing::getBytes,
+                            thing::lengthOfBytes,
+                            () -> reader.read(thing::getBytes),
+                            () -> requireSound(reader))) {
                 TerraceException e = assertThrows(TerraceException.class, read);
-                assertEquals(later == Later.READ_COMPATIBLE, e instanceof PoolDamagedException, e::getMessage);
+                assertEquals(
+                        later == Later.READ_COMPATIBLE,
+                        e instanceof PoolDamagedException,
+                        e::getMessage);
                 assertTrue(String.valueOf(e.getMessage()).contains(later.said), e::getMessage);
             }
             pmem.putLong(record + Layout.of(type.fields()).offsets()[0], 0);
@@ -214,12 +244,17 @@ class FeatureTest {
     @Test
     void aLaterVersionIsRefusedAsThat() throws IOException {
         PoolOptions options = GoldenPool.extract(GoldenPool.Kept.CHECKED_DISK, dir);
-        ByteBuffer page = ByteBuffer.wrap(Files.readAllBytes(dir.resolve("pool"))).order(ByteOrder.LITTLE_ENDIAN);
+        ByteBuffer page =
+                ByteBuffer.wrap(Files.readAllBytes(dir.resolve("pool")))
+                        .order(ByteOrder.LITTLE_ENDIAN);
         for (int version : new int[] {Superblock.VERSION + 1, 77, Integer.MAX_VALUE}) {
             setVersion(page, version, true);
             for (PoolOptions each : List.of(options, options.toRead())) {
                 String said = refusal(each);
-                assertTrue(said.contains("is a pool of version " + version) && said.contains("use a newer library"), said);
+                assertTrue(
+                        said.contains("is a pool of version " + version)
+                                && said.contains("use a newer library"),
+                        said);
             }
         }
     }
@@ -233,10 +268,14 @@ class FeatureTest {
             ByteBuffer page = ByteBuffer.wrap(sound.clone()).order(ByteOrder.LITTLE_ENDIAN);
             int version = Superblock.VERSION ^ 1 << bit;
             setVersion(page, version, false);
-            String said = "pool: the superblock is damaged" + (version < Superblock.VERSION
-                    ? ""
-                    : ", or a newer library was ended while it made this a pool of version " + version
-                            + ": open it with that library, or use a copy");
+            String said =
+                    "pool: the superblock is damaged"
+                            + (version < Superblock.VERSION
+                                    ? ""
+                                    : ", or a newer library was ended while it made this a pool of"
+                                            + " version "
+                                            + version
+                                            + ": open it with that library, or use a copy");
             expectDamaged(options, page, said);
         }
     }

@@ -34,7 +34,8 @@ import java.util.zip.CRC32C;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// `POOL-FORMAT.md` says what the code does: its tables are compared with the code, and a pool is read by nothing but them.
+/// `POOL-FORMAT.md` says what the code does: its tables are compared with the code, and a pool is
+/// read by nothing but them.
 class FormatDocTest {
     private static final Path PAGE = Path.of("..", "docs", "POOL-FORMAT.md");
     private static final List<String> FIELDS = List.of("offset", "size", "field", "meaning");
@@ -45,7 +46,8 @@ class FormatDocTest {
         page = Files.readString(PAGE);
     }
 
-    /// The rows of the tables with this header, without the backquotes around names, table after table.
+    /// The rows of the tables with this header, without the backquotes around names, table after
+    /// table.
     private static List<List<List<String>>> tables(String page, List<String> header) {
         List<List<List<String>>> tables = new ArrayList<>();
         List<List<String>> table = null;
@@ -54,9 +56,10 @@ class FormatDocTest {
                 table = null;
                 continue;
             }
-            List<String> cells = Arrays.stream(line.substring(1, line.length() - 1).split("\\|"))
-                    .map(cell -> cell.strip().replaceAll("^`|`$", ""))
-                    .toList();
+            List<String> cells =
+                    Arrays.stream(line.substring(1, line.length() - 1).split("\\|"))
+                            .map(cell -> cell.strip().replaceAll("^`|`$", ""))
+                            .toList();
             if (cells.equals(header)) {
                 table = new ArrayList<>();
                 tables.add(table);
@@ -76,7 +79,9 @@ class FormatDocTest {
     /// A constant of the code, which may be private.
     private static long constant(String name) throws ReflectiveOperationException {
         int dot = name.lastIndexOf('.');
-        Field field = Class.forName("dev.terrace.objects." + name.substring(0, dot)).getDeclaredField(name.substring(dot + 1));
+        Field field =
+                Class.forName("dev.terrace.objects." + name.substring(0, dot))
+                        .getDeclaredField(name.substring(dot + 1));
         field.setAccessible(true);
         return ((Number) field.get(null)).longValue();
     }
@@ -113,18 +118,30 @@ class FormatDocTest {
             coded.put(entry.getKey(), constant(entry.getValue()));
         }
         Map<String, Long> documented = new LinkedHashMap<>();
-        table("constant", "value", "meaning").forEach(row -> documented.put(row.get(0), Long.valueOf(row.get(1))));
+        table("constant", "value", "meaning")
+                .forEach(row -> documented.put(row.get(0), Long.valueOf(row.get(1))));
         assertEquals(coded, documented);
         assertTrue(page.contains("\nFormat version: **" + Superblock.VERSION + "**\n"));
         for (int version = 1; version <= Superblock.VERSION; version++) {
-            assertTrue(page.contains("\n* **" + version + "**:"), version + " is in the list of changes");
+            assertTrue(
+                    page.contains("\n* **" + version + "**:"),
+                    version + " is in the list of changes");
         }
-        assertTrue(page.contains("pool `" + ascii(constant("store.Superblock.MAGIC")) + "`, disk `"
-                + ascii(constant("store.DiskLabel.MAGIC")) + "`, segment `" + ascii(constant("store.Segment.MAGIC")) + "`"));
+        assertTrue(
+                page.contains(
+                        "pool `"
+                                + ascii(constant("store.Superblock.MAGIC"))
+                                + "`, disk `"
+                                + ascii(constant("store.DiskLabel.MAGIC"))
+                                + "`, segment `"
+                                + ascii(constant("store.Segment.MAGIC"))
+                                + "`"));
     }
 
     private static String ascii(long word) {
-        return new String(ByteBuffer.allocate(8).order(ByteOrder.LITTLE_ENDIAN).putLong(word).array(), ISO_8859_1);
+        return new String(
+                ByteBuffer.allocate(8).order(ByteOrder.LITTLE_ENDIAN).putLong(word).array(),
+                ISO_8859_1);
     }
 
     @Test
@@ -138,54 +155,70 @@ class FormatDocTest {
 
     @Test
     void theFeaturesAreTheCodes() {
-        List<List<String>> documented = table("word", "bit", "feature", "since then").stream()
-                .map(row -> row.subList(0, 3))
-                .toList();
-        List<List<String>> coded = Arrays.stream(Feature.values())
-                .map(feature -> List.of(
-                        feature.word().name().toLowerCase(Locale.ROOT),
-                        "" + Long.numberOfTrailingZeros(feature.bit()),
-                        feature.name()))
-                .toList();
+        List<List<String>> documented =
+                table("word", "bit", "feature", "since then").stream()
+                        .map(row -> row.subList(0, 3))
+                        .toList();
+        List<List<String>> coded =
+                Arrays.stream(Feature.values())
+                        .map(feature ->
+                                List.of(
+                                        feature.word().name().toLowerCase(Locale.ROOT),
+                                        "" + Long.numberOfTrailingZeros(feature.bit()),
+                                        feature.name()))
+                        .toList();
         assertEquals(coded, documented);
     }
 
     /// The word of these features, as the page says.
     private static long features(long bits, int at) {
         CRC32C crc = new CRC32C();
-        crc.update(ByteBuffer.allocate(16).order(ByteOrder.LITTLE_ENDIAN).putLong(bits).putLong(at).flip());
+        crc.update(
+                ByteBuffer.allocate(16)
+                        .order(ByteOrder.LITTLE_ENDIAN)
+                        .putLong(bits)
+                        .putLong(at)
+                        .flip());
         return bits | crc.getValue() << 40;
     }
 
     @Test
     void kindsTiersAndSlotsAreTheCodes() throws ReflectiveOperationException {
-        List<List<String>> kinds = Arrays.stream(FieldKind.values())
-                .map(kind -> List.of("" + kind.ordinal(), kind.name(), "" + kind.width()))
-                .toList();
+        List<List<String>> kinds =
+                Arrays.stream(FieldKind.values())
+                        .map(kind -> List.of("" + kind.ordinal(), kind.name(), "" + kind.width()))
+                        .toList();
         assertEquals(kinds, table("kind number", "kind", "bytes"));
-        List<List<String>> tiers = Arrays.stream(StorageTier.values())
-                .map(tier -> List.of("" + tier.ordinal(), tier.name()))
-                .toList();
+        List<List<String>> tiers =
+                Arrays.stream(StorageTier.values())
+                        .map(tier -> List.of("" + tier.ordinal(), tier.name()))
+                        .toList();
         assertEquals(tiers, table("tier number", "tier"));
         for (List<String> row : table("kind", "name", "other bits")) {
-            long coded = row.get(1).equals("NULL") ? Buffers.NULL : constant("store.Buffers.KIND_" + row.get(1));
+            long coded =
+                    row.get(1).equals("NULL")
+                            ? Buffers.NULL
+                            : constant("store.Buffers.KIND_" + row.get(1));
             assertEquals(coded, Long.parseLong(row.get(0)), row.get(1));
         }
     }
 
     @Test
     void theExampleIsLaidOutAsThePageSays() {
-        List<FieldSpec> fields = List.of(
-                FieldSpec.of("flag", FieldKind.BOOLEAN),
-                FieldSpec.of("row", FieldKind.DOUBLES).ofLength(3),
-                FieldSpec.of("count", FieldKind.INT),
-                FieldSpec.of("maybe", FieldKind.LONG).orNull(),
-                FieldSpec.of("name", FieldKind.STRING).orNull(),
-                FieldSpec.of("cache", FieldKind.LONG).on(StorageTier.DRAM),
-                FieldSpec.of("image", FieldKind.BYTES).on(StorageTier.DISK).orNull());
+        List<FieldSpec> fields =
+                List.of(
+                        FieldSpec.of("flag", FieldKind.BOOLEAN),
+                        FieldSpec.of("row", FieldKind.DOUBLES).ofLength(3),
+                        FieldSpec.of("count", FieldKind.INT),
+                        FieldSpec.of("maybe", FieldKind.LONG).orNull(),
+                        FieldSpec.of("name", FieldKind.STRING).orNull(),
+                        FieldSpec.of("cache", FieldKind.LONG).on(StorageTier.DRAM),
+                        FieldSpec.of("image", FieldKind.BYTES).on(StorageTier.DISK).orNull());
         Layout layout = Layout.of(fields);
         List<List<String>> rows = table("field", "kind and tier", "offset", "presence bit");
-        assertEquals(fields.stream().map(FieldSpec::name).toList(), rows.stream().map(List::getFirst).toList());
+        assertEquals(
+                fields.stream().map(FieldSpec::name).toList(),
+                rows.stream().map(List::getFirst).toList());
         for (int i = 0; i < rows.size(); i++) {
             assertEquals(layout.offsets()[i], number(rows.get(i).get(2)), rows.get(i).getFirst());
             assertEquals(layout.presence()[i], number(rows.get(i).get(3)), rows.get(i).getFirst());
@@ -247,7 +280,8 @@ class FormatDocTest {
     }
 
     @Test
-    void theSuperblockIsWhatThePageSays(@TempDir(factory = InMemory.class) Path dir) throws IOException {
+    void theSuperblockIsWhatThePageSays(@TempDir(factory = InMemory.class) Path dir)
+            throws IOException {
         GoldenPool.extract(GoldenPool.Kept.CHECKED_DISK, dir);
         ByteBuffer pool = read(dir.resolve("pool"));
         Structure superblock = new Structure(pool, 0, structure(0));
@@ -255,8 +289,10 @@ class FormatDocTest {
         assertEquals("TERROBJ1", ascii(superblock.get("magic")));
         assertEquals(Superblock.VERSION, superblock.get("version"));
         assertEquals(GoldenPool.SUPERBLOCK.extentShift(), superblock.get("extent_shift"));
-        assertEquals(GoldenPool.SUPERBLOCK.id().getMostSignificantBits(), superblock.get("id_high"));
-        assertEquals(GoldenPool.SUPERBLOCK.id().getLeastSignificantBits(), superblock.get("id_low"));
+        assertEquals(
+                GoldenPool.SUPERBLOCK.id().getMostSignificantBits(), superblock.get("id_high"));
+        assertEquals(
+                GoldenPool.SUPERBLOCK.id().getLeastSignificantBits(), superblock.get("id_low"));
         assertEquals(GoldenPool.SUPERBLOCK.secret(), superblock.get("secret"));
         assertEquals(GoldenPool.SUPERBLOCK.logBytes(), superblock.get("log_bytes"));
         assertEquals(superblock.crc(superblock.at("checksum")), superblock.get("checksum"));
@@ -276,24 +312,35 @@ class FormatDocTest {
         assertEquals(Superblock.REMOTE_RESERVE_AT, superblock.at("remote_reserve"));
         assertEquals(Superblock.PLACEMENTS_AT, superblock.at("placements"));
         assertEquals(features(0, superblock.at("compatible")), superblock.get("compatible"));
-        assertEquals(features(0, superblock.at("read_compatible")), superblock.get("read_compatible"));
+        assertEquals(
+                features(0, superblock.at("read_compatible")), superblock.get("read_compatible"));
         assertEquals(features(2, superblock.at("incompatible")), superblock.get("incompatible"));
         assertEquals(1, pool.getLong(superblock.at("disks")), "extents of disk 0");
-        assertEquals(pool.getLong(superblock.at("disks") + 16), pool.getLong(superblock.at("disks") + 8), "first map and last");
-        List<String> zeros = superblock.rows.keySet().stream().filter(field -> field.startsWith("reserved")).toList();
+        assertEquals(
+                pool.getLong(superblock.at("disks") + 16),
+                pool.getLong(superblock.at("disks") + 8),
+                "first map and last");
+        List<String> zeros =
+                superblock.rows.keySet().stream()
+                        .filter(field -> field.startsWith("reserved"))
+                        .toList();
         for (String field : zeros) {
             for (int i = 0; i < superblock.size(field); i++) {
                 assertEquals(0, pool.get(superblock.at(field) + i), field);
             }
         }
-        assertEquals(0xffff, pool.getLong((int) pool.getLong(superblock.at("disks") + 24)) >>> 24 & 0xffff, "a map that waits");
+        assertEquals(
+                0xffff,
+                pool.getLong((int) pool.getLong(superblock.at("disks") + 24)) >>> 24 & 0xffff,
+                "a map that waits");
         for (int i = (int) Superblock.DISK_BYTES; i < superblock.size("disks"); i++) {
             assertEquals(0, pool.get(superblock.at("disks") + i), "disks that are not there");
         }
     }
 
     @Test
-    void logAndLabelAreWhatThePageSays(@TempDir(factory = InMemory.class) Path dir) throws IOException {
+    void logAndLabelAreWhatThePageSays(@TempDir(factory = InMemory.class) Path dir)
+            throws IOException {
         GoldenPool.extract(GoldenPool.Kept.CHECKED_DISK, dir);
         ByteBuffer pool = read(dir.resolve("pool"));
         Structure log = new Structure(pool, Superblock.LOG_AT, structure(1));
@@ -303,7 +350,10 @@ class FormatDocTest {
         int count = (int) log.get("count");
         for (int i = 0; i < count; i++) {
             int at = (int) Superblock.LOG_AT + log.length() + 16 * i;
-            assertEquals(pool.getLong(at + 8), pool.getLong((int) pool.getLong(at)), "the word is in its place");
+            assertEquals(
+                    pool.getLong(at + 8),
+                    pool.getLong((int) pool.getLong(at)),
+                    "the word is in its place");
         }
         long checksum = log.get("log_checksum");
         pool.putLong(log.at("log_checksum"), 0);
@@ -312,33 +362,48 @@ class FormatDocTest {
         Structure label = new Structure(read(dir.resolve("disk-0")), 0, structure(4));
         assertEquals(56, label.length());
         assertEquals("TERRDISK", ascii(label.get("disk_magic")));
-        assertEquals(GoldenPool.SUPERBLOCK.id().getMostSignificantBits(), label.get("pool_id_high"));
-        assertEquals(GoldenPool.SUPERBLOCK.id().getLeastSignificantBits(), label.get("pool_id_low"));
+        assertEquals(
+                GoldenPool.SUPERBLOCK.id().getMostSignificantBits(), label.get("pool_id_high"));
+        assertEquals(
+                GoldenPool.SUPERBLOCK.id().getLeastSignificantBits(), label.get("pool_id_low"));
         assertEquals(0, label.get("number"));
         assertEquals(label.crc(label.at("label_checksum")), label.get("label_checksum"));
         assertEquals(0, label.get("tier") | label.get("tier_checksum"), "the golden pool is older");
         try (Pool made = Pool.open(dir.resolve("made"), PoolOptions.defaults().extents(1 << 20))) {
             made.create(Thing.on(StorageTier.SSD)).setBytes(new byte[100]);
         }
-        Structure labelNow = new Structure(read(dir.resolve("made").resolve("disk-0")), 0, structure(4));
+        Structure labelNow =
+                new Structure(read(dir.resolve("made").resolve("disk-0")), 0, structure(4));
         assertEquals(StorageTier.SSD.ordinal(), labelNow.get("tier"));
         assertEquals(labelNow.crc(labelNow.at("tier_checksum")), labelNow.get("tier_checksum"));
     }
 
     /// From a slot to the bytes of a segment, by the page alone.
     @Test
-    void aValueOnTheRemoteTierIsFoundByThePage(@TempDir(factory = InMemory.class) Path dir) throws IOException {
+    void aValueOnTheRemoteTierIsFoundByThePage(@TempDir(factory = InMemory.class) Path dir)
+            throws IOException {
         RecordingSegmentStore segments = new RecordingSegmentStore(new ArrayList<>());
         long slotAt;
         try (Pool made = Pool.open(dir, PoolOptions.defaults().extents(1 << 20).remote(segments))) {
             Store store = made.store();
-            slotAt = store.transact(() -> {
-                long owner = store.allocate(32, Headers.BUFFER);
-                long first = made.buffers().put(List.of(StorageTier.REMOTE), "first of two".getBytes(ISO_8859_1));
-                store.putWord(owner, owner + 8, first);
-                store.putWord(owner, owner + 16, made.buffers().put(List.of(StorageTier.REMOTE), "second of two".getBytes(ISO_8859_1)));
-                return owner + 16;
-            });
+            slotAt =
+                    store.transact(() -> {
+                        long owner = store.allocate(32, Headers.BUFFER);
+                        long first =
+                                made.buffers()
+                                        .put(
+                                                List.of(StorageTier.REMOTE),
+                                                "first of two".getBytes(ISO_8859_1));
+                        store.putWord(owner, owner + 8, first);
+                        store.putWord(
+                                owner,
+                                owner + 16,
+                                made.buffers()
+                                        .put(
+                                                List.of(StorageTier.REMOTE),
+                                                "second of two".getBytes(ISO_8859_1)));
+                        return owner + 16;
+                    });
         }
         ByteBuffer pool = read(dir.resolve("pool"));
         Structure superblock = new Structure(pool, 0, structure(0));
@@ -357,8 +422,15 @@ class FormatDocTest {
         assertEquals(32, record.length());
         assertEquals(Headers.SEGMENT, Headers.type(record.get("segment_header")));
         UUID id = new UUID(superblock.get("id_high"), superblock.get("id_low"));
-        String name = "terrace-" + id + "-" + HexFormat.of().toHexDigits(record.get("segment_number")) + ".segment";
-        ByteBuffer bytes = ByteBuffer.wrap(Objects.requireNonNull(segments.segments().get(name))).order(ByteOrder.LITTLE_ENDIAN);
+        String name =
+                "terrace-"
+                        + id
+                        + "-"
+                        + HexFormat.of().toHexDigits(record.get("segment_number"))
+                        + ".segment";
+        ByteBuffer bytes =
+                ByteBuffer.wrap(Objects.requireNonNull(segments.segments().get(name)))
+                        .order(ByteOrder.LITTLE_ENDIAN);
         Structure segment = new Structure(bytes, 0, structure(7));
         assertEquals(64, segment.length());
         assertEquals("TERRSEGM", ascii(segment.get("segment_magic")));
@@ -383,30 +455,42 @@ class FormatDocTest {
     }
 
     @Test
-    void aPlacementIsWhereThePageSays(@TempDir(factory = InMemory.class) Path dir) throws IOException {
+    void aPlacementIsWhereThePageSays(@TempDir(factory = InMemory.class) Path dir)
+            throws IOException {
         GoldenPool.extract(GoldenPool.Kept.VERSION_1, dir);
         try (Pool made = Pool.open(dir, GoldenPool.OPTIONS)) {
-            made.place(GoldenPool.CLASS, Map.of("string", List.of(StorageTier.SSD, StorageTier.PMEM)));
+            made.place(
+                    GoldenPool.CLASS, Map.of("string", List.of(StorageTier.SSD, StorageTier.PMEM)));
         }
         ByteBuffer pool = read(dir.resolve("pool"));
         Structure superblock = new Structure(pool, 0, structure(0));
-        assertEquals(features(1, superblock.at("read_compatible")), superblock.get("read_compatible"));
+        assertEquals(
+                features(1, superblock.at("read_compatible")), superblock.get("read_compatible"));
         Structure link = new Structure(pool, superblock.get("placements"), structure(3));
         assertEquals(0, link.get("next"));
         assertEquals(0, link.get("value"));
         int key = (int) (link.get("key") >>> 24) * 16;
-        ByteBuffer encoded = pool.slice(key + 16, (int) pool.getLong(key + 8)).order(ByteOrder.BIG_ENDIAN);
+        ByteBuffer encoded =
+                pool.slice(key + 16, (int) pool.getLong(key + 8)).order(ByteOrder.BIG_ENDIAN);
         assertEquals(GoldenPool.CLASS, utf(encoded));
         assertEquals(1, encoded.getInt());
         assertEquals("string", utf(encoded));
-        assertEquals(List.of(2, 2, 1), List.of((int) encoded.get(), (int) encoded.get(), (int) encoded.get()));
+        assertEquals(
+                List.of(2, 2, 1),
+                List.of((int) encoded.get(), (int) encoded.get(), (int) encoded.get()));
         assertEquals(0, encoded.remaining());
     }
 
-    /// A power cut while a pool becomes of this version leaves one of an earlier version or one of this.
+    /// A power cut while a pool becomes of this version leaves one of an earlier version or one of
+    /// this.
     @Test
-    void aPoolThatIsBeingUpgradedCanBeRead(@TempDir(factory = InMemory.class) Path dir) throws IOException {
-        for (GoldenPool.Kept kept : List.of(GoldenPool.Kept.VERSION_1, GoldenPool.Kept.VERSION_2, GoldenPool.Kept.VERSION_3)) {
+    void aPoolThatIsBeingUpgradedCanBeRead(@TempDir(factory = InMemory.class) Path dir)
+            throws IOException {
+        for (GoldenPool.Kept kept :
+                List.of(
+                        GoldenPool.Kept.VERSION_1,
+                        GoldenPool.Kept.VERSION_2,
+                        GoldenPool.Kept.VERSION_3)) {
             PoolOptions options = GoldenPool.extract(kept, dir);
             byte[] between = Files.readAllBytes(dir.resolve("pool"));
             Pool.open(dir, options).close();
@@ -424,7 +508,9 @@ class FormatDocTest {
                 Pool.open(dir, options).close();
                 byte[] finished = Files.readAllBytes(dir.resolve("pool"));
                 assertTrue(Arrays.equals(after, 0, 64, finished, 0, 64), "it is finished");
-                assertTrue(Arrays.equals(after, at, at + 24, finished, at, at + 24), "with its features");
+                assertTrue(
+                        Arrays.equals(after, at, at + 24, finished, at, at + 24),
+                        "with its features");
             }
             between[40]++;
             Files.write(dir.resolve("pool"), between);
@@ -432,21 +518,28 @@ class FormatDocTest {
         }
     }
 
-    /// From a slot to the bytes of a checked value, on a disk and in persistent memory, by the page alone.
+    /// From a slot to the bytes of a checked value, on a disk and in persistent memory, by the page
+    /// alone.
     @Test
-    void aCheckedValueIsFoundByThePage(@TempDir(factory = InMemory.class) Path dir) throws IOException {
+    void aCheckedValueIsFoundByThePage(@TempDir(factory = InMemory.class) Path dir)
+            throws IOException {
         List<StorageTier> tiers = List.of(StorageTier.SSD, StorageTier.PMEM);
         byte[] value = "a checked value".getBytes(ISO_8859_1);
         long slotsAt;
-        try (Pool made = Pool.open(dir, PoolOptions.defaults().extents(1 << 20).withPmemChecksums())) {
+        try (Pool made =
+                Pool.open(dir, PoolOptions.defaults().extents(1 << 20).withPmemChecksums())) {
             Store store = made.store();
-            slotsAt = store.transact(() -> {
-                long owner = store.allocate(32, Headers.BUFFER);
-                for (int i = 0; i < tiers.size(); i++) {
-                    store.putWord(owner, owner + 8 + 8 * i, made.buffers().put(tiers.subList(i, i + 1), value));
-                }
-                return owner + 8;
-            });
+            slotsAt =
+                    store.transact(() -> {
+                        long owner = store.allocate(32, Headers.BUFFER);
+                        for (int i = 0; i < tiers.size(); i++) {
+                            store.putWord(
+                                    owner,
+                                    owner + 8 + 8 * i,
+                                    made.buffers().put(tiers.subList(i, i + 1), value));
+                        }
+                        return owner + 8;
+                    });
         }
         ByteBuffer pool = read(dir.resolve("pool"));
         Structure superblock = new Structure(pool, 0, structure(0));
@@ -455,9 +548,10 @@ class FormatDocTest {
             long slot = pool.getLong((int) slotsAt + 8 * i);
             assertEquals(13 + i, slot & 0xff);
             long at = (slot >>> 24) * 16;
-            Structure front = i == 0
-                    ? new Structure(read(dir.resolve("disk-0")), at, structure(2))
-                    : new Structure(pool, at + 8, structure(2));
+            Structure front =
+                    i == 0
+                            ? new Structure(read(dir.resolve("disk-0")), at, structure(2))
+                            : new Structure(pool, at + 8, structure(2));
             assertEquals(16, front.length());
             assertEquals(value.length, front.get("value_length"));
             CRC32C crc = new CRC32C();
@@ -492,7 +586,9 @@ class FormatDocTest {
             roots.put(text(pool, link.get("key")), link.get("value"));
             offset = link.get("next");
         }
-        assertEquals(List.of("blank \u65e5", "thing 2", "thing 1", "thing 0", "extended", "old"), List.copyOf(roots.keySet()));
+        assertEquals(
+                List.of("blank \u65e5", "thing 2", "thing 1", "thing 0", "extended", "old"),
+                List.copyOf(roots.keySet()));
         long old = roots.get("old");
         long record = (old & (1L << 40) - 1) * 16;
         assertEquals(old >>> 40, pool.getLong((int) record) & 0xffffff, "the generation");
@@ -506,13 +602,20 @@ class FormatDocTest {
         long header = pool.getLong((int) offset);
         assertEquals(type, header >>> 24 & 0xffff);
         long secret = superblock.get("secret");
-        assertEquals(((offset ^ secret) * 0x9e3779b97f4a7c15L ^ secret) >>> 40, header >>> 40, "the mark");
+        assertEquals(
+                ((offset ^ secret) * 0x9e3779b97f4a7c15L ^ secret) >>> 40,
+                header >>> 40,
+                "the mark");
         int map = (int) (Superblock.BYTES + superblock.get("log_bytes"));
         int chunks = (int) ((1L << superblock.get("extent_shift")) / 65536);
         int chunk = (int) (offset / 65536);
         long descriptor = pool.getLong(map + 8 * chunk);
         assertEquals(1, descriptor & 0xff, "cut into slots");
-        int bytes = Integer.parseInt(table("size class", "bytes", "slots").get((int) (descriptor >>> 32)).get(1));
+        int bytes =
+                Integer.parseInt(
+                        table("size class", "bytes", "slots")
+                                .get((int) (descriptor >>> 32))
+                                .get(1));
         assertEquals(0, offset % 65536 % bytes);
         int slot = (int) (offset % 65536) / bytes;
         long bits = pool.getLong(map + 8 * chunks + 256 * chunk + slot / 64 * 8);
@@ -539,7 +642,10 @@ class FormatDocTest {
             pool.get(at + 16, bytes);
         }
         String latin = new String(bytes, 1, bytes.length - 1, ISO_8859_1);
-        return bytes[0] == 0 ? latin : new String(bytes, 1, bytes.length - 1, java.nio.charset.StandardCharsets.UTF_16LE);
+        return bytes[0] == 0
+                ? latin
+                : new String(
+                        bytes, 1, bytes.length - 1, java.nio.charset.StandardCharsets.UTF_16LE);
     }
 
     /// The comparison itself notices a page that is wrong.
@@ -549,6 +655,9 @@ class FormatDocTest {
         String changed = page.replace("| 5 | 112 | 585 |", "| 5 | 112 | 586 |");
         assertNotEquals(page, changed);
         assertNotEquals(right, tables(changed, List.of("size class", "bytes", "slots")).getFirst());
-        assertEquals(8, tables(page, FIELDS).size(), "superblock, log, checked value, link, label, value, segment, a segment's begin");
+        assertEquals(
+                8,
+                tables(page, FIELDS).size(),
+                "superblock, log, checked value, link, label, value, segment, a segment's begin");
     }
 }

@@ -5,7 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.lang.foreign.Arena;
 
-/// A region of one extent in memory, in which nothing is lost: for tests that do something else at some of its calls.
+/// A region of one extent in memory, in which nothing is lost: for tests that do something else at
+/// some of its calls.
 class OneExtentRegion extends Region {
     private final String name;
     private final Arena arena;

@@ -13,7 +13,8 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.junit.jupiter.api.Test;
 
-/// Consistent reads beside a word that is a commit of its own, and takes its time to become durable.
+/// Consistent reads beside a word that is a commit of its own, and takes its time to become
+/// durable.
 class ReadsTest {
     private static final int SHIFT = 20;
     private static final Superblock SUPERBLOCK = new Superblock(new UUID(1, 2), 3, SHIFT, 1 << 16);
@@ -58,19 +59,22 @@ class ReadsTest {
             long header = store.word(record);
             CountDownLatch hasLooked = new CountDownLatch(1);
             region.isSlow = true;
-            Future<?> writer = other.submit(() -> {
-                await(hasLooked);
-                store.putBits(record, header, record + 16, -1, 7);
-            });
+            Future<?> writer =
+                    other.submit(() -> {
+                        await(hasLooked);
+                        store.putBits(record, header, record + 16, -1, 7);
+                    });
             List<Long> first = new ArrayList<>();
-            List<Long> seen = store.read(() -> {
-                long before = store.word(record + 16);
-                first.add(before);
-                hasLooked.countDown();
-                await(region.isStored);
-                return List.of(before, store.word(record + 16));
-            });
-            assertEquals(List.of(0L, 7L), first, "it was read again while the word was not durable yet");
+            List<Long> seen =
+                    store.read(() -> {
+                        long before = store.word(record + 16);
+                        first.add(before);
+                        hasLooked.countDown();
+                        await(region.isStored);
+                        return List.of(before, store.word(record + 16));
+                    });
+            assertEquals(
+                    List.of(0L, 7L), first, "it was read again while the word was not durable yet");
             assertEquals(List.of(7L, 7L), seen);
             region.mayFlush.countDown();
             writer.get();

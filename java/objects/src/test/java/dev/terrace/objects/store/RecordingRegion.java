@@ -6,7 +6,8 @@ import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
 
-/// A region in memory that notes every store, flush and fence, so that [CrashStates] can tell what a power cut would leave.
+/// A region in memory that notes every store, flush and fence, so that [CrashStates] can tell what
+/// a power cut would leave.
 public final class RecordingRegion extends Region {
     private final String name;
     private final Arena arena;
@@ -42,7 +43,8 @@ public final class RecordingRegion extends Region {
     }
 
     /// An empty region; what happens to it is added to `events`.
-    public RecordingRegion(String name, int extentShift, int extentsMax, Arena arena, List<Event> events) {
+    public RecordingRegion(
+            String name, int extentShift, int extentsMax, Arena arena, List<Event> events) {
         super(extentShift);
         this.name = name;
         this.arena = arena;
@@ -52,7 +54,12 @@ public final class RecordingRegion extends Region {
 
     /// A region that holds `image`.
     public RecordingRegion(
-            String name, int extentShift, int extentsMax, Arena arena, List<Event> events, List<byte[]> image) {
+            String name,
+            int extentShift,
+            int extentsMax,
+            Arena arena,
+            List<Event> events,
+            List<byte[]> image) {
         this(name, extentShift, extentsMax, arena, events);
         for (byte[] bytes : image) {
             MemorySegment extent = arena.allocate(extentBytes(), 8);

@@ -15,8 +15,8 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/// Segments in memory, of which each write and deletion is noted, so that [CrashStates] can tell what a power cut would leave; it can be told to
-/// fail, or to be slow.
+/// Segments in memory, of which each write and deletion is noted, so that [CrashStates] can tell
+/// what a power cut would leave; it can be told to fail, or to be slow.
 public final class RecordingSegmentStore implements SegmentStore {
     private final List<RecordingRegion.Event> events;
     private final Map<String, byte[]> segments = new ConcurrentSkipListMap<>();

@@ -24,7 +24,9 @@ final class ColdReads implements AutoCloseable {
     /// @throws UnsupportedOperationException if the file system has no such reads
     ColdReads(Path file, long bytes) throws IOException {
         this.bytes = bytes;
-        block = Math.toIntExact(Files.getFileStore(file.toAbsolutePath().getParent()).getBlockSize());
+        block =
+                Math.toIntExact(
+                        Files.getFileStore(file.toAbsolutePath().getParent()).getBlockSize());
         write(file);
         FileChannel opened;
         try {
@@ -35,11 +37,13 @@ final class ColdReads implements AutoCloseable {
         channel = opened;
     }
 
-    /// `ExtendedOpenOption.DIRECT`, found by its name: it is documented, but of the module `jdk.unsupported`, and whoever names it in source is warned in a
-    /// way that cannot be suppressed.
+    /// `ExtendedOpenOption.DIRECT`, found by its name: it is documented, but of the module
+    /// `jdk.unsupported`, and whoever names it in source is warned in a way that cannot be
+    /// suppressed.
     private static OpenOption direct() {
         try {
-            return Stream.of(Class.forName("com.sun.nio.file.ExtendedOpenOption").getEnumConstants())
+            return Stream.of(
+                            Class.forName("com.sun.nio.file.ExtendedOpenOption").getEnumConstants())
                     .filter(option -> option.toString().equals("DIRECT"))
                     .map(OpenOption.class::cast)
                     .findFirst()
@@ -50,7 +54,8 @@ final class ColdReads implements AutoCloseable {
     }
 
     private void write(Path file) throws IOException {
-        try (FileChannel out = FileChannel.open(file, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE)) {
+        try (FileChannel out =
+                FileChannel.open(file, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE)) {
             byte[] noise = new byte[1 << 20];
             for (long at = 0; at < bytes; at += noise.length) {
                 random.nextBytes(noise);
@@ -67,14 +72,17 @@ final class ColdReads implements AutoCloseable {
         return block;
     }
 
-    /// The median of what it costs to read all blocks that a value of so many bytes lies in, in nanoseconds.
+    /// The median of what it costs to read all blocks that a value of so many bytes lies in, in
+    /// nanoseconds.
     double median(int size, Stopwatch stopwatch) {
         int whole = Math.ceilDiv(size, block) * block;
-        ByteBuffer buffer = ByteBuffer.allocateDirect(whole + block).alignedSlice(block).limit(whole);
+        ByteBuffer buffer =
+                ByteBuffer.allocateDirect(whole + block).alignedSlice(block).limit(whole);
         int places = Math.toIntExact((bytes - whole) / block + 1);
         return stopwatch.median(_ -> {
             try {
-                return channel.read(buffer.clear().limit(whole), (long) random.nextInt(places) * block);
+                return channel.read(
+                        buffer.clear().limit(whole), (long) random.nextInt(places) * block);
             } catch (IOException e) {
                 throw new UncheckedIOException(e);
             }

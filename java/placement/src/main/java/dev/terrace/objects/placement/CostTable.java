@@ -2,8 +2,8 @@ package dev.terrace.objects.placement;
 
 import java.util.List;
 
-/// What an access costs by the bytes it moves: measured points, and straight lines between them. Before the first point it costs as much
-/// as there; behind the last one the last line goes on.
+/// What an access costs by the bytes it moves: measured points, and straight lines between them.
+/// Before the first point it costs as much as there; behind the last one the last line goes on.
 ///
 /// @param points by bytes, each larger than the one before; at least one
 public record CostTable(List<Point> points) {
@@ -15,7 +15,8 @@ public record CostTable(List<Point> points) {
         /// Checks the numbers.
         public Point {
             if (bytes < 0 || !(nanos >= 0) || Double.isInfinite(nanos)) {
-                throw new IllegalArgumentException("an access of " + bytes + " bytes that costs " + nanos + " ns");
+                throw new IllegalArgumentException(
+                        "an access of " + bytes + " bytes that costs " + nanos + " ns");
             }
         }
     }
@@ -28,8 +29,12 @@ public record CostTable(List<Point> points) {
         }
         for (int i = 1; i < points.size(); i++) {
             if (points.get(i).bytes() <= points.get(i - 1).bytes()) {
-                throw new IllegalArgumentException("a table of costs has " + points.get(i).bytes() + " bytes behind "
-                        + points.get(i - 1).bytes() + ": each point is of more than the one before");
+                throw new IllegalArgumentException(
+                        "a table of costs has "
+                                + points.get(i).bytes()
+                                + " bytes behind "
+                                + points.get(i - 1).bytes()
+                                + ": each point is of more than the one before");
             }
         }
     }

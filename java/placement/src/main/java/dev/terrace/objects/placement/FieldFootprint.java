@@ -5,23 +5,28 @@ import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.profile.FieldProfile;
 import dev.terrace.objects.store.StoredSize;
 
-/// What a field of one object takes of each tier: B of the paper's section 3.4, with what is around the value.
+/// What a field of one object takes of each tier: B of the paper's section 3.4, with what is around
+/// the value.
 ///
 /// @param spec the field
 /// @param valueBytes of a value, the mean
 /// @param values how many there are: of a collection as many as it has texts or bytes, else one
 record FieldFootprint(FieldSpec spec, double valueBytes, double values) {
-    /// Around a value in memory: what leads to it from its object, and its header. Objects with several such values share the first, which is counted
-    /// for each. Measured on JDK 25, as what 200,000 of a class with two such fields grow the heap by: 125 bytes for a `long`, 104 more for an array of 96.
+    /// Around a value in memory: what leads to it from its object, and its header. Objects with
+    /// several such values share the first, which is counted for each. Measured on JDK 25, as what
+    /// 200,000 of a class with two such fields grow the heap by: 125 bytes for a `long`, 104 more
+    /// for an array of 96.
     private static final long HEAP_BYTES = 120;
 
     static FieldFootprint of(FieldProfile field) {
         double bytes = valueBytes(field);
-        double values = field.field().isCollection() ? bytes == 0 ? 0 : field.bytesStored() / bytes : 1;
+        double values =
+                field.field().isCollection() ? bytes == 0 ? 0 : field.bytesStored() / bytes : 1;
         return new FieldFootprint(field.field(), bytes, values);
     }
 
-    /// Where nothing is stored now, as in memory, and of collections, of which only the sum is known, the mean of what was written, or read.
+    /// Where nothing is stored now, as in memory, and of collections, of which only the sum is
+    /// known, the mean of what was written, or read.
     private static double valueBytes(FieldProfile profile) {
         FieldSpec spec = profile.field();
         if (isFixed(spec)) {
@@ -33,7 +38,9 @@ record FieldFootprint(FieldSpec spec, double valueBytes, double values) {
         if (profile.writes() > 0) {
             return (double) profile.bytesWritten() / profile.writes();
         }
-        return profile.reads() > 0 ? (double) profile.bytesRead() / profile.reads() : profile.bytesStored();
+        return profile.reads() > 0
+                ? (double) profile.bytesRead() / profile.reads()
+                : profile.bytesStored();
     }
 
     /// Whether all values have one length.
@@ -46,18 +53,20 @@ record FieldFootprint(FieldSpec spec, double valueBytes, double values) {
         return spec.on(StorageTier.PMEM).isInline() && !spec.isCollection();
     }
 
-    /// Whether a value of so many bytes is read from where it is tagged to be, and not from its slot.
+    /// Whether a value of so many bytes is read from where it is tagged to be, and not from its
+    /// slot.
     boolean isOutside(StorageTier tier, double bytes) {
         return tier != StorageTier.DRAM && tier != StorageTier.PMEM && !StoredSize.isInSlot(bytes);
     }
 
     /// What it takes of persistent memory when it lies on a tier.
     long pmemBytes(StorageTier tier) {
-        return StoredSize.inRecord(spec.on(tier)) + switch (tier) {
-            case PMEM -> isInlineOnPmem() ? 0 : all(StoredSize.inPmem(wholeBytes()));
-            case REMOTE -> isOutside(tier, valueBytes) ? all(StoredSize.REMOTE_RECORD) : 0;
-            default -> 0;
-        };
+        return StoredSize.inRecord(spec.on(tier))
+                + switch (tier) {
+                    case PMEM -> isInlineOnPmem() ? 0 : all(StoredSize.inPmem(wholeBytes()));
+                    case REMOTE -> isOutside(tier, valueBytes) ? all(StoredSize.REMOTE_RECORD) : 0;
+                    default -> 0;
+                };
     }
 
     /// What it takes of a tier other than persistent memory when it lies there.

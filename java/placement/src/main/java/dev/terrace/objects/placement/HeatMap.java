@@ -4,8 +4,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 
-/// A picture of a surface over two logarithmic axes: colours say how high it is, lines part the regions of different kinds, and each region
-/// is named.
+/// A picture of a surface over two logarithmic axes: colours say how high it is, lines part the
+/// regions of different kinds, and each region is named.
 ///
 /// @param title above all
 /// @param across of the columns
@@ -16,7 +16,14 @@ import java.util.Locale;
 /// @param kinds by row and column
 /// @param marked a value of the axis that goes up where a dashed line is drawn, if it has that
 record HeatMap(
-        String title, Axis across, Axis up, String measure, List<String> names, double[][] heights, int[][] kinds, double marked) {
+        String title,
+        Axis across,
+        Axis up,
+        String measure,
+        List<String> names,
+        double[][] heights,
+        int[][] kinds,
+        double marked) {
     private static final int LEFT = 90;
     private static final int TOP = 50;
     private static final int WIDTH = 560;
@@ -28,16 +35,22 @@ record HeatMap(
     /// @param unit empty if it has none
     /// @param values positive, growing by the same factor
     record Axis(String name, String unit, List<Double> values) {
-        /// Where a value is, from 0 to the number of values: its column or row with all that is in it.
+        /// Where a value is, from 0 to the number of values: its column or row with all that is in
+        /// it.
         double at(double value) {
             double from = Math.log(values.getFirst());
-            return (Math.log(value) - from) / (Math.log(values.getLast()) - from) * (values.size() - 1) + 0.5;
+            return (Math.log(value) - from)
+                            / (Math.log(values.getLast()) - from)
+                            * (values.size() - 1)
+                    + 0.5;
         }
 
         /// The powers of ten in it.
         List<Double> ticks() {
             List<Double> ticks = new ArrayList<>();
-            for (double tick = Math.pow(10, Math.ceil(Math.log10(values.getFirst()) - 1e-9)); tick <= values.getLast() * 1.0001; tick *= 10) {
+            for (double tick = Math.pow(10, Math.ceil(Math.log10(values.getFirst()) - 1e-9));
+                    tick <= values.getLast() * 1.0001;
+                    tick *= 10) {
                 ticks.add(tick);
             }
             return ticks;
@@ -56,9 +69,23 @@ record HeatMap(
         }
         for (int row = 0; row < heights.length; row++) {
             for (int column = 0; column < heights[row].length; column++) {
-                String label = names.get(kinds[row][column]) + String.format(
-                        Locale.ROOT, "; %s %.3g %s, %s %.3g", across.name, across.values.get(column), across.unit, up.name, up.values.get(row));
-                svg.cell(x(column), y(row + 1), x(column + 1) - x(column), y(row) - y(row + 1), colour(heights[row][column] / highest), label);
+                String label =
+                        names.get(kinds[row][column])
+                                + String.format(
+                                        Locale.ROOT,
+                                        "; %s %.3g %s, %s %.3g",
+                                        across.name,
+                                        across.values.get(column),
+                                        across.unit,
+                                        up.name,
+                                        up.values.get(row));
+                svg.cell(
+                        x(column),
+                        y(row + 1),
+                        x(column + 1) - x(column),
+                        y(row) - y(row + 1),
+                        colour(heights[row][column] / highest),
+                        label);
             }
         }
         borders(svg);
@@ -133,7 +160,12 @@ record HeatMap(
             svg.line(x(0) - 5, y(up.at(tick)), x(0), y(up.at(tick)), 1);
             svg.text(x(0) - 9, y(up.at(tick)) + 4, "end", 12, number(tick));
         }
-        svg.text(LEFT + WIDTH / 2.0, y(0) + 45, "middle", 13, across.unit.isEmpty() ? across.name : across.name + " (" + across.unit + ")");
+        svg.text(
+                LEFT + WIDTH / 2.0,
+                y(0) + 45,
+                "middle",
+                13,
+                across.unit.isEmpty() ? across.name : across.name + " (" + across.unit + ")");
         svg.upright(25, TOP + HEIGHT / 2.0, 13, up.name);
     }
 
@@ -142,7 +174,13 @@ record HeatMap(
         double left = LEFT + WIDTH + 20;
         for (int i = 0; i < steps; i++) {
             double height = HEIGHT / (double) steps;
-            svg.cell(left, TOP + HEIGHT - (i + 1) * height, 16, height, colour(2.0 * i / (steps - 1) - 1), "");
+            svg.cell(
+                    left,
+                    TOP + HEIGHT - (i + 1) * height,
+                    16,
+                    height,
+                    colour(2.0 * i / (steps - 1) - 1),
+                    "");
         }
         svg.text(left + 21, TOP + 10, "start", 12, "× " + number(Math.pow(10, highest)));
         svg.text(left + 21, TOP + HEIGHT / 2.0 + 4, "start", 12, "× 1");
@@ -153,6 +191,10 @@ record HeatMap(
     private static String number(double value) {
         return value >= 1e4 || value < 1e-3
                 ? String.format(Locale.ROOT, "%.0e", value).replace("e+0", "e").replace("e-0", "e-")
-                : String.format(Locale.ROOT, value >= 10 || value == Math.rint(value) ? "%.0f" : "%.3g", value).replaceAll("(\\.[0-9]*?)0+$", "$1");
+                : String.format(
+                                Locale.ROOT,
+                                value >= 10 || value == Math.rint(value) ? "%.0f" : "%.3g",
+                                value)
+                        .replaceAll("(\\.[0-9]*?)0+$", "$1");
     }
 }

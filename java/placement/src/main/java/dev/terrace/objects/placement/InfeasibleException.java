@@ -3,10 +3,10 @@ package dev.terrace.objects.placement;
 import java.io.Serial;
 import java.util.Map;
 
-/// There is no placement: either no device is left that a field may lie on, or all together do not fit.
+/// There is no placement: either no device is left that a field may lie on, or all together do not
+/// fit.
 public final class InfeasibleException extends RuntimeException {
-    @Serial
-    private static final long serialVersionUID = 1;
+    @Serial private static final long serialVersionUID = 1;
 
     private final transient Map<String, Long> missingBytes;
 
@@ -15,7 +15,8 @@ public final class InfeasibleException extends RuntimeException {
         this.missingBytes = Map.copyOf(missingBytes);
     }
 
-    /// By the devices' names, how many bytes too few they have, where the sum of these is the least; empty if that is not what is wrong.
+    /// By the devices' names, how many bytes too few they have, where the sum of these is the
+    /// least; empty if that is not what is wrong.
     public Map<String, Long> missingBytes() {
         return missingBytes;
     }

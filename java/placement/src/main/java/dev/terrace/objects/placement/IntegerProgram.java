@@ -16,8 +16,9 @@ import org.ojalgo.type.CalendarDateDuration;
 import org.ojalgo.type.CalendarDateUnit;
 import org.ojalgo.type.context.NumberContext;
 
-/// A problem as ojAlgo has it: a binary variable for each field and each device that it may lie on. Costs and bytes are scaled to about 1,
-/// costs counted from the cheapest device of each field, so that large numbers do not swallow small differences.
+/// A problem as ojAlgo has it: a binary variable for each field and each device that it may lie on.
+/// Costs and bytes are scaled to about 1, costs counted from the cheapest device of each field, so
+/// that large numbers do not swallow small differences.
 final class IntegerProgram {
     private static final NumberContext TOLERANCE = NumberContext.of(12, 14);
 
@@ -25,7 +26,8 @@ final class IntegerProgram {
     private static final IntegerStrategy.GMICutConfiguration NO_CUTS =
             new IntegerStrategy.GMICutConfiguration().withFractionality(1);
 
-    /// What share of the time it may take to say what does not fit: that is said soon, also if a little less could be too much.
+    /// What share of the time it may take to say what does not fit: that is said soon, also if a
+    /// little less could be too much.
     private static final int EXPLANATION_SHARE = 10;
 
     private final PlacementProblem problem;
@@ -46,8 +48,9 @@ final class IntegerProgram {
         this.limit = limit;
     }
 
-    /// The assignment that costs least, of those that fit. Rounding may let pass what is a few bytes too many: then these are taken off the room
-    /// of the device, and it is solved again; but that may have cut off what fits to the byte, so nothing is proved.
+    /// The assignment that costs least, of those that fit. Rounding may let pass what is a few
+    /// bytes too many: then these are taken off the room of the device, and it is solved again; but
+    /// that may have cut off what fits to the byte, so nothing is proved.
     Answer leastCost() {
         long[] slack = new long[problem.devices().size()];
         boolean isExact = true;
@@ -63,18 +66,27 @@ final class IntegerProgram {
             long[] over = problem.overflow(assignment);
             if (Arrays.stream(over).allMatch(bytes -> bytes == 0)) {
                 boolean isProved = isExact && result.getState().isOptimal();
-                return new Answer(assignment, isProved, isProved ? problem.cost(assignment) : relaxedBound());
+                return new Answer(
+                        assignment, isProved, isProved ? problem.cost(assignment) : relaxedBound());
             }
             isExact = false;
-            // Twice as much each time: of large rooms a few bytes are less than what rounding takes for the same.
-            Arrays.setAll(slack, device -> over[device] == 0 ? slack[device] : 2 * slack[device] + over[device]);
+            // Twice as much each time: of large rooms a few bytes are less than what rounding takes
+            // for the same.
+            Arrays.setAll(
+                    slack,
+                    device -> over[device] == 0 ? slack[device] : 2 * slack[device] + over[device]);
         }
     }
 
-    /// The assignment in which the fewest bytes are too many, of all devices together: the best of those that programs find for each set of devices
-    /// that could be the full ones. So all programs have binary variables only.
+    /// The assignment in which the fewest bytes are too many, of all devices together: the best of
+    /// those that programs find for each set of devices that could be the full ones. So all
+    /// programs have binary variables only.
     Answer leastOverflow() {
-        List<Integer> limited = IntStream.range(0, problem.devices().size()).filter(this::isLimited).boxed().toList();
+        List<Integer> limited =
+                IntStream.range(0, problem.devices().size())
+                        .filter(this::isLimited)
+                        .boxed()
+                        .toList();
         int sets = 1 << limited.size();
         long end = System.nanoTime() + limit.dividedBy(EXPLANATION_SHARE).toNanos();
         boolean isProved = true;
@@ -85,7 +97,9 @@ final class IntegerProgram {
                 addRoom(model, limited.get(i), 0, (set >>> i & 1) != 0);
             }
             Optimisation.Result result = model.model.minimise();
-            isProved &= result.getState().isOptimal() || result.getState() == Optimisation.State.INFEASIBLE;
+            isProved &=
+                    result.getState().isOptimal()
+                            || result.getState() == Optimisation.State.INFEASIBLE;
             int @Nullable [] found = result.getState().isFeasible() ? assignment(model) : null;
             if (found != null && (best == null || totalOverflow(found) < totalOverflow(best))) {
                 best = found;
@@ -100,14 +114,18 @@ final class IntegerProgram {
 
     private Model newModel(Duration time) {
         Optimisation.Options options = new Optimisation.Options();
-        options.abort(new CalendarDateDuration(Math.max(1, time.toMillis()), CalendarDateUnit.MILLIS));
-        options.suffice(new CalendarDateDuration(Math.max(1, time.toMillis()), CalendarDateUnit.MILLIS));
-        options.integer(IntegerStrategy.DEFAULT
-                .withParallelism(() -> 1)
-                .withGapTolerance(TOLERANCE)
-                .withGMICutConfiguration(NO_CUTS));
+        options.abort(
+                new CalendarDateDuration(Math.max(1, time.toMillis()), CalendarDateUnit.MILLIS));
+        options.suffice(
+                new CalendarDateDuration(Math.max(1, time.toMillis()), CalendarDateUnit.MILLIS));
+        options.integer(
+                IntegerStrategy.DEFAULT
+                        .withParallelism(() -> 1)
+                        .withGapTolerance(TOLERANCE)
+                        .withGMICutConfiguration(NO_CUTS));
         ExpressionsBasedModel model = new ExpressionsBasedModel(options);
-        @Nullable Variable[][] variables = new @Nullable Variable[problem.fields().size()][problem.devices().size()];
+        @Nullable Variable[][] variables =
+                new @Nullable Variable[problem.fields().size()][problem.devices().size()];
         for (int field = 0; field < variables.length; field++) {
             Expression one = model.addExpression("one place of " + field).level(1);
             for (int device : problem.allowed(field)) {
@@ -129,13 +147,17 @@ final class IntegerProgram {
         for (int field = 0; field < model.variables.length; field++) {
             for (int device : problem.allowed(field)) {
                 double more = problem.choice(field, device).nanos() - cheapest(field);
-                Objects.requireNonNull(model.variables[field][device]).weight(scale == 0 ? 0 : more / scale);
+                Objects.requireNonNull(model.variables[field][device])
+                        .weight(scale == 0 ? 0 : more / scale);
             }
         }
     }
 
     private double cheapest(int field) {
-        return problem.allowed(field).stream().mapToDouble(device -> problem.choice(field, device).nanos()).min().orElseThrow();
+        return problem.allowed(field).stream()
+                .mapToDouble(device -> problem.choice(field, device).nanos())
+                .min()
+                .orElseThrow();
     }
 
     private void addCapacities(Model model, long[] slack) {
@@ -146,9 +168,13 @@ final class IntegerProgram {
         }
     }
 
-    /// Says that a device has so many bytes less than its room, and no more; or that it is too full, and that the least of that is wanted.
+    /// Says that a device has so many bytes less than its room, and no more; or that it is too
+    /// full, and that the least of that is wanted.
     private void addRoom(Model model, int device, long slack, boolean isFull) {
-        double room = (double) problem.devices().get(device).capacityBytes() - slack - problem.reservedBytes().get(device);
+        double room =
+                (double) problem.devices().get(device).capacityBytes()
+                        - slack
+                        - problem.reservedBytes().get(device);
         double scale = Math.max(1, Math.abs(room));
         Expression bytes = model.model.addExpression("room of " + device);
         for (int field = 0; field < model.variables.length; field++) {
@@ -178,10 +204,13 @@ final class IntegerProgram {
         long most = problem.reservedBytes().get(device);
         for (int field = 0; field < problem.fields().size(); field++) {
             int each = field;
-            most = PlacementProblem.plus(most, problem.allowed(field).stream()
-                    .mapToLong(on -> problem.choice(each, on).bytes().get(device))
-                    .max()
-                    .orElse(0));
+            most =
+                    PlacementProblem.plus(
+                            most,
+                            problem.allowed(field).stream()
+                                    .mapToLong(on -> problem.choice(each, on).bytes().get(device))
+                                    .max()
+                                    .orElse(0));
         }
         return most > problem.devices().get(device).capacityBytes();
     }
@@ -191,7 +220,10 @@ final class IntegerProgram {
         for (int field = 0; field < assignment.length; field++) {
             double best = -1;
             for (int device : problem.allowed(field)) {
-                double value = Objects.requireNonNull(model.variables[field][device]).getValue().doubleValue();
+                double value =
+                        Objects.requireNonNull(model.variables[field][device])
+                                .getValue()
+                                .doubleValue();
                 if (value > best) {
                     best = value;
                     assignment[field] = device;
@@ -218,7 +250,10 @@ final class IntegerProgram {
         List<Double> parts = new ArrayList<>();
         for (int field = 0; field < model.variables.length; field++) {
             for (int device : problem.allowed(field)) {
-                double share = Objects.requireNonNull(model.variables[field][device]).getValue().doubleValue();
+                double share =
+                        Objects.requireNonNull(model.variables[field][device])
+                                .getValue()
+                                .doubleValue();
                 parts.add(share * (problem.choice(field, device).nanos() - cheapest(field)));
             }
         }

@@ -19,7 +19,8 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.UUID;
 
-/// Files of one format: a record as JSON, its components as members, beside the format's name and version.
+/// Files of one format: a record as JSON, its components as members, beside the format's name and
+/// version.
 ///
 /// @param format its name
 /// @param version that is written, and the only one that is read
@@ -27,38 +28,62 @@ import java.util.UUID;
 record JsonFile<T extends Record>(String format, int version, Class<T> type) {
     private static final String FORMAT = "format";
     private static final String VERSION = "version";
-    /// Records by their components only: what methods of theirs say can be told from those. Whatever is missing or not known is an error.
-    private static final ObjectMapper MAPPER = JsonMapper.builder()
-            .visibility(PropertyAccessor.ALL, JsonAutoDetect.Visibility.NONE)
-            .visibility(PropertyAccessor.FIELD, JsonAutoDetect.Visibility.ANY)
-            .visibility(PropertyAccessor.CREATOR, JsonAutoDetect.Visibility.ANY)
-            .enable(SerializationFeature.INDENT_OUTPUT)
-            .enable(DeserializationFeature.FAIL_ON_MISSING_CREATOR_PROPERTIES)
-            .enable(DeserializationFeature.FAIL_ON_NULL_CREATOR_PROPERTIES)
-            .enable(DeserializationFeature.FAIL_ON_NULL_FOR_PRIMITIVES)
-            .enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS)
-            .build()
-            .setDefaultSetterInfo(JsonSetter.Value.forContentNulls(Nulls.FAIL));
+
+    /// Records by their components only: what methods of theirs say can be told from those.
+    /// Whatever is missing or not known is an error.
+    private static final ObjectMapper MAPPER =
+            JsonMapper.builder()
+                    .visibility(PropertyAccessor.ALL, JsonAutoDetect.Visibility.NONE)
+                    .visibility(PropertyAccessor.FIELD, JsonAutoDetect.Visibility.ANY)
+                    .visibility(PropertyAccessor.CREATOR, JsonAutoDetect.Visibility.ANY)
+                    .enable(SerializationFeature.INDENT_OUTPUT)
+                    .enable(DeserializationFeature.FAIL_ON_MISSING_CREATOR_PROPERTIES)
+                    .enable(DeserializationFeature.FAIL_ON_NULL_CREATOR_PROPERTIES)
+                    .enable(DeserializationFeature.FAIL_ON_NULL_FOR_PRIMITIVES)
+                    .enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS)
+                    .build()
+                    .setDefaultSetterInfo(JsonSetter.Value.forContentNulls(Nulls.FAIL));
 
     /// Reads a file.
     ///
-    /// @throws IOException if it cannot be read, or is none of this format and version, or is damaged; the message names it
+    /// @throws IOException if it cannot be read, or is none of this format and version, or is
+    ///   damaged; the message names it
     T read(Path file) throws IOException {
         requireNoDirectory(file);
         try {
             JsonNode tree = MAPPER.readTree(Files.readString(file));
-            if (!(tree instanceof ObjectNode object) || !object.path(FORMAT).asText().equals(format)) {
-                throw new IOException(file + " is no " + format + ": it does not begin with {\"format\": \"" + format + "\"");
+            if (!(tree instanceof ObjectNode object)
+                    || !object.path(FORMAT).asText().equals(format)) {
+                throw new IOException(
+                        file
+                                + " is no "
+                                + format
+                                + ": it does not begin with {\"format\": \""
+                                + format
+                                + "\"");
             }
             if (object.path(VERSION).asInt(-1) != version) {
-                throw new IOException(file + " is a " + format + " of version " + object.path(VERSION) + ", and only " + version
-                        + " is known here: write it again with this program, or read it with a newer one");
+                throw new IOException(
+                        file
+                                + " is a "
+                                + format
+                                + " of version "
+                                + object.path(VERSION)
+                                + ", and only "
+                                + version
+                                + " is known here: write it again with this program, or read it"
+                                + " with a newer one");
             }
             object.remove(FORMAT);
             object.remove(VERSION);
             return MAPPER.treeToValue(object, type);
         } catch (JacksonException e) {
-            throw new IOException(file + " is damaged, or was changed to what it cannot be: " + e.getOriginalMessage() + where(e), e);
+            throw new IOException(
+                    file
+                            + " is damaged, or was changed to what it cannot be: "
+                            + e.getOriginalMessage()
+                            + where(e),
+                    e);
         } catch (CharacterCodingException e) {
             throw new IOException(file + " is damaged: it is no text", e);
         }
@@ -71,7 +96,9 @@ record JsonFile<T extends Record>(String format, int version, Class<T> type) {
     }
 
     private static String where(JacksonException e) {
-        return e.getLocation() == null || e.getLocation().getLineNr() < 0 ? "" : " (line " + e.getLocation().getLineNr() + ")";
+        return e.getLocation() == null || e.getLocation().getLineNr() < 0
+                ? ""
+                : " (line " + e.getLocation().getLineNr() + ")";
     }
 
     /// Writes a file, as a whole or not at all.

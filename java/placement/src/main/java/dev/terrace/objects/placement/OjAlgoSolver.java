@@ -8,8 +8,9 @@ import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/// Solves problems with ojAlgo, in this process and on one thread: the same problem has the same answer, unless the time limit ends the
-/// search. Then the answer is the best that was found, and its bound is that of the program without integers.
+/// Solves problems with ojAlgo, in this process and on one thread: the same problem has the same
+/// answer, unless the time limit ends the search. Then the answer is the best that was found, and
+/// its bound is that of the program without integers.
 public final class OjAlgoSolver implements Solver {
     private static final Duration LIMIT = Duration.ofSeconds(30);
 
@@ -37,7 +38,8 @@ public final class OjAlgoSolver implements Solver {
         }
         IntegerProgram program = new IntegerProgram(problem, limit);
         IntegerProgram.Answer answer = program.leastCost();
-        int @Nullable [] found = best(problem, answer.assignment(), Assignments.improved(problem, cheapest));
+        int @Nullable [] found =
+                best(problem, answer.assignment(), Assignments.improved(problem, cheapest));
         if (found == null) {
             IntegerProgram.Answer least = program.leastOverflow();
             found = best(problem, least.assignment(), cheapest);
@@ -46,15 +48,18 @@ public final class OjAlgoSolver implements Solver {
             }
         }
         double cost = problem.cost(found);
-        return placement(problem, found, answer.isProved() ? cost : Math.min(cost, answer.lowerBound()));
+        return placement(
+                problem, found, answer.isProved() ? cost : Math.min(cost, answer.lowerBound()));
     }
 
-    private static Placement placement(PlacementProblem problem, int[] assignment, double lowerBound) {
+    private static Placement placement(
+            PlacementProblem problem, int[] assignment, double lowerBound) {
         return new Placement(problem, Arrays.stream(assignment).boxed().toList(), lowerBound);
     }
 
     /// The cheaper one of those that are feasible, the first improved; null if none is.
-    private static int @Nullable [] best(PlacementProblem problem, int @Nullable [] found, int[] guessed) {
+    private static int @Nullable [] best(
+            PlacementProblem problem, int @Nullable [] found, int[] guessed) {
         int @Nullable [] best = problem.isFeasible(guessed) ? guessed : null;
         if (found != null && problem.isFeasible(found)) {
             int[] improved = Assignments.improved(problem, found);
@@ -69,13 +74,22 @@ public final class OjAlgoSolver implements Solver {
             if (problem.allowed(i).isEmpty()) {
                 List<String> reasons = new ArrayList<>();
                 for (int device = 0; device < problem.devices().size(); device++) {
-                    reasons.add(problem.devices().get(device).label() + ": " + problem.choice(i, device).refusal());
+                    reasons.add(
+                            problem.devices().get(device).label()
+                                    + ": "
+                                    + problem.choice(i, device).refusal());
                 }
-                without.add("field " + problem.fields().get(i).name() + " may lie nowhere (" + String.join("; ", reasons) + ")");
+                without.add(
+                        "field "
+                                + problem.fields().get(i).name()
+                                + " may lie nowhere ("
+                                + String.join("; ", reasons)
+                                + ")");
             }
         }
         if (!without.isEmpty()) {
-            throw new InfeasibleException(String.join("\n", without) + ": remove a rule, or add a device", Map.of());
+            throw new InfeasibleException(
+                    String.join("\n", without) + ": remove a rule, or add a device", Map.of());
         }
     }
 
@@ -88,11 +102,19 @@ public final class OjAlgoSolver implements Solver {
             if (over[device] > 0) {
                 Device full = problem.devices().get(device);
                 missing.put(full.name(), over[device]);
-                words.add(full.label() + " has room for " + full.capacityBytes() + " bytes, " + over[device] + " too few");
+                words.add(
+                        full.label()
+                                + " has room for "
+                                + full.capacityBytes()
+                                + " bytes, "
+                                + over[device]
+                                + " too few");
             }
         }
         return new InfeasibleException(
-                "no placement fits: " + String.join("; ", words) + (least.isProved() ? "" : ", or a little less")
+                "no placement fits: "
+                        + String.join("; ", words)
+                        + (least.isProved() ? "" : ", or a little less")
                         + ". Give more room, fewer objects, or fewer rules",
                 missing);
     }

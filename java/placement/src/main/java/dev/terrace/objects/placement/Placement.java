@@ -24,7 +24,8 @@ public record Placement(PlacementProblem problem, List<Integer> assignment, doub
     /// @param device where it lies
     /// @param choice what that costs and takes
     /// @param alternatives all other devices
-    public record Explanation(FieldName field, Device device, Choice choice, List<Alternative> alternatives) {}
+    public record Explanation(
+            FieldName field, Device device, Choice choice, List<Alternative> alternatives) {}
 
     /// Another device for a field, all other fields staying where they are.
     ///
@@ -32,7 +33,8 @@ public record Placement(PlacementProblem problem, List<Integer> assignment, doub
     /// @param nanos what the field would cost there
     /// @param differenceNanos by how much that is more; less, if it is negative
     /// @param obstacle why it is not possible; empty if it is
-    public record Alternative(Device device, double nanos, double differenceNanos, String obstacle) {}
+    public record Alternative(
+            Device device, double nanos, double differenceNanos, String obstacle) {}
 
     /// Copies the assignment.
     public Placement {
@@ -48,7 +50,8 @@ public record Placement(PlacementProblem problem, List<Integer> assignment, doub
         return problem.cost(array());
     }
 
-    /// By what share of its cost a better placement could be cheaper at most; 0 when there is none that is.
+    /// By what share of its cost a better placement could be cheaper at most; 0 when there is none
+    /// that is.
     public double gap() {
         double cost = cost();
         return cost <= lowerBound ? 0 : (cost - lowerBound) / cost;
@@ -109,7 +112,12 @@ public record Placement(PlacementProblem problem, List<Integer> assignment, doub
                     alternatives.add(alternative(i, device, chosen));
                 }
             }
-            all.add(new Explanation(problem.fields().get(i).name(), device(i), chosen, List.copyOf(alternatives)));
+            all.add(
+                    new Explanation(
+                            problem.fields().get(i).name(),
+                            device(i),
+                            chosen,
+                            List.copyOf(alternatives)));
         }
         return all;
     }
@@ -117,7 +125,9 @@ public record Placement(PlacementProblem problem, List<Integer> assignment, doub
     private Alternative alternative(int field, int device, Choice chosen) {
         Choice choice = problem.choice(field, device);
         return new Alternative(
-                problem.devices().get(device), choice.nanos(), choice.nanos() - chosen.nanos(),
+                problem.devices().get(device),
+                choice.nanos(),
+                choice.nanos() - chosen.nanos(),
                 choice.isAllowed() ? whatDoesNotFit(field, device) : choice.refusal());
     }
 

@@ -17,7 +17,8 @@ import java.util.function.UnaryOperator;
 /// @param model what failures cost
 /// @param rules of fields of which something is said
 public record PlacementOptions(CostModel model, Map<FieldName, FieldRule> rules) {
-    private static final PlacementOptions DEFAULTS = new PlacementOptions(CostModel.EXPECTED, Map.of());
+    private static final PlacementOptions DEFAULTS =
+            new PlacementOptions(CostModel.EXPECTED, Map.of());
 
     /// Copies the rules.
     public PlacementOptions {
@@ -36,7 +37,11 @@ public record PlacementOptions(CostModel model, Map<FieldName, FieldRule> rules)
 
     /// The same, with a field that must lie on a durable device.
     public PlacementOptions durable(FieldName field) {
-        return with(field, rule -> new FieldRule(true, rule.allowed(), rule.mayBeLost(), rule.recomputeNanos()));
+        return with(
+                field,
+                rule ->
+                        new FieldRule(
+                                true, rule.allowed(), rule.mayBeLost(), rule.recomputeNanos()));
     }
 
     /// The same, with a field that never lies on these tiers.
@@ -44,27 +49,34 @@ public record PlacementOptions(CostModel model, Map<FieldName, FieldRule> rules)
         return allow(field, EnumSet.complementOf(withDisks(tiers)));
     }
 
-    /// The same, with a field that lies on one of these tiers. With a single one, its place is fixed.
+    /// The same, with a field that lies on one of these tiers. With a single one, its place is
+    /// fixed.
     public PlacementOptions only(FieldName field, StorageTier... tiers) {
         return allow(field, withDisks(tiers));
     }
 
     private PlacementOptions allow(FieldName field, Set<StorageTier> tiers) {
-        return with(field, rule -> {
-            Set<StorageTier> both = EnumSet.noneOf(StorageTier.class);
-            both.addAll(tiers);
-            both.retainAll(rule.allowed());
-            return new FieldRule(rule.durable(), both, rule.mayBeLost(), rule.recomputeNanos());
-        });
+        return with(
+                field,
+                rule -> {
+                    Set<StorageTier> both = EnumSet.noneOf(StorageTier.class);
+                    both.addAll(tiers);
+                    both.retainAll(rule.allowed());
+                    return new FieldRule(
+                            rule.durable(), both, rule.mayBeLost(), rule.recomputeNanos());
+                });
     }
 
-    /// The same, with a field that may lie in memory though nothing computes it again when the process has ended.
+    /// The same, with a field that may lie in memory though nothing computes it again when the
+    /// process has ended.
     public PlacementOptions mayBeLost(FieldName field) {
-        return with(field, rule -> new FieldRule(rule.durable(), rule.allowed(), true, rule.recomputeNanos()));
+        return with(
+                field,
+                rule -> new FieldRule(rule.durable(), rule.allowed(), true, rule.recomputeNanos()));
     }
 
-    /// The same, for a pool that is there: what lies within its records stays there, and what lives in memory only as well, as only other tags
-    /// can change that, and only for new objects.
+    /// The same, for a pool that is there: what lies within its records stays there, and what lives
+    /// in memory only as well, as only other tags can change that, and only for new objects.
     public PlacementOptions live(Profile profile) {
         PlacementOptions live = this;
         for (ClassProfile type : profile.classes()) {
@@ -82,14 +94,17 @@ public record PlacementOptions(CostModel model, Map<FieldName, FieldRule> rules)
         return live;
     }
 
-    /// The same, with a field of which a value that was lost with a device of this tier takes so long to have again.
+    /// The same, with a field of which a value that was lost with a device of this tier takes so
+    /// long to have again.
     public PlacementOptions recompute(FieldName field, StorageTier tier, double nanos) {
-        return with(field, rule -> {
-            Map<StorageTier, Double> more = new EnumMap<>(StorageTier.class);
-            more.putAll(rule.recomputeNanos());
-            withDisks(tier).forEach(each -> more.put(each, nanos));
-            return new FieldRule(rule.durable(), rule.allowed(), rule.mayBeLost(), more);
-        });
+        return with(
+                field,
+                rule -> {
+                    Map<StorageTier, Double> more = new EnumMap<>(StorageTier.class);
+                    more.putAll(rule.recomputeNanos());
+                    withDisks(tier).forEach(each -> more.put(each, nanos));
+                    return new FieldRule(rule.durable(), rule.allowed(), rule.mayBeLost(), more);
+                });
     }
 
     FieldRule rule(FieldName field) {

@@ -12,15 +12,18 @@ import java.util.List;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
-/// The integer program of the paper's section 3.4: each field lies on exactly one device, no device takes more than it has room for, and
-/// all costs together are to be the least. Fields of all classes that share devices belong to one problem.
+/// The integer program of the paper's section 3.4: each field lies on exactly one device, no device
+/// takes more than it has room for, and all costs together are to be the least. Fields of all
+/// classes that share devices belong to one problem.
 ///
 /// An *assignment* has for each field the number of a device, in the problem's order of both.
 ///
 /// @param devices that fields may lie on; one of a tier
-/// @param reservedBytes what is taken of each device whatever is chosen, as for the headers of records
+/// @param reservedBytes what is taken of each device whatever is chosen, as for the headers of
+///   records
 /// @param fields whose places are to be found
-public record PlacementProblem(List<Device> devices, List<Long> reservedBytes, List<PlacementField> fields) {
+public record PlacementProblem(
+        List<Device> devices, List<Long> reservedBytes, List<PlacementField> fields) {
     /// Checks that all belong together.
     public PlacementProblem {
         devices = List.copyOf(devices);
@@ -32,33 +35,46 @@ public record PlacementProblem(List<Device> devices, List<Long> reservedBytes, L
         Set<Object> seen = new HashSet<>();
         for (Device device : devices) {
             if (!seen.add(device.name()) || !seen.add(device.tier())) {
-                throw new IllegalArgumentException("two devices are called " + device.name() + " or are " + device.tier()
-                        + ": tags cannot tell them apart. Give one, with the room of both");
+                throw new IllegalArgumentException(
+                        "two devices are called "
+                                + device.name()
+                                + " or are "
+                                + device.tier()
+                                + ": tags cannot tell them apart. Give one, with the room of both");
             }
         }
         int count = devices.size();
         if (reservedBytes.size() != count) {
-            throw new IllegalArgumentException(reservedBytes.size() + " reservations for " + count + " devices");
+            throw new IllegalArgumentException(
+                    reservedBytes.size() + " reservations for " + count + " devices");
         }
         for (PlacementField field : fields) {
-            boolean fits = field.choices().size() == count
-                    && field.choices().stream().allMatch(choice -> choice.bytes().size() == count);
+            boolean fits =
+                    field.choices().size() == count
+                            && field.choices().stream()
+                                    .allMatch(choice -> choice.bytes().size() == count);
             if (!fits || !seen.add(field.name())) {
                 throw new IllegalArgumentException(
-                        "field " + field.name() + " is there twice, or has not one choice for each of " + count + " devices");
+                        "field "
+                                + field.name()
+                                + " is there twice, or has not one choice for each of "
+                                + count
+                                + " devices");
             }
         }
     }
 
     /// The problem of a program that did what a profile says, on these devices.
     ///
-    /// @throws IllegalArgumentException if none of the devices is persistent memory, where all records lie, or a rule is of a field that
-    /// the profile has not
-    public static PlacementProblem of(Profile profile, List<Device> devices, PlacementOptions options) {
+    /// @throws IllegalArgumentException if none of the devices is persistent memory, where all
+    ///   records lie, or a rule is of a field that the profile has not
+    public static PlacementProblem of(
+            Profile profile, List<Device> devices, PlacementOptions options) {
         return new ProblemBuilder(profile, devices, options).build();
     }
 
-    /// Where the fields lie by the tags that they had when the profile was taken: each on the first of its tiers that is one of the devices.
+    /// Where the fields lie by the tags that they had when the profile was taken: each on the first
+    /// of its tiers that is one of the devices.
     ///
     /// @return null if a field's tags name none of them
     public int @Nullable [] tagged(Profile profile) {
@@ -66,9 +82,16 @@ public record PlacementProblem(List<Device> devices, List<Long> reservedBytes, L
         int next = 0;
         for (ClassProfile type : profile.classes()) {
             for (FieldProfile field : type.fields()) {
-                int device = field.field().kind() == FieldKind.REFERENCE && !field.field().isCollection() && !field.field().isVolatile()
-                        ? deviceOf(StorageTier.PMEM)
-                        : field.field().tiers().stream().mapToInt(this::deviceOf).filter(each -> each >= 0).findFirst().orElse(-1);
+                int device =
+                        field.field().kind() == FieldKind.REFERENCE
+                                        && !field.field().isCollection()
+                                        && !field.field().isVolatile()
+                                ? deviceOf(StorageTier.PMEM)
+                                : field.field().tiers().stream()
+                                        .mapToInt(this::deviceOf)
+                                        .filter(each -> each >= 0)
+                                        .findFirst()
+                                        .orElse(-1);
                 if (device < 0) {
                     return null;
                 }
@@ -78,12 +101,15 @@ public record PlacementProblem(List<Device> devices, List<Long> reservedBytes, L
         return assignment;
     }
 
-    /// The number of the device of a tier; of `DISK` that of the SSD if there is one; -1 if there is none.
+    /// The number of the device of a tier; of `DISK` that of the SSD if there is one; -1 if there
+    /// is none.
     private int deviceOf(StorageTier tier) {
         List<StorageTier> tiers = devices.stream().map(Device::tier).toList();
         int ssd = tiers.indexOf(StorageTier.SSD);
         boolean isHdd = tier == StorageTier.DISK && ssd < 0;
-        return tier == StorageTier.DISK ? isHdd ? tiers.indexOf(StorageTier.HDD) : ssd : tiers.indexOf(tier);
+        return tier == StorageTier.DISK
+                ? isHdd ? tiers.indexOf(StorageTier.HDD) : ssd
+                : tiers.indexOf(tier);
     }
 
     /// What an assignment costs in all, in nanoseconds.
@@ -95,7 +121,8 @@ public record PlacementProblem(List<Device> devices, List<Long> reservedBytes, L
         return sum;
     }
 
-    /// What an assignment takes of each device, in bytes; `Long.MAX_VALUE` for what no long can say.
+    /// What an assignment takes of each device, in bytes; `Long.MAX_VALUE` for what no long can
+    /// say.
     public long[] bytes(int[] assignment) {
         long[] sums = reservedBytes.stream().mapToLong(Long::longValue).toArray();
         for (int i = 0; i < assignment.length; i++) {
@@ -110,11 +137,13 @@ public record PlacementProblem(List<Device> devices, List<Long> reservedBytes, L
     /// By how many bytes an assignment takes more of each device than it has; 0 where it fits.
     public long[] overflow(int[] assignment) {
         long[] over = bytes(assignment);
-        Arrays.setAll(over, device -> Math.max(0, over[device] - devices.get(device).capacityBytes()));
+        Arrays.setAll(
+                over, device -> Math.max(0, over[device] - devices.get(device).capacityBytes()));
         return over;
     }
 
-    /// Whether an assignment has each field where it may be, and no device takes more than it has room for.
+    /// Whether an assignment has each field where it may be, and no device takes more than it has
+    /// room for.
     public boolean isFeasible(int[] assignment) {
         for (int i = 0; i < assignment.length; i++) {
             if (!choice(i, assignment[i]).isAllowed()) {

@@ -15,8 +15,9 @@ import java.util.TreeSet;
 import java.util.function.ToDoubleFunction;
 import org.jspecify.annotations.Nullable;
 
-/// Predicts profiles as means of their nearest neighbours', weighted by the inverse square of their distances. Counts often follow a power of some
-/// property, so means are of logarithms, and properties that are positive in all data sets are compared as logarithms too.
+/// Predicts profiles as means of their nearest neighbours', weighted by the inverse square of their
+/// distances. Counts often follow a power of some property, so means are of logarithms, and
+/// properties that are positive in all data sets are compared as logarithms too.
 final class Predictor {
     private final List<Entry> entries;
     private final Map<String, Scale> scales = new HashMap<>();
@@ -44,29 +45,41 @@ final class Predictor {
     }
 
     private Scale scale(String name) {
-        double[] values = entries.stream()
-                .map(entry -> entry.properties().get(name))
-                .filter(Number.class::isInstance)
-                .mapToDouble(value -> ((Number) value).doubleValue())
-                .sorted()
-                .toArray();
+        double[] values =
+                entries.stream()
+                        .map(entry -> entry.properties().get(name))
+                        .filter(Number.class::isInstance)
+                        .mapToDouble(value -> ((Number) value).doubleValue())
+                        .sorted()
+                        .toArray();
         boolean isLogarithmic = values.length > 0 && values[0] > 0;
         Scale whole = new Scale(isLogarithmic, 1);
-        double range = values.length == 0 ? 0 : whole.distance(values[0], values[values.length - 1]);
+        double range =
+                values.length == 0 ? 0 : whole.distance(values[0], values[values.length - 1]);
         return new Scale(isLogarithmic, range > 0 ? range : 1);
     }
 
     Prediction predict(Map<String, Object> properties, int count) {
         List<Entry> nearest = nearest(properties, entries, count);
-        double[] weights = nearest.stream().mapToDouble(entry -> weight(distance(properties, entry.properties()))).toArray();
+        double[] weights =
+                nearest.stream()
+                        .mapToDouble(entry -> weight(distance(properties, entry.properties())))
+                        .toArray();
         double sum = 0;
         for (double weight : weights) {
             sum += weight;
         }
         List<Neighbour> neighbours = new ArrayList<>();
         for (int i = 0; i < weights.length; i++) {
-            weights[i] = Double.isInfinite(sum) ? (Double.isInfinite(weights[i]) ? 1 : 0) : weights[i] / sum;
-            neighbours.add(new Neighbour(nearest.get(i).name(), distance(properties, nearest.get(i).properties()), weights[i]));
+            weights[i] =
+                    Double.isInfinite(sum)
+                            ? (Double.isInfinite(weights[i]) ? 1 : 0)
+                            : weights[i] / sum;
+            neighbours.add(
+                    new Neighbour(
+                            nearest.get(i).name(),
+                            distance(properties, nearest.get(i).properties()),
+                            weights[i]));
         }
         List<Profile> profiles = nearest.stream().map(Entry::profile).toList();
         return new Prediction(mean(profiles, weights), neighbours, usualDistance(nearest));
@@ -78,7 +91,10 @@ final class Predictor {
 
     private List<Entry> nearest(Map<String, Object> properties, List<Entry> of, int count) {
         return of.stream()
-                .sorted(Comparator.comparingDouble((Entry entry) -> distance(properties, entry.properties())).thenComparing(Entry::name))
+                .sorted(
+                        Comparator.comparingDouble(
+                                        (Entry entry) -> distance(properties, entry.properties()))
+                                .thenComparing(Entry::name))
                 .limit(count)
                 .toList();
     }
@@ -95,7 +111,8 @@ final class Predictor {
         return usual;
     }
 
-    /// The root of the mean square over all properties that either has; one that only one has is as far as can be.
+    /// The root of the mean square over all properties that either has; one that only one has is as
+    /// far as can be.
     private double distance(Map<String, Object> left, Map<String, Object> right) {
         Set<String> names = new TreeSet<>(left.keySet());
         names.addAll(right.keySet());
@@ -122,13 +139,18 @@ final class Predictor {
             List<Double> shares = new ArrayList<>();
             for (int i = 0; i < weights.length; i++) {
                 double share = weights[i];
-                profiles.get(i).classes().stream().filter(each -> each.name().equals(type.name())).forEach(each -> {
-                    same.add(each);
-                    shares.add(share);
-                });
+                profiles.get(i).classes().stream()
+                        .filter(each -> each.name().equals(type.name()))
+                        .forEach(each -> {
+                            same.add(each);
+                            shares.add(share);
+                        });
             }
-            List<FieldProfile> fields = type.fields().stream().map(field -> mean(field, same, shares)).toList();
-            classes.add(new ClassProfile(type.name(), count(same, shares, ClassProfile::objects), fields));
+            List<FieldProfile> fields =
+                    type.fields().stream().map(field -> mean(field, same, shares)).toList();
+            classes.add(
+                    new ClassProfile(
+                            type.name(), count(same, shares, ClassProfile::objects), fields));
         }
         List<Double> all = new ArrayList<>();
         for (double weight : weights) {
@@ -137,15 +159,18 @@ final class Predictor {
         return new Profile(count(profiles, all, Profile::nanos), classes);
     }
 
-    private static FieldProfile mean(FieldProfile field, List<ClassProfile> types, List<Double> weights) {
+    private static FieldProfile mean(
+            FieldProfile field, List<ClassProfile> types, List<Double> weights) {
         List<FieldProfile> same = new ArrayList<>();
         List<Double> shares = new ArrayList<>();
         for (int i = 0; i < types.size(); i++) {
             double share = weights.get(i);
-            types.get(i).fields().stream().filter(each -> each.field().name().equals(field.field().name())).forEach(each -> {
-                same.add(each);
-                shares.add(share);
-            });
+            types.get(i).fields().stream()
+                    .filter(each -> each.field().name().equals(field.field().name()))
+                    .forEach(each -> {
+                        same.add(each);
+                        shares.add(share);
+                    });
         }
         return new FieldProfile(
                 field.field(),

@@ -21,17 +21,21 @@ import java.util.stream.Stream;
 
 /// Measures what accesses cost on this machine: C of the paper's section 3.4.
 ///
-/// A scratch pool with the tiers of the pool that is meant has objects on each tier, whose real getters and setters are called. What they cost
-/// when all they read is in memory is the *path*; for a disk and a remote tier, what their device takes to read the value is added,
-/// for the share of reads that no cache answers. Writes are transactions of their own, made durable.
+/// A scratch pool with the tiers of the pool that is meant has objects on each tier, whose real
+/// getters and setters are called. What they cost when all they read is in memory is the *path*;
+/// for a disk and a remote tier, what their device takes to read the value is added, for the share
+/// of reads that no cache answers. Writes are transactions of their own, made durable.
 ///
 /// @param pmem a directory on the persistent memory
-/// @param options the pool's disks and remote tier, and how large they may become; scratch files are made beside its own
+/// @param options the pool's disks and remote tier, and how large they may become; scratch files
+///   are made beside its own
 /// @param effort how long it may take
-/// @param cachedShare of reads from disks and the remote tier, how many are answered by a cache: from 0 to 1
+/// @param cachedShare of reads from disks and the remote tier, how many are answered by a cache:
+///   from 0 to 1
 public record Probe(Path pmem, PoolOptions options, Effort effort, double cachedShare) {
     /// How often memory is lost, unless the user says otherwise: the paper's example.
     private static final double DRAM_FAILURE = 0.01;
+
     private static final long EXTENT_BYTES = 8 << 20;
 
     /// How many samples there are, and of how many sizes.
@@ -39,7 +43,12 @@ public record Probe(Path pmem, PoolOptions options, Effort effort, double cached
         /// For a first look, and tests: within a second or two on an SSD.
         QUICK(10_000_000, 5, 20_000, List.of(64, 4096, 1 << 20), 4 << 20),
         /// For figures to decide by: about fifteen seconds a tier.
-        THOROUGH(500_000_000, 51, 1_000_000, List.of(16, 64, 256, 1024, 4096, 1 << 14, 1 << 16, 1 << 18, 1 << 20), 256 << 20);
+        THOROUGH(
+                500_000_000,
+                51,
+                1_000_000,
+                List.of(16, 64, 256, 1024, 4096, 1 << 14, 1 << 16, 1 << 18, 1 << 20),
+                256 << 20);
 
         private final Stopwatch stopwatch;
         private final List<Integer> sizes;
@@ -55,11 +64,13 @@ public record Probe(Path pmem, PoolOptions options, Effort effort, double cached
     /// Checks the share.
     public Probe {
         if (!(cachedShare >= 0 && cachedShare <= 1)) {
-            throw new IllegalArgumentException("a cached share of " + cachedShare + ": it is from 0 to 1");
+            throw new IllegalArgumentException(
+                    "a cached share of " + cachedShare + ": it is from 0 to 1");
         }
     }
 
-    /// Measures all tiers. Removes all that it made, also when it fails; and its files, too, when the program is ended meanwhile.
+    /// Measures all tiers. Removes all that it made, also when it fails; and its files, too, when
+    /// the program is ended meanwhile.
     ///
     /// @throws IOException if scratch files cannot be made or removed
     public DeviceReport run() throws IOException {
@@ -89,12 +100,18 @@ public record Probe(Path pmem, PoolOptions options, Effort effort, double cached
 
     private DeviceReport run(List<Path> scratch) throws IOException {
         PoolOptions.Remote remote = options.remote();
-        try (ScratchSegments segments = remote == null ? null : new ScratchSegments(remote.segments())) {
+        try (ScratchSegments segments =
+                remote == null ? null : new ScratchSegments(remote.segments())) {
             Path pool = scratchIn(pmem, scratch);
             PoolOptions own = PoolOptions.defaults().extents(EXTENT_BYTES);
             List<PoolOptions.Disk> disks = disks();
             for (PoolOptions.Disk disk : disks) {
-                own = own.disk(disk.tier(), scratchIn(disk.directory() == null ? pmem : disk.directory(), scratch));
+                own =
+                        own.disk(
+                                disk.tier(),
+                                scratchIn(
+                                        disk.directory() == null ? pmem : disk.directory(),
+                                        scratch));
             }
             own = segments == null ? own : own.remote(segments);
             return new DeviceReport(where(), measure(pool, own, disks));
@@ -108,15 +125,24 @@ public record Probe(Path pmem, PoolOptions options, Effort effort, double cached
     }
 
     private static String where() {
-        return LocalDate.now() + ", JDK " + Runtime.version().feature() + ", " + System.getProperty("os.name") + " "
-                + System.getProperty("os.arch") + ", " + Runtime.getRuntime().availableProcessors() + " processors";
+        return LocalDate.now()
+                + ", JDK "
+                + Runtime.version().feature()
+                + ", "
+                + System.getProperty("os.name")
+                + " "
+                + System.getProperty("os.arch")
+                + ", "
+                + Runtime.getRuntime().availableProcessors()
+                + " processors";
     }
 
     /// The first disk of each tier, as pools have them.
     private List<PoolOptions.Disk> disks() {
-        List<PoolOptions.Disk> all = options.disks().isEmpty()
-                ? List.of(new PoolOptions.Disk(StorageTier.SSD, null, Long.MAX_VALUE))
-                : options.disks();
+        List<PoolOptions.Disk> all =
+                options.disks().isEmpty()
+                        ? List.of(new PoolOptions.Disk(StorageTier.SSD, null, Long.MAX_VALUE))
+                        : options.disks();
         return Stream.of(StorageTier.SSD, StorageTier.HDD)
                 .flatMap(tier -> all.stream().filter(disk -> disk.tier() == tier).limit(1))
                 .toList();
@@ -136,20 +162,28 @@ public record Probe(Path pmem, PoolOptions options, Effort effort, double cached
         }
     }
 
-    private List<Device> measure(Path place, PoolOptions own, List<PoolOptions.Disk> disks) throws IOException {
+    private List<Device> measure(Path place, PoolOptions own, List<PoolOptions.Disk> disks)
+            throws IOException {
         List<Device> devices = new ArrayList<>();
         try (Pool pool = Pool.open(place, own)) {
-            devices.add(path(pool, StorageTier.DRAM).capacity(Runtime.getRuntime().maxMemory()).failure(DRAM_FAILURE));
+            devices.add(
+                    path(pool, StorageTier.DRAM)
+                            .capacity(Runtime.getRuntime().maxMemory())
+                            .failure(DRAM_FAILURE));
             devices.add(path(pool, StorageTier.PMEM).capacity(room(pmem, options.pmemBytesMax())));
             for (int i = 0; i < disks.size(); i++) {
                 PoolOptions.Disk disk = disks.get(i);
                 Path directory = Objects.requireNonNull(own.disks().get(i).directory());
-                devices.add(cold(path(pool, disk.tier()), directory).capacity(room(directory, disk.bytesMax())));
+                devices.add(
+                        cold(path(pool, disk.tier()), directory)
+                                .capacity(room(directory, disk.bytesMax())));
             }
             PoolOptions.Remote scratch = own.remote();
             PoolOptions.Remote remote = options.remote();
             if (scratch != null && remote != null) {
-                devices.add(distant(path(pool, StorageTier.REMOTE), scratch.segments()).capacity(remote.bytesMax()));
+                devices.add(
+                        distant(path(pool, StorageTier.REMOTE), scratch.segments())
+                                .capacity(remote.bytesMax()));
             }
         }
         return List.copyOf(devices);
@@ -166,14 +200,20 @@ public record Probe(Path pmem, PoolOptions options, Effort effort, double cached
         Random random = new Random(1);
         ObjectType<Probed> type = Probed.on(tier);
         Probed[] numbers = objects(pool, type, Long.BYTES);
-        writes.add(point(Long.BYTES, effort.stopwatch.median(i -> {
-            numbers[i % numbers.length].setNumber(random.nextLong());
-            return i;
-        })));
+        writes.add(
+                point(
+                        Long.BYTES,
+                        effort.stopwatch.median(i -> {
+                            numbers[i % numbers.length].setNumber(random.nextLong());
+                            return i;
+                        })));
         for (Probed each : numbers) {
             each.setNumber(random.nextLong());
         }
-        reads.add(point(Long.BYTES, effort.stopwatch.median(i -> numbers[i % numbers.length].getNumber())));
+        reads.add(
+                point(
+                        Long.BYTES,
+                        effort.stopwatch.median(i -> numbers[i % numbers.length].getNumber())));
         for (int size : effort.sizes) {
             byte[] bytes = new byte[size];
             random.nextBytes(bytes);
@@ -183,21 +223,30 @@ public record Probe(Path pmem, PoolOptions options, Effort effort, double cached
                     each.setBytes(bytes);
                 }
             });
-            writes.add(point(size, effort.stopwatch.median(i -> {
-                objects[i % objects.length].setBytes(bytes);
-                return i;
-            })));
-            reads.add(point(size, effort.stopwatch.median(i -> objects[i % objects.length].getBytes()[i % size])));
+            writes.add(
+                    point(
+                            size,
+                            effort.stopwatch.median(i -> {
+                                objects[i % objects.length].setBytes(bytes);
+                                return i;
+                            })));
+            reads.add(
+                    point(
+                            size,
+                            effort.stopwatch.median(
+                                    i -> objects[i % objects.length].getBytes()[i % size])));
             pool.transact(() -> {
                 for (Probed each : objects) {
                     each.delete();
                 }
             });
         }
-        return Device.of(tier, new CostTable(reads), new CostTable(writes)).noted("medians of " + effort.stopwatch.samples() + " samples");
+        return Device.of(tier, new CostTable(reads), new CostTable(writes))
+                .noted("medians of " + effort.stopwatch.samples() + " samples");
     }
 
-    /// As many as make a mebibyte, so that the processor's nearest caches do not hold them all, but not so many that small ones take long.
+    /// As many as make a mebibyte, so that the processor's nearest caches do not hold them all, but
+    /// not so many that small ones take long.
     private static Probed[] objects(Pool pool, ObjectType<Probed> type, int size) {
         Probed[] objects = new Probed[Math.clamp((1 << 20) / size, 2, 256)];
         pool.transact(() -> {
@@ -215,9 +264,13 @@ public record Probe(Path pmem, PoolOptions options, Effort effort, double cached
     /// Adds what the disk takes for reads that no cache answers.
     private Device cold(Device path, Path directory) throws IOException {
         try (ColdReads reads = new ColdReads(directory.resolve("cold"), effort.fileBytes)) {
-            return withReads(path, size -> reads.median(size, effort.stopwatch), "direct reads of blocks of " + reads.block() + " bytes");
+            return withReads(
+                    path,
+                    size -> reads.median(size, effort.stopwatch),
+                    "direct reads of blocks of " + reads.block() + " bytes");
         } catch (UnsupportedOperationException e) {
-            return path.noted(path.note() + "; cached: " + e.getMessage() + ", so reads are from memory");
+            return path.noted(
+                    path.note() + "; cached: " + e.getMessage() + ", so reads are from memory");
         }
     }
 
@@ -227,13 +280,18 @@ public record Probe(Path pmem, PoolOptions options, Effort effort, double cached
         int bytes = 2 << 20;
         segments.write(name, new byte[bytes]);
         Random random = new Random(1);
-        return withReads(path, size -> effort.stopwatch.median(_ -> {
-            try {
-                return segments.read(name, random.nextInt(bytes - size), size).length;
-            } catch (IOException e) {
-                throw new UncheckedIOException(e);
-            }
-        }), "requests to " + segments.name());
+        return withReads(
+                path,
+                size ->
+                        effort.stopwatch.median(_ -> {
+                            try {
+                                return segments.read(name, random.nextInt(bytes - size), size)
+                                        .length;
+                            } catch (IOException e) {
+                                throw new UncheckedIOException(e);
+                            }
+                        }),
+                "requests to " + segments.name());
     }
 
     /// What a device takes to read a value of some bytes.
@@ -247,7 +305,13 @@ public record Probe(Path pmem, PoolOptions options, Effort effort, double cached
             double outside = (1 - cachedShare) * device.median(Math.toIntExact(point.bytes()));
             reads.add(point(point.bytes(), point.nanos() + outside));
         }
-        String note = path.note() + "; " + how + " added for " + Math.round(100 * (1 - cachedShare)) + " % of reads";
+        String note =
+                path.note()
+                        + "; "
+                        + how
+                        + " added for "
+                        + Math.round(100 * (1 - cachedShare))
+                        + " % of reads";
         return Device.of(path.tier(), new CostTable(reads), path.write()).noted(note);
     }
 }

@@ -8,7 +8,8 @@ import dev.terrace.objects.StorageTier;
 import java.util.List;
 import java.util.Objects;
 
-/// What the annotation processor makes of a class with a number and bytes on one tier: an object whose accesses are measured.
+/// What the annotation processor makes of a class with a number and bytes on one tier: an object
+/// whose accesses are measured.
 final class Probed extends DurableObject {
     private static final int NUMBER = 0;
     private static final int BYTES = 1;
@@ -34,10 +35,14 @@ final class Probed extends DurableObject {
         static synchronized ObjectType<Probed> of(StorageTier tier) {
             ObjectType<?> known = ALL[tier.ordinal()];
             if (known == null) {
-                known = ObjectType.of(
-                        Probed.class.getName() + tier, Probed.class, () -> new Probed(tier), List.of(),
-                        FieldSpec.of("number", FieldKind.LONG).on(tier),
-                        FieldSpec.of("bytes", FieldKind.BYTES).on(tier).orNull());
+                known =
+                        ObjectType.of(
+                                Probed.class.getName() + tier,
+                                Probed.class,
+                                () -> new Probed(tier),
+                                List.of(),
+                                FieldSpec.of("number", FieldKind.LONG).on(tier),
+                                FieldSpec.of("bytes", FieldKind.BYTES).on(tier).orNull());
                 ALL[tier.ordinal()] = known;
             }
             return (ObjectType<Probed>) known;
@@ -45,7 +50,9 @@ final class Probed extends DurableObject {
     }
 
     long getNumber() {
-        return tier == StorageTier.DRAM ? (long) Objects.requireNonNull(getVolatile(NUMBER)) : getLong(NUMBER, numberAt);
+        return tier == StorageTier.DRAM
+                ? (long) Objects.requireNonNull(getVolatile(NUMBER))
+                : getLong(NUMBER, numberAt);
     }
 
     void setNumber(long number) {

@@ -14,7 +14,8 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 
-/// Makes a problem of a profile: F and B are what it counted, C is the devices' tables at the mean size of accesses, R what it measured.
+/// Makes a problem of a profile: F and B are what it counted, C is the devices' tables at the mean
+/// size of accesses, R what it measured.
 final class ProblemBuilder {
     private final Profile profile;
     private final List<Device> devices;
@@ -27,7 +28,8 @@ final class ProblemBuilder {
         this.options = options;
         pmem = devices.stream().map(Device::tier).toList().indexOf(StorageTier.PMEM);
         if (pmem < 0) {
-            throw new IllegalArgumentException("none of the devices is PMEM, where the records of all objects lie: add it");
+            throw new IllegalArgumentException(
+                    "none of the devices is PMEM, where the records of all objects lie: add it");
         }
     }
 
@@ -35,19 +37,29 @@ final class ProblemBuilder {
         List<PlacementField> fields = new ArrayList<>();
         long[] reserved = new long[devices.size()];
         for (ClassProfile type : profile.classes()) {
-            reserved[pmem] = PlacementProblem.plus(reserved[pmem], times(type.objects(), overhead(type)));
+            reserved[pmem] =
+                    PlacementProblem.plus(reserved[pmem], times(type.objects(), overhead(type)));
             for (FieldProfile field : type.fields()) {
                 fields.add(field(type, field));
             }
         }
         Set<FieldName> known = new HashSet<>(fields.stream().map(PlacementField::name).toList());
-        options.rules().keySet().stream().sorted(Comparator.naturalOrder()).filter(name -> !known.contains(name)).findFirst().ifPresent(name -> {
-            throw new IllegalArgumentException("a rule is of " + name + ", which the profile has not: it has " + known.stream().sorted().toList());
-        });
+        options.rules().keySet().stream()
+                .sorted(Comparator.naturalOrder())
+                .filter(name -> !known.contains(name))
+                .findFirst()
+                .ifPresent(name -> {
+                    throw new IllegalArgumentException(
+                            "a rule is of "
+                                    + name
+                                    + ", which the profile has not: it has "
+                                    + known.stream().sorted().toList());
+                });
         return new PlacementProblem(devices, Arrays.stream(reserved).boxed().toList(), fields);
     }
 
-    /// Bytes of a record that are none of its fields': its header, the bits of boxed values, and what it is rounded up by as it is tagged now.
+    /// Bytes of a record that are none of its fields': its header, the bits of boxed values, and
+    /// what it is rounded up by as it is tagged now.
     private static long overhead(ClassProfile type) {
         List<FieldSpec> specs = type.fields().stream().map(FieldProfile::field).toList();
         return StoredSize.record(specs) - specs.stream().mapToLong(StoredSize::inRecord).sum();
@@ -60,7 +72,8 @@ final class ProblemBuilder {
         List<Choice> choices = new ArrayList<>();
         for (Device device : devices) {
             StorageTier stays = field.field().isVolatile() ? StorageTier.DRAM : StorageTier.PMEM;
-            String refusal = why.isEmpty() || device.tier() == stays ? refusal(name, field, device) : why;
+            String refusal =
+                    why.isEmpty() || device.tier() == stays ? refusal(name, field, device) : why;
             choices.add(choice(type, field, footprint, device, options.rule(name), refusal));
         }
         return new PlacementField(name, why.isEmpty(), choices);
@@ -74,10 +87,14 @@ final class ProblemBuilder {
         if (spec.kind() == FieldKind.REFERENCE && !spec.isCollection()) {
             return "a reference lies in the record";
         }
-        if (spec.isCollection() && !spec.target().endsWith("String>") && !spec.target().endsWith("byte[]>")) {
+        if (spec.isCollection()
+                && !spec.target().endsWith("String>")
+                && !spec.target().endsWith("byte[]>")) {
             return "a collection without texts and bytes lies in persistent memory";
         }
-        boolean isMark = type.fields().stream().anyMatch(field -> field.field().name().startsWith(spec.name() + "."));
+        boolean isMark =
+                type.fields().stream()
+                        .anyMatch(field -> field.field().name().startsWith(spec.name() + "."));
         return isMark ? "whether an embedded object is there is said in the record" : "";
     }
 
@@ -95,42 +112,72 @@ final class ProblemBuilder {
         if (device.tier() == StorageTier.DRAM && field.field().fixedLength() > 0) {
             return "an array of a fixed length lies in the record";
         }
-        boolean mayBeLost = rule.mayBeLost() || field.field().isVolatile() || field.recomputations() > 0
-                || rule.recomputeNanos().containsKey(device.tier());
+        boolean mayBeLost =
+                rule.mayBeLost()
+                        || field.field().isVolatile()
+                        || field.recomputations() > 0
+                        || rule.recomputeNanos().containsKey(device.tier());
         return options.model() == CostModel.EXPECTED && !device.durable() && !mayBeLost
                 ? "nothing computes it again when it is lost"
                 : "";
     }
 
     private Choice choice(
-            ClassProfile type, FieldProfile field, FieldFootprint footprint, Device device, FieldRule rule, String refusal) {
-        double measured = field.recomputations() == 0 ? 0 : (double) field.recomputeNanos() / field.recomputations();
+            ClassProfile type,
+            FieldProfile field,
+            FieldFootprint footprint,
+            Device device,
+            FieldRule rule,
+            String refusal) {
+        double measured =
+                field.recomputations() == 0
+                        ? 0
+                        : (double) field.recomputeNanos() / field.recomputations();
         double recompute = rule.recomputeNanos().getOrDefault(device.tier(), measured);
-        double failure = options.model().failureNanos(field.accesses(), type.objects(), recompute, device.failureProbability());
+        double failure =
+                options.model()
+                        .failureNanos(
+                                field.accesses(),
+                                type.objects(),
+                                recompute,
+                                device.failureProbability());
         Long[] bytes = new Long[devices.size()];
         Arrays.fill(bytes, 0L);
         bytes[devices.indexOf(device)] = times(type.objects(), footprint.bytesOn(device.tier()));
-        bytes[pmem] = PlacementProblem.plus(bytes[pmem], times(type.objects(), footprint.pmemBytes(device.tier())));
+        bytes[pmem] =
+                PlacementProblem.plus(
+                        bytes[pmem], times(type.objects(), footprint.pmemBytes(device.tier())));
         return new Choice(accessNanos(field, footprint, device), failure, List.of(bytes), refusal);
     }
 
-    /// F · C. What is not stored as it lies in memory, and has no bytes to address, is read and written as a whole for each of its elements;
-    /// what is so short that it lies in its slot is read from persistent memory, whatever its tag says.
+    /// F · C. What is not stored as it lies in memory, and has no bytes to address, is read and
+    /// written as a whole for each of its elements; what is so short that it lies in its slot is
+    /// read from persistent memory, whatever its tag says.
     private double accessNanos(FieldProfile field, FieldFootprint footprint, Device device) {
         double whole = footprint.valueBytes();
         double readBytes = field.reads() == 0 ? whole : (double) field.bytesRead() / field.reads();
-        double writtenBytes = field.writes() == 0 ? whole : (double) field.bytesWritten() / field.writes();
+        double writtenBytes =
+                field.writes() == 0 ? whole : (double) field.bytesWritten() / field.writes();
         double elementRead = device.byteAddressable() ? footprint.elementBytes() : whole;
-        boolean writesElements = device.tier() == StorageTier.DRAM || device.tier() == StorageTier.PMEM && footprint.isInlineOnPmem();
+        boolean writesElements =
+                device.tier() == StorageTier.DRAM
+                        || device.tier() == StorageTier.PMEM && footprint.isInlineOnPmem();
         double elementWritten = writesElements ? footprint.elementBytes() : whole;
         return cost(field.reads(), accessed(footprint, device, readBytes).read(), readBytes)
                 + cost(field.elementReads(), accessed(footprint, device, whole).read(), elementRead)
-                + cost(field.writes(), accessed(footprint, device, writtenBytes).write(), writtenBytes)
-                + cost(field.elementWrites(), accessed(footprint, device, whole).write(), elementWritten);
+                + cost(
+                        field.writes(),
+                        accessed(footprint, device, writtenBytes).write(),
+                        writtenBytes)
+                + cost(
+                        field.elementWrites(),
+                        accessed(footprint, device, whole).write(),
+                        elementWritten);
     }
 
     private Device accessed(FieldFootprint footprint, Device device, double bytes) {
-        boolean isElsewhere = device.tier() == StorageTier.DRAM || footprint.isOutside(device.tier(), bytes);
+        boolean isElsewhere =
+                device.tier() == StorageTier.DRAM || footprint.isOutside(device.tier(), bytes);
         return isElsewhere ? device : devices.get(pmem);
     }
 
@@ -139,6 +186,8 @@ final class ProblemBuilder {
     }
 
     private static long times(long objects, long bytes) {
-        return Math.multiplyHigh(objects, bytes) != 0 || objects * bytes < 0 ? Long.MAX_VALUE : objects * bytes;
+        return Math.multiplyHigh(objects, bytes) != 0 || objects * bytes < 0
+                ? Long.MAX_VALUE
+                : objects * bytes;
     }
 }

@@ -10,12 +10,14 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.stream.Stream;
 
-/// Profiles of data sets by what is known of these, in a directory of JSON files (the paper's section 3.4, at its end): from it the profile of a data set
-/// that was never profiled can be predicted.
+/// Profiles of data sets by what is known of these, in a directory of JSON files (the paper's
+/// section 3.4, at its end): from it the profile of a data set that was never profiled can be
+/// predicted.
 ///
 /// Properties are numbers or texts by name: `rows` 1e6, `kind` `graph`.
 public final class ProfileDatabase {
-    private static final JsonFile<Entry> FORMAT = new JsonFile<>("terrace-profile-entry", 1, Entry.class);
+    private static final JsonFile<Entry> FORMAT =
+            new JsonFile<>("terrace-profile-entry", 1, Entry.class);
     private static final String SUFFIX = ".json";
     private static final int NEIGHBOURS = 3;
 
@@ -31,7 +33,10 @@ public final class ProfileDatabase {
         /// Checks name and properties.
         public Entry {
             if (!name.matches("[A-Za-z0-9][A-Za-z0-9._-]*")) {
-                throw new IllegalArgumentException("\"" + name + "\" cannot name a file: use letters, digits, and . _ - within");
+                throw new IllegalArgumentException(
+                        "\""
+                                + name
+                                + "\" cannot name a file: use letters, digits, and . _ - within");
             }
             properties = checked(properties);
         }
@@ -41,7 +46,8 @@ public final class ProfileDatabase {
         this.directory = directory;
     }
 
-    /// Opens a database. A directory that is not there holds no data sets; [#add] makes it. Files that do not end in `.json` are none of it.
+    /// Opens a database. A directory that is not there holds no data sets; [#add] makes it. Files
+    /// that do not end in `.json` are none of it.
     ///
     /// @throws IOException if it cannot be read, or a file of it is damaged; the message names that
     public static ProfileDatabase open(Path directory) throws IOException {
@@ -50,10 +56,17 @@ public final class ProfileDatabase {
             return database;
         }
         try (Stream<Path> files = Files.list(directory)) {
-            for (Path file : files.filter(each -> each.toString().endsWith(SUFFIX)).sorted().toList()) {
+            for (Path file :
+                    files.filter(each -> each.toString().endsWith(SUFFIX)).sorted().toList()) {
                 Entry entry = FORMAT.read(file);
                 if (!file.equals(database.file(entry.name))) {
-                    throw new IOException(file + " holds the data set " + entry.name + ": rename it to " + entry.name + SUFFIX);
+                    throw new IOException(
+                            file
+                                    + " holds the data set "
+                                    + entry.name
+                                    + ": rename it to "
+                                    + entry.name
+                                    + SUFFIX);
                 }
                 database.entries.put(entry.name, entry);
             }
@@ -79,29 +92,35 @@ public final class ProfileDatabase {
         entries.put(entry.name, entry);
     }
 
-    /// Predicts the profile of a program over a data set with these properties, from the three that are nearest to it.
+    /// Predicts the profile of a program over a data set with these properties, from the three that
+    /// are nearest to it.
     public Prediction predict(Map<String, Object> properties) {
         return predict(properties, NEIGHBOURS);
     }
 
-    /// Predicts the profile of a program over a data set with these properties, from so many that are nearest to it.
+    /// Predicts the profile of a program over a data set with these properties, from so many that
+    /// are nearest to it.
     ///
     /// @throws IllegalStateException if the database is empty
     public Prediction predict(Map<String, Object> properties, int neighbours) {
         if (neighbours < 1) {
-            throw new IllegalArgumentException("a prediction from " + neighbours + " neighbours: at least 1");
+            throw new IllegalArgumentException(
+                    "a prediction from " + neighbours + " neighbours: at least 1");
         }
         if (entries.isEmpty()) {
             throw new IllegalStateException(directory + " has no profiles yet: add one");
         }
-        return new Predictor(new ArrayList<>(entries.values())).predict(checked(properties), neighbours);
+        return new Predictor(new ArrayList<>(entries.values()))
+                .predict(checked(properties), neighbours);
     }
 
     private static Map<String, Object> checked(Map<String, Object> properties) {
         properties.forEach((name, value) -> {
-            boolean isNumber = value instanceof Number number && Double.isFinite(number.doubleValue());
+            boolean isNumber =
+                    value instanceof Number number && Double.isFinite(number.doubleValue());
             if (!isNumber && !(value instanceof String)) {
-                throw new IllegalArgumentException("property " + name + " is " + value + ": a number or a text is wanted");
+                throw new IllegalArgumentException(
+                        "property " + name + " is " + value + ": a number or a text is wanted");
             }
         });
         return Map.copyOf(properties);

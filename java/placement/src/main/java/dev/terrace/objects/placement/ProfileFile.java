@@ -6,13 +6,15 @@ import java.nio.file.Path;
 
 /// Profiles in files, as JSON.
 public final class ProfileFile {
-    private static final JsonFile<Profile> FORMAT = new JsonFile<>("terrace-profile", 1, Profile.class);
+    private static final JsonFile<Profile> FORMAT =
+            new JsonFile<>("terrace-profile", 1, Profile.class);
 
     private ProfileFile() {}
 
     /// Reads a profile.
     ///
-    /// @throws IOException if the file cannot be read, or is none of a profile, or of another version, or is damaged; the message names it
+    /// @throws IOException if the file cannot be read, or is none of a profile, or of another
+    ///   version, or is damaged; the message names it
     public static Profile read(Path file) throws IOException {
         return FORMAT.read(file);
     }

@@ -11,14 +11,19 @@ import java.util.TreeMap;
 /// Writes the profiles of programs that were started with `-Dterrace.profile=DIRECTORY`.
 public final class ProfileWriter implements ProfileSink {
     /// Of each jar that this needs a class.
-    private static final Map<String, String> NEEDED = new TreeMap<>(Map.of(
-            "jackson-annotations", "com.fasterxml.jackson.annotation.JsonProperty",
-            "jackson-core", "com.fasterxml.jackson.core.JsonFactory",
-            "jackson-databind", "com.fasterxml.jackson.databind.ObjectMapper"));
+    private static final Map<String, String> NEEDED =
+            new TreeMap<>(
+                    Map.of(
+                            "jackson-annotations", "com.fasterxml.jackson.annotation.JsonProperty",
+                            "jackson-core", "com.fasterxml.jackson.core.JsonFactory",
+                            "jackson-databind", "com.fasterxml.jackson.databind.ObjectMapper"));
 
     @Override
     public List<String> missingJars() {
-        return NEEDED.entrySet().stream().filter(each -> !isThere(each.getValue())).map(Map.Entry::getKey).toList();
+        return NEEDED.entrySet().stream()
+                .filter(each -> !isThere(each.getValue()))
+                .map(Map.Entry::getKey)
+                .toList();
     }
 
     private static boolean isThere(String name) {

@@ -5,6 +5,7 @@ package dev.terrace.objects.placement;
 public interface Solver {
     /// Solves a problem.
     ///
-    /// @throws InfeasibleException if there is no placement in which each field is where it may be, and all fit
+    /// @throws InfeasibleException if there is no placement in which each field is where it may be,
+    ///   and all fit
     Placement solve(PlacementProblem problem);
 }

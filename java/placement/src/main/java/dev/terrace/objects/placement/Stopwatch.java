@@ -12,7 +12,8 @@ record Stopwatch(long warmNanos, int samples, long sampleNanos) {
     /// Where the results of actions go, so that nobody leaves them out.
     private static volatile long sink;
 
-    /// The median of what an action costs, in nanoseconds. It is called with the numbers from 0, again and again.
+    /// The median of what an action costs, in nanoseconds. It is called with the numbers from 0,
+    /// again and again.
     double median(IntToLongFunction action) {
         int from = 0;
         for (long begin = System.nanoTime(); System.nanoTime() - begin < warmNanos; from++) {

@@ -30,8 +30,7 @@ import org.junit.jupiter.api.io.TempDir;
 /// What the probe measures, and that it leaves nothing behind.
 class ProbeTest {
     /// Disk-backed in most places, so that direct reads are tried.
-    @TempDir
-    Path directory;
+    @TempDir Path directory;
 
     /// Segments in memory, whose reads take a while, and which fail from some write on.
     private static final class SlowSegments implements SegmentStore {
@@ -83,7 +82,8 @@ class ProbeTest {
     /// A directory in memory, or, where there is none, on a disk.
     private Path memory() throws IOException {
         Path shared = Path.of("/dev/shm");
-        boolean isThere = Files.isDirectory(shared) && Files.getFileStore(shared).type().equals("tmpfs");
+        boolean isThere =
+                Files.isDirectory(shared) && Files.getFileStore(shared).type().equals("tmpfs");
         return Files.createTempDirectory(isThere ? shared : directory, "terrace-test");
     }
 
@@ -91,11 +91,12 @@ class ProbeTest {
     void allTiersAreMeasuredAndNothingIsLeft() throws IOException {
         Path memory = memory();
         SlowSegments segments = new SlowSegments();
-        PoolOptions options = PoolOptions.defaults()
-                .pmem(1 << 20)
-                .disk(StorageTier.HDD, directory)
-                .disk(StorageTier.SSD, memory)
-                .remote(segments, 1000);
+        PoolOptions options =
+                PoolOptions.defaults()
+                        .pmem(1 << 20)
+                        .disk(StorageTier.HDD, directory)
+                        .disk(StorageTier.SSD, memory)
+                        .remote(segments, 1000);
         DeviceReport report = new Probe(memory, options, Probe.Effort.QUICK, 0).run();
         assertEquals(0, filesLeft(memory));
         Files.delete(memory);
@@ -104,17 +105,34 @@ class ProbeTest {
 
         Map<StorageTier, Device> devices = new EnumMap<>(StorageTier.class);
         report.devices().forEach(device -> devices.put(device.tier(), device));
-        assertEquals(Set.of(StorageTier.DRAM, StorageTier.PMEM, StorageTier.SSD, StorageTier.HDD, StorageTier.REMOTE), devices.keySet());
+        assertEquals(
+                Set.of(
+                        StorageTier.DRAM,
+                        StorageTier.PMEM,
+                        StorageTier.SSD,
+                        StorageTier.HDD,
+                        StorageTier.REMOTE),
+                devices.keySet());
         assertEquals(1 << 20, devices.get(StorageTier.PMEM).capacityBytes());
         assertEquals(1000, devices.get(StorageTier.REMOTE).capacityBytes());
         for (Device device : report.devices()) {
-            assertEquals(List.of(8L, 64L, 4096L, 1L << 20), device.read().points().stream().map(CostTable.Point::bytes).toList());
-            assertTrue(device.read().nanos(1 << 20) > 0 && device.write().nanos(1 << 20) > 0, device::toString);
+            assertEquals(
+                    List.of(8L, 64L, 4096L, 1L << 20),
+                    device.read().points().stream().map(CostTable.Point::bytes).toList());
+            assertTrue(
+                    device.read().nanos(1 << 20) > 0 && device.write().nanos(1 << 20) > 0,
+                    device::toString);
         }
-        assertTrue(devices.get(StorageTier.REMOTE).read().nanos(8) >= SlowSegments.READ_NANOS, report::toString);
+        assertTrue(
+                devices.get(StorageTier.REMOTE).read().nanos(8) >= SlowSegments.READ_NANOS,
+                report::toString);
         for (StorageTier disk : List.of(StorageTier.SSD, StorageTier.HDD)) {
             String note = devices.get(disk).note();
-            assertTrue(note.matches(".*(direct reads of blocks of [0-9]+ bytes added for 100 % of reads|cached: .*)"), note);
+            assertTrue(
+                    note.matches(
+                            ".*(direct reads of blocks of [0-9]+ bytes added for 100 % of"
+                                    + " reads|cached: .*)"),
+                    note);
         }
         Path file = directory.resolve("devices.json");
         report.write(file);
@@ -126,33 +144,61 @@ class ProbeTest {
         SlowSegments segments = new SlowSegments();
         segments.writesLeft = 3;
         Path memory = memory();
-        Probe probe = new Probe(memory, PoolOptions.defaults().remote(segments), Probe.Effort.QUICK, 0);
+        Probe probe =
+                new Probe(memory, PoolOptions.defaults().remote(segments), Probe.Effort.QUICK, 0);
         assertThrows(Exception.class, probe::run);
         assertEquals(0, filesLeft(memory));
         Files.delete(memory);
         assertEquals(List.of(), segments.list());
-        Probe nowhere = new Probe(directory, PoolOptions.defaults().disk(StorageTier.SSD, directory.resolve("none")), Probe.Effort.QUICK, 0);
+        Probe nowhere =
+                new Probe(
+                        directory,
+                        PoolOptions.defaults().disk(StorageTier.SSD, directory.resolve("none")),
+                        Probe.Effort.QUICK,
+                        0);
         assertThrows(IOException.class, nowhere::run);
         assertEquals(0, filesLeft(directory));
-        assertThrows(IllegalArgumentException.class, () -> new Probe(directory, PoolOptions.defaults(), Probe.Effort.QUICK, 2));
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> new Probe(directory, PoolOptions.defaults(), Probe.Effort.QUICK, 2));
     }
 
     /// What StoredSize says beside what a pool says is in use.
     @Test
     void sizesAreThoseThatAPoolHas() throws IOException {
         SlowSegments segments = new SlowSegments();
-        PoolOptions options = PoolOptions.defaults().extents(8 << 20).disk(StorageTier.SSD, directory).remote(segments);
+        PoolOptions options =
+                PoolOptions.defaults()
+                        .extents(8 << 20)
+                        .disk(StorageTier.SSD, directory)
+                        .remote(segments);
         try (Pool pool = Pool.open(directory.resolve("pool"), options)) {
-            FieldSpec[] fields = {FieldSpec.of("number", FieldKind.LONG), FieldSpec.of("bytes", FieldKind.BYTES).orNull()};
+            FieldSpec[] fields = {
+                FieldSpec.of("number", FieldKind.LONG),
+                FieldSpec.of("bytes", FieldKind.BYTES).orNull()
+            };
             List<FieldSpec> onPmem = Arrays.asList(fields);
             // What is made once for all is made.
             for (StorageTier tier : List.of(StorageTier.PMEM, StorageTier.SSD)) {
-                pool.transact(() -> IntStream.range(0, 4).forEach(_ -> pool.create(Probed.on(tier)).setBytes(new byte[8])));
+                pool.transact(() ->
+                        IntStream.range(0, 4)
+                                .forEach(_ -> pool.create(Probed.on(tier)).setBytes(new byte[8])));
             }
             for (int size : new int[] {7, 8, 100, 5000, 100_000}) {
-                assertGrows(pool, StorageTier.PMEM, size, StoredSize.record(onPmem) + StoredSize.inPmem(size), 0);
-                List<FieldSpec> onSsd = onPmem.stream().map(field -> field.on(StorageTier.SSD)).toList();
-                assertGrows(pool, StorageTier.SSD, size, StoredSize.record(onSsd), StoredSize.onDisk(size));
+                assertGrows(
+                        pool,
+                        StorageTier.PMEM,
+                        size,
+                        StoredSize.record(onPmem) + StoredSize.inPmem(size),
+                        0);
+                List<FieldSpec> onSsd =
+                        onPmem.stream().map(field -> field.on(StorageTier.SSD)).toList();
+                assertGrows(
+                        pool,
+                        StorageTier.SSD,
+                        size,
+                        StoredSize.record(onSsd),
+                        StoredSize.onDisk(size));
             }
         }
     }
@@ -160,7 +206,9 @@ class ProbeTest {
     private static void assertGrows(Pool pool, StorageTier tier, int size, long pmem, long disk) {
         pool.transact(() -> pool.create(Probed.on(tier)).setBytes(new byte[size]));
         List<Long> before = pool.statistics().used();
-        pool.transact(() -> IntStream.range(0, 3).forEach(_ -> pool.create(Probed.on(tier)).setBytes(new byte[size])));
+        pool.transact(() ->
+                IntStream.range(0, 3)
+                        .forEach(_ -> pool.create(Probed.on(tier)).setBytes(new byte[size])));
         List<Long> after = pool.statistics().used();
         assertEquals(3 * pmem, after.get(0) - before.get(0), tier + " " + size);
         assertEquals(3 * disk, after.get(1) - before.get(1), tier + " " + size);
@@ -171,7 +219,8 @@ class ProbeTest {
         private Prober() {}
 
         public static void main(String[] arguments) throws IOException {
-            new Probe(Path.of(arguments[0]), PoolOptions.defaults(), Probe.Effort.THOROUGH, 0).run();
+            new Probe(Path.of(arguments[0]), PoolOptions.defaults(), Probe.Effort.THOROUGH, 0)
+                    .run();
         }
     }
 
@@ -184,16 +233,17 @@ class ProbeTest {
 
     @Test
     void nothingIsLeftWhenTheProgramIsEnded() throws IOException, InterruptedException {
-        Process process = new ProcessBuilder(
-                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                        "-XX:TieredStopAtLevel=1",
-                        "-cp",
-                        System.getProperty("java.class.path"),
-                        Prober.class.getName(),
-                        directory.toString())
-                .redirectErrorStream(true)
-                .redirectOutput(ProcessBuilder.Redirect.DISCARD)
-                .start();
+        Process process =
+                new ProcessBuilder(
+                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                                "-XX:TieredStopAtLevel=1",
+                                "-cp",
+                                System.getProperty("java.class.path"),
+                                Prober.class.getName(),
+                                directory.toString())
+                        .redirectErrorStream(true)
+                        .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                        .start();
         try {
             while (!isAtWork() && process.isAlive()) {
                 Thread.sleep(20);

@@ -14,9 +14,11 @@ final class Problems {
 
     private Problems() {}
 
-    /// A problem of so many fields and devices. What is on any device but the first takes some of the first, too.
+    /// A problem of so many fields and devices. What is on any device but the first takes some of
+    /// the first, too.
     ///
-    /// @param tightness share of what all takes, if each field lies where it is cheapest, that the devices have room for
+    /// @param tightness share of what all takes, if each field lies where it is cheapest, that the
+    ///   devices have room for
     static PlacementProblem random(long seed, int fields, int devices, double tightness) {
         Random random = new Random(seed);
         List<PlacementField> all = new ArrayList<>();
@@ -33,7 +35,8 @@ final class Problems {
                 bytes[device] += size * objects;
                 boolean isRefused = random.nextInt(6) == 0;
                 long cost = random.nextInt(1, 1000) * objects * (device + 1);
-                choices.add(new Choice(cost, failures, List.of(bytes), isRefused ? "not there" : ""));
+                choices.add(
+                        new Choice(cost, failures, List.of(bytes), isRefused ? "not there" : ""));
                 wanted[device] += bytes[device] / devices;
             }
             all.add(new PlacementField(new FieldName("Some", "field" + i), true, choices));
@@ -41,8 +44,13 @@ final class Problems {
         List<Device> on = new ArrayList<>();
         List<Long> reserved = new ArrayList<>();
         for (int device = 0; device < devices; device++) {
-            long capacity = random.nextInt(4) == 0 ? Long.MAX_VALUE : (long) (wanted[device] * tightness * (0.5 + random.nextDouble()));
-            on.add(Device.of(TIERS[device], CostTable.constant(1), CostTable.constant(1)).capacity(capacity));
+            long capacity =
+                    random.nextInt(4) == 0
+                            ? Long.MAX_VALUE
+                            : (long) (wanted[device] * tightness * (0.5 + random.nextDouble()));
+            on.add(
+                    Device.of(TIERS[device], CostTable.constant(1), CostTable.constant(1))
+                            .capacity(capacity));
             reserved.add((long) random.nextInt(1000));
         }
         return new PlacementProblem(on, reserved, all);

@@ -23,14 +23,27 @@ import org.junit.jupiter.api.io.TempDir;
 class ProfileDatabaseTest {
     private static final FieldName READS = new FieldName("Node", "reads");
 
-    @TempDir
-    Path directory;
+    @TempDir Path directory;
 
-    /// A data set in which reads follow a law of the properties: 3 · rows^1.5, ten times as many if it is a graph.
+    /// A data set in which reads follow a law of the properties: 3 · rows^1.5, ten times as many if
+    /// it is a graph.
     private static Entry entry(String name, double rows, String kind) {
         long reads = reads(rows, kind);
-        return new Entry(name, Map.of("rows", rows, "kind", kind), new Profile(1, List.of(new ClassProfile(
-                "Node", (long) rows, List.of(Profiles.field(FieldSpec.of("reads", FieldKind.LONG), reads, 7, 8))))));
+        return new Entry(
+                name,
+                Map.of("rows", rows, "kind", kind),
+                new Profile(
+                        1,
+                        List.of(
+                                new ClassProfile(
+                                        "Node",
+                                        (long) rows,
+                                        List.of(
+                                                Profiles.field(
+                                                        FieldSpec.of("reads", FieldKind.LONG),
+                                                        reads,
+                                                        7,
+                                                        8))))));
     }
 
     private static long reads(double rows, String kind) {
@@ -56,7 +69,9 @@ class ProfileDatabaseTest {
     @Test
     void devicesAreReadAsTheyWereWritten() throws IOException {
         Path file = directory.resolve("devices.json");
-        DeviceReport report = new DeviceReport("today", Profiles.devices().stream().map(Device::asSimulated).toList());
+        DeviceReport report =
+                new DeviceReport(
+                        "today", Profiles.devices().stream().map(Device::asSimulated).toList());
         report.write(file);
         assertEquals(report, DeviceReport.read(file));
     }
@@ -66,24 +81,42 @@ class ProfileDatabaseTest {
         Path file = directory.resolve("profile.json");
         ProfileFile.write(file, Profiles.people(10));
         String whole = Files.readString(file);
-        Map<String, String> wrong = Map.of(
-                "", "is no terrace-profile",
-                "[]", "is no terrace-profile",
-                "{}", "is no terrace-profile",
-                whole.substring(0, whole.length() / 2), "is damaged",
-                whole.replace("\"version\" : 1", "\"version\" : 2"), "of version 2, and only 1",
-                whole.replace("\"nanos\"", "\"nano\""), "is damaged",
-                whole.replace("\"reads\" : 1000,", "\"reads\" : -1000,"), "a count is negative",
-                whole.replace("\"reads\" : 1000,", ""), "is damaged",
-                whole.replace("\"INT\"", "\"INTEGER\""), "is damaged",
-                whole + "{}", "is damaged");
+        Map<String, String> wrong =
+                Map.of(
+                        "",
+                        "is no terrace-profile",
+                        "[]",
+                        "is no terrace-profile",
+                        "{}",
+                        "is no terrace-profile",
+                        whole.substring(0, whole.length() / 2),
+                        "is damaged",
+                        whole.replace("\"version\" : 1", "\"version\" : 2"),
+                        "of version 2, and only 1",
+                        whole.replace("\"nanos\"", "\"nano\""),
+                        "is damaged",
+                        whole.replace("\"reads\" : 1000,", "\"reads\" : -1000,"),
+                        "a count is negative",
+                        whole.replace("\"reads\" : 1000,", ""),
+                        "is damaged",
+                        whole.replace("\"INT\"", "\"INTEGER\""),
+                        "is damaged",
+                        whole + "{}",
+                        "is damaged");
         for (Map.Entry<String, String> each : wrong.entrySet()) {
             Files.writeString(file, each.getKey());
-            String message = assertThrows(IOException.class, () -> ProfileFile.read(file), each::getKey).getMessage();
-            assertTrue(message.startsWith(file.toString()) && message.contains(each.getValue()), message);
+            String message =
+                    assertThrows(IOException.class, () -> ProfileFile.read(file), each::getKey)
+                            .getMessage();
+            assertTrue(
+                    message.startsWith(file.toString()) && message.contains(each.getValue()),
+                    message);
         }
         Files.write(file, new byte[] {'{', (byte) 0xff, '}'});
-        assertTrue(assertThrows(IOException.class, () -> ProfileFile.read(file)).getMessage().contains("no text"));
+        assertTrue(
+                assertThrows(IOException.class, () -> ProfileFile.read(file))
+                        .getMessage()
+                        .contains("no text"));
     }
 
     @Test
@@ -95,15 +128,22 @@ class ProfileDatabaseTest {
         Files.writeString(directory.resolve("notes.txt"), "anything");
         assertEquals(database.entries(), ProfileDatabase.open(directory).entries());
         Files.move(directory.resolve("small.json"), directory.resolve("other.json"));
-        assertTrue(assertThrows(IOException.class, () -> ProfileDatabase.open(directory)).getMessage().contains("rename it to small.json"));
+        assertTrue(
+                assertThrows(IOException.class, () -> ProfileDatabase.open(directory))
+                        .getMessage()
+                        .contains("rename it to small.json"));
     }
 
     @Test
     void namesAndPropertiesThatCannotBeAreRefused() {
         Profile people = Profiles.people(1);
         assertThrows(IllegalArgumentException.class, () -> new Entry("../x", Map.of(), people));
-        assertThrows(IllegalArgumentException.class, () -> new Entry("x", Map.of("rows", Double.NaN), people));
-        assertThrows(IllegalArgumentException.class, () -> new Entry("x", Map.of("rows", List.of()), people));
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> new Entry("x", Map.of("rows", Double.NaN), people));
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> new Entry("x", Map.of("rows", List.of()), people));
     }
 
     @Test
@@ -128,10 +168,14 @@ class ProfileDatabaseTest {
                     database.add(entry("graph" + i, rows(i), "graph"));
                 }
             }
-            Prediction prediction = database.predict(Map.of("rows", rows(left), "kind", "graph"), 2);
+            Prediction prediction =
+                    database.predict(Map.of("rows", rows(left), "kind", "graph"), 2);
             double ratio = (double) reads(prediction.profile()) / reads(rows(left), "graph");
             assertTrue(ratio > 0.8 && ratio < 1.25, left + ": " + ratio);
-            assertTrue(prediction.neighbours().stream().allMatch(each -> each.name().startsWith("graph")), prediction::statement);
+            assertTrue(
+                    prediction.neighbours().stream()
+                            .allMatch(each -> each.name().startsWith("graph")),
+                    prediction::statement);
         }
     }
 
@@ -147,7 +191,10 @@ class ProfileDatabaseTest {
         }
         Prediction near = database.predict(Map.of("rows", rows(2) * 1.2, "kind", "table"));
         assertFalse(near.isFar());
-        assertTrue(near.statement().startsWith("Predicted from table2 (distance 0.") && near.statement().contains("That is near"), near.statement());
+        assertTrue(
+                near.statement().startsWith("Predicted from table2 (distance 0.")
+                        && near.statement().contains("That is near"),
+                near.statement());
         Prediction far = database.predict(Map.of("rows", rows(12), "kind", "table"));
         assertTrue(far.isFar());
         assertTrue(far.statement().contains("Profile this data set itself."), far.statement());

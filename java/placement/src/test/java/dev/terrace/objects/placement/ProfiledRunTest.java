@@ -23,10 +23,10 @@ import org.junit.jupiter.params.provider.CsvSource;
 
 /// A program that knows nothing of profiles leaves one of each pool, however it ends.
 class ProfiledRunTest {
-    @TempDir
-    Path dir;
+    @TempDir Path dir;
 
-    /// The program: it closes a pool twice, leaves another one open, and ends within a transaction of a third.
+    /// The program: it closes a pool twice, leaves another one open, and ends within a transaction
+    /// of a third.
     static final class Program {
         private Program() {}
 
@@ -53,22 +53,25 @@ class ProfiledRunTest {
 
     /// What it says, and its exit status, on a class path without some entries.
     private String said(String without, int status) throws IOException, InterruptedException {
-        String classPath = Stream.of(System.getProperty("java.class.path").split(File.pathSeparator))
-                .filter(entry -> without.isEmpty() || !entry.contains(without))
-                .collect(Collectors.joining(File.pathSeparator));
-        Process process = new ProcessBuilder(
-                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                        "-XX:TieredStopAtLevel=1",
-                        "-Dterrace.profile=" + dir.resolve("profiles"),
-                        "-cp",
-                        classPath,
-                        Program.class.getName(),
-                        dir.toString())
-                .redirectErrorStream(true)
-                .start();
+        String classPath =
+                Stream.of(System.getProperty("java.class.path").split(File.pathSeparator))
+                        .filter(entry -> without.isEmpty() || !entry.contains(without))
+                        .collect(Collectors.joining(File.pathSeparator));
+        Process process =
+                new ProcessBuilder(
+                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                                "-XX:TieredStopAtLevel=1",
+                                "-Dterrace.profile=" + dir.resolve("profiles"),
+                                "-cp",
+                                classPath,
+                                Program.class.getName(),
+                                dir.toString())
+                        .redirectErrorStream(true)
+                        .start();
         try {
             assertTrue(process.waitFor(60, TimeUnit.SECONDS), "it ends");
-            String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+            String said =
+                    new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
             assertEquals(status, process.exitValue(), said);
             return said;
         } finally {
@@ -79,12 +82,20 @@ class ProfiledRunTest {
     /// Before the program has done anything that its profile would be of.
     @ParameterizedTest
     @CsvSource({
-        "terrace-objects-placement, placement/target/classes", "jackson-databind, /jackson-databind", "jackson-core, /jackson-core",
+        "terrace-objects-placement, placement/target/classes",
+        "jackson-databind, /jackson-databind",
+        "jackson-core, /jackson-core",
         "jackson-annotations, /jackson-annotations"
     })
-    void theJarThatIsMissingIsNamed(String jar, String entry) throws IOException, InterruptedException {
+    void theJarThatIsMissingIsNamed(String jar, String entry)
+            throws IOException, InterruptedException {
         String said = said(entry, 1);
-        assertTrue(said.contains("-Dterrace.profile: a profile can only be written with " + jar + " on the class path"), said);
+        assertTrue(
+                said.contains(
+                        "-Dterrace.profile: a profile can only be written with "
+                                + jar
+                                + " on the class path"),
+                said);
         assertFalse(Files.exists(dir.resolve("profiles")), said);
     }
 
@@ -99,7 +110,13 @@ class ProfiledRunTest {
                     files.map(file -> file.getFileName().toString()).sorted().toList());
         }
         for (String name : List.of("closed", "closed-2", "open")) {
-            long reads = ProfileFile.read(profiles.resolve(name + ".profile.json")).classes().getFirst().fields().getFirst().reads();
+            long reads =
+                    ProfileFile.read(profiles.resolve(name + ".profile.json"))
+                            .classes()
+                            .getFirst()
+                            .fields()
+                            .getFirst()
+                            .reads();
             assertEquals(1, reads, name);
         }
     }

@@ -28,6 +28,7 @@ import org.junit.jupiter.api.Test;
 class SolverTest {
     /// Problems whose combinations are counted at once.
     private static final int SMALL = 4096;
+
     private static final double MEGA = 1e6;
 
     /// Not how fast the machine is decides what is found.
@@ -58,12 +59,16 @@ class SolverTest {
             Placement placement = solver.solve(problem);
             assertEquals(truth.cost(), placement.cost());
             assertTrue(placement.isOptimal());
-            int[] assignment = placement.assignment().stream().mapToInt(Integer::intValue).toArray();
+            int[] assignment =
+                    placement.assignment().stream().mapToInt(Integer::intValue).toArray();
             assertTrue(problem.isFeasible(assignment));
         } else {
-            InfeasibleException thrown = assertThrows(InfeasibleException.class, () -> solver.solve(problem));
+            InfeasibleException thrown =
+                    assertThrows(InfeasibleException.class, () -> solver.solve(problem));
             if (truth.missing() < Long.MAX_VALUE) {
-                assertEquals(truth.missing(), thrown.missingBytes().values().stream().mapToLong(Long::longValue).sum());
+                assertEquals(
+                        truth.missing(),
+                        thrown.missingBytes().values().stream().mapToLong(Long::longValue).sum());
             } else {
                 assertTrue(thrown.getMessage().contains("may lie nowhere"), thrown.getMessage());
             }
@@ -81,14 +86,27 @@ class SolverTest {
     void aSolverThatForgetsToPlaceAFieldIsFound() {
         assertIsFound(problem -> {
             Placement whole = solver.solve(problem);
-            return new Placement(problem, whole.assignment().subList(1, whole.assignment().size()), whole.lowerBound());
+            return new Placement(
+                    problem,
+                    whole.assignment().subList(1, whole.assignment().size()),
+                    whole.lowerBound());
         });
     }
 
     @Test
     void aSolverThatForgetsFailuresIsFound() {
-        assertIsFound(problem -> solveOther(problem, changed(problem, problem.devices(),
-                choice -> new Choice(choice.accessNanos(), 0, choice.bytes(), choice.refusal()))));
+        assertIsFound(problem ->
+                solveOther(
+                        problem,
+                        changed(
+                                problem,
+                                problem.devices(),
+                                choice ->
+                                        new Choice(
+                                                choice.accessNanos(),
+                                                0,
+                                                choice.bytes(),
+                                                choice.refusal()))));
     }
 
     private static void assertIsFound(Solver wrong) {
@@ -105,32 +123,58 @@ class SolverTest {
 
     private Placement solveOther(PlacementProblem problem, PlacementProblem other) {
         Placement placement = solver.solve(other);
-        return new Placement(problem, placement.assignment(), problem.cost(
-                placement.assignment().stream().mapToInt(Integer::intValue).toArray()));
+        return new Placement(
+                problem,
+                placement.assignment(),
+                problem.cost(
+                        placement.assignment().stream().mapToInt(Integer::intValue).toArray()));
     }
 
     private static PlacementProblem withoutCapacities(PlacementProblem problem) {
-        return changed(problem, problem.devices().stream().map(device -> device.capacity(Long.MAX_VALUE)).toList(), choice -> choice);
+        return changed(
+                problem,
+                problem.devices().stream().map(device -> device.capacity(Long.MAX_VALUE)).toList(),
+                choice -> choice);
     }
 
     private static PlacementProblem withoutRefusals(PlacementProblem problem) {
-        return changed(problem, problem.devices(),
-                choice -> new Choice(choice.accessNanos(), choice.failureNanos(), choice.bytes(), ""));
+        return changed(
+                problem,
+                problem.devices(),
+                choice ->
+                        new Choice(
+                                choice.accessNanos(), choice.failureNanos(), choice.bytes(), ""));
     }
 
     /// What a field takes of the first device when it is on another one is forgotten.
     private static PlacementProblem withoutSlots(PlacementProblem problem) {
-        return changed(problem, problem.devices(), choice -> {
-            List<Long> bytes = new ArrayList<>(choice.bytes());
-            bytes.set(0, bytes.stream().skip(1).allMatch(each -> each == 0) ? bytes.getFirst() : 0L);
-            return new Choice(choice.accessNanos(), choice.failureNanos(), bytes, choice.refusal());
-        });
+        return changed(
+                problem,
+                problem.devices(),
+                choice -> {
+                    List<Long> bytes = new ArrayList<>(choice.bytes());
+                    bytes.set(
+                            0,
+                            bytes.stream().skip(1).allMatch(each -> each == 0)
+                                    ? bytes.getFirst()
+                                    : 0L);
+                    return new Choice(
+                            choice.accessNanos(), choice.failureNanos(), bytes, choice.refusal());
+                });
     }
 
-    private static PlacementProblem changed(PlacementProblem problem, List<Device> devices, UnaryOperator<Choice> change) {
-        return new PlacementProblem(devices, problem.reservedBytes(), problem.fields().stream()
-                .map(field -> new PlacementField(field.name(), true, field.choices().stream().map(change).toList()))
-                .toList());
+    private static PlacementProblem changed(
+            PlacementProblem problem, List<Device> devices, UnaryOperator<Choice> change) {
+        return new PlacementProblem(
+                devices,
+                problem.reservedBytes(),
+                problem.fields().stream()
+                        .map(field ->
+                                new PlacementField(
+                                        field.name(),
+                                        true,
+                                        field.choices().stream().map(change).toList()))
+                        .toList());
     }
 
     @Test
@@ -162,20 +206,34 @@ class SolverTest {
         assertTrue(placement.lowerBound() <= best * (1 + 1e-9));
         assertTrue(placement.gap() > 0 && placement.gap() < 0.5, () -> "gap " + placement.gap());
         assertFalse(placement.isOptimal());
-        assertTrue(problem.isFeasible(placement.assignment().stream().mapToInt(Integer::intValue).toArray()));
+        assertTrue(
+                problem.isFeasible(
+                        placement.assignment().stream().mapToInt(Integer::intValue).toArray()));
     }
 
     /// Of 4 PB a byte is missing, which no floating-point number near 1 can say.
     @Test
     void aByteTooManyDoesNotFitHoweverLargeADeviceIs() {
         long half = 2_000_000_000_000_000L;
-        List<Device> devices = List.of(
-                Device.of(StorageTier.PMEM, CostTable.constant(1), CostTable.constant(1)).capacity(2 * half - 1),
-                Device.of(StorageTier.SSD, CostTable.constant(1), CostTable.constant(1)));
-        List<PlacementField> fields = Stream.of("a", "b")
-                .map(name -> new PlacementField(new FieldName("Large", name), true, List.of(
-                        new Choice(name.equals("a") ? 10 : 20, 0, List.of(half, 0L), ""), new Choice(100, 0, List.of(0L, half), ""))))
-                .toList();
+        List<Device> devices =
+                List.of(
+                        Device.of(StorageTier.PMEM, CostTable.constant(1), CostTable.constant(1))
+                                .capacity(2 * half - 1),
+                        Device.of(StorageTier.SSD, CostTable.constant(1), CostTable.constant(1)));
+        List<PlacementField> fields =
+                Stream.of("a", "b")
+                        .map(name ->
+                                new PlacementField(
+                                        new FieldName("Large", name),
+                                        true,
+                                        List.of(
+                                                new Choice(
+                                                        name.equals("a") ? 10 : 20,
+                                                        0,
+                                                        List.of(half, 0L),
+                                                        ""),
+                                                new Choice(100, 0, List.of(0L, half), ""))))
+                        .toList();
         Placement placement = solver.solve(new PlacementProblem(devices, List.of(0L, 0L), fields));
         assertEquals(List.of(0, 1), placement.assignment());
         assertTrue(placement.lowerBound() <= placement.cost());
@@ -201,7 +259,8 @@ class SolverTest {
         cost.setMinimization();
         List<MPConstraint> rooms = new ArrayList<>();
         for (int on = 0; on < problem.devices().size(); on++) {
-            double room = problem.devices().get(on).capacityBytes() - problem.reservedBytes().get(on);
+            double room =
+                    problem.devices().get(on).capacityBytes() - problem.reservedBytes().get(on);
             rooms.add(oracle.makeConstraint(Double.NEGATIVE_INFINITY, room / MEGA));
         }
         for (int field = 0; field < problem.fields().size(); field++) {
@@ -219,7 +278,12 @@ class SolverTest {
         MPSolverParameters exact = new MPSolverParameters();
         exact.setDoubleParam(MPSolverParameters.DoubleParam.RELATIVE_MIP_GAP, 0);
         MPSolver.ResultStatus status = oracle.solve(exact);
-        assertTrue(status == MPSolver.ResultStatus.OPTIMAL || status == MPSolver.ResultStatus.INFEASIBLE, status::name);
-        return status == MPSolver.ResultStatus.OPTIMAL ? cost.value() * MEGA : Double.POSITIVE_INFINITY;
+        assertTrue(
+                status == MPSolver.ResultStatus.OPTIMAL
+                        || status == MPSolver.ResultStatus.INFEASIBLE,
+                status::name);
+        return status == MPSolver.ResultStatus.OPTIMAL
+                ? cost.value() * MEGA
+                : Double.POSITIVE_INFINITY;
     }
 }

@@ -28,7 +28,8 @@ class SurfaceTest {
     @Test
     void aFieldMovesToPersistentMemoryAsItsRecomputationGrows() {
         assertEquals(StorageTier.DRAM, at(5_000).deviceOf(SECOND).tier());
-        // 100 + 0.01 R = 1000 + 0.01 · 1000: that is at R = 91 µs, which ten iterations take ten times sooner than one.
+        // 100 + 0.01 R = 1000 + 0.01 · 1000: that is at R = 91 µs, which ten iterations take ten
+        // times sooner than one.
         assertEquals(StorageTier.DRAM, at(9_000).deviceOf(SECOND).tier());
         assertEquals(StorageTier.PMEM, at(9_200).deviceOf(SECOND).tier());
         assertEquals(StorageTier.DRAM, at(90_000).deviceOf(FIRST).tier());
@@ -41,7 +42,8 @@ class SurfaceTest {
         Surface surface = Surface.paper(9, solver);
         for (List<Surface.Cell> row : surface.cells()) {
             for (Surface.Cell cell : row) {
-                double least = cell.nanos().stream().mapToDouble(Double::doubleValue).min().orElseThrow();
+                double least =
+                        cell.nanos().stream().mapToDouble(Double::doubleValue).min().orElseThrow();
                 assertEquals(least, cell.nanos().get(cell.best()), 1e-9);
             }
         }
@@ -52,7 +54,10 @@ class SurfaceTest {
     @Test
     void theSurfaceIsWrittenAsValues() {
         List<String> lines = Surface.paper(3, solver).csv().lines().toList();
-        assertEquals("iteration_ns,failure_probability,dram_dram_ns,dram_pmem_ns,pmem_dram_ns,pmem_pmem_ns,best", lines.getFirst());
+        assertEquals(
+                "iteration_ns,failure_probability,"
+                        + "dram_dram_ns,dram_pmem_ns,pmem_dram_ns,pmem_pmem_ns,best",
+                lines.getFirst());
         assertEquals(10, lines.size());
         assertEquals("100000,0.0100000,11200.0,2110.00,11110.0,2020.00,PMEM PMEM", lines.get(5));
     }
@@ -60,13 +65,16 @@ class SurfaceTest {
     @Test
     void theSurfaceIsDrawnAsAPictureThatNeedsNothingElse() throws Exception {
         String svg = Surface.paper(20, solver).svg();
-        Document picture = DocumentBuilderFactory.newInstance()
-                .newDocumentBuilder()
-                .parse(new ByteArrayInputStream(svg.getBytes(StandardCharsets.UTF_8)));
+        Document picture =
+                DocumentBuilderFactory.newInstance()
+                        .newDocumentBuilder()
+                        .parse(new ByteArrayInputStream(svg.getBytes(StandardCharsets.UTF_8)));
         assertTrue(picture.getElementsByTagName("rect").getLength() > 400);
         List<String> regions = List.of(">DRAM | DRAM<", ">DRAM | PMEM<", ">PMEM | PMEM<");
         regions.forEach(region -> assertTrue(svg.contains(region), region));
-        assertTrue(!svg.contains("href") && !svg.contains("url("), "the picture refers to something else");
+        assertTrue(
+                !svg.contains("href") && !svg.contains("url("),
+                "the picture refers to something else");
     }
 
     @Test
@@ -76,7 +84,8 @@ class SurfaceTest {
 
     @Test
     void theLineOfAPercentIsDrawnWhereTheSurfaceHasIt() {
-        Surface other = Surface.of(Surface.Setup.paper(), List.of(1e3, 1e4), List.of(0.1, 1.0), solver);
+        Surface other =
+                Surface.of(Surface.Setup.paper(), List.of(1e3, 1e4), List.of(0.1, 1.0), solver);
         assertFalse(other.svg().contains("dasharray"));
         assertTrue(Surface.paper(2, solver).svg().contains("dasharray"));
     }

@@ -41,14 +41,17 @@ final class Access {
 
     /// Whether all code may name the type and all that it consists of.
     static boolean isPublic(TypeMirror type) {
-        return all(type, each -> Visibility.effectiveVisibilityOfElement(each) == Visibility.PUBLIC);
+        return all(
+                type, each -> Visibility.effectiveVisibilityOfElement(each) == Visibility.PUBLIC);
     }
 
-    /// Whether code in the package may use the class or member by its own visibility and that of the classes around it.
+    /// Whether code in the package may use the class or member by its own visibility and that of
+    /// the classes around it.
     boolean isVisible(Element element) {
         Visibility visibility = Visibility.effectiveVisibilityOfElement(element);
         return visibility == Visibility.PUBLIC
-                || visibility != Visibility.PRIVATE && MoreElements.getPackage(element).equals(from);
+                || visibility != Visibility.PRIVATE
+                        && MoreElements.getPackage(element).equals(from);
     }
 
     private static boolean all(TypeMirror type, Predicate<TypeElement> test) {
@@ -61,7 +64,8 @@ final class Access {
             }
             case WILDCARD -> {
                 TypeMirror extended = MoreTypes.asWildcard(type).getExtendsBound();
-                TypeMirror bound = extended != null ? extended : MoreTypes.asWildcard(type).getSuperBound();
+                TypeMirror bound =
+                        extended != null ? extended : MoreTypes.asWildcard(type).getSuperBound();
                 yield bound == null || all(bound, test);
             }
             default -> true;
@@ -85,14 +89,16 @@ final class Access {
 
     /// The field's own name if it can be written.
     @Nullable String writableField(VariableElement field) {
-        boolean writable = isVisible((Element) field) && !field.getModifiers().contains(Modifier.FINAL);
+        boolean writable =
+                isVisible((Element) field) && !field.getModifiers().contains(Modifier.FINAL);
         return writable ? field.getSimpleName().toString() : null;
     }
 
     /// The method that writes the field of an object of `owner`, or null if there is none.
     @Nullable String setterMethod(TypeElement owner, VariableElement field) {
         String name = field.getSimpleName().toString();
-        for (String candidate : List.of(Names.setter(name, false), Names.setter(name, true), name)) {
+        for (String candidate :
+                List.of(Names.setter(name, false), Names.setter(name, true), name)) {
             if (hasMethod(owner, candidate, null, List.of(field.asType()))) {
                 return candidate;
             }
@@ -100,11 +106,14 @@ final class Access {
         return null;
     }
 
-    /// Whether `type` has a constructor without arguments that the package may call and that throws nothing it would
-    /// have to catch.
+    /// Whether `type` has a constructor without arguments that the package may call and that throws
+    /// nothing it would have to catch.
     boolean hasEmptyConstructor(TypeElement type) {
         return ElementFilter.constructorsIn(type.getEnclosedElements()).stream()
-                .anyMatch(each -> each.getParameters().isEmpty() && isVisible(each) && each.getThrownTypes().isEmpty());
+                .anyMatch(each ->
+                        each.getParameters().isEmpty()
+                                && isVisible(each)
+                                && each.getThrownTypes().isEmpty());
     }
 
     /// The static methods of a class or its superclasses that have this name.
@@ -125,7 +134,10 @@ final class Access {
 
     /// @param returned what the method returns, or null if that does not matter
     private boolean hasMethod(
-            TypeElement owner, String name, @Nullable TypeMirror returned, List<TypeMirror> parameters) {
+            TypeElement owner,
+            String name,
+            @Nullable TypeMirror returned,
+            List<TypeMirror> parameters) {
         DeclaredType ownerType = MoreTypes.asDeclared(owner.asType());
         for (ExecutableElement method : ElementFilter.methodsIn(elements.getAllMembers(owner))) {
             if (!method.getSimpleName().contentEquals(name)
@@ -137,19 +149,24 @@ final class Access {
             }
             ExecutableType type = MoreTypes.asExecutable(types.asMemberOf(ownerType, method));
             if ((returned == null || isSame(type.getReturnType(), returned))
-                    && (parameters.isEmpty() || isSame(type.getParameterTypes().getFirst(), parameters.getFirst()))) {
+                    && (parameters.isEmpty()
+                            || isSame(
+                                    type.getParameterTypes().getFirst(), parameters.getFirst()))) {
                 return true;
             }
         }
         return false;
     }
 
-    /// Whether part of the type is not known yet: it may be generated in a later round, by this processor or another.
+    /// Whether part of the type is not known yet: it may be generated in a later round, by this
+    /// processor or another.
     static boolean isUnresolved(TypeMirror type) {
         return switch (type.getKind()) {
             case ERROR -> true;
             case ARRAY -> isUnresolved(MoreTypes.asArray(type).getComponentType());
-            case DECLARED -> MoreTypes.asDeclared(type).getTypeArguments().stream().anyMatch(Access::isUnresolved);
+            case DECLARED ->
+                    MoreTypes.asDeclared(type).getTypeArguments().stream()
+                            .anyMatch(Access::isUnresolved);
             default -> false;
         };
     }

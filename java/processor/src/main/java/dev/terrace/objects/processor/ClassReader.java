@@ -28,6 +28,7 @@ final class ClassReader {
     private final Access access;
     private final TagReader tagReader;
     private final ShapeReader shapeReader;
+
     /// The tagged class and what is being embedded in it just now: outermost first.
     private final Deque<TypeElement> path = new ArrayDeque<>();
 
@@ -59,7 +60,9 @@ final class ClassReader {
             }
         }
         path.removeLast();
-        return problems.count() == before ? new PlainClass(type, ClassName.get(type), record, fields) : null;
+        return problems.count() == before
+                ? new PlainClass(type, ClassName.get(type), record, fields)
+                : null;
     }
 
     /// The class and its superclasses, the highest first.
@@ -85,9 +88,12 @@ final class ClassReader {
             return null;
         }
         TypeMirror type = field.asType();
-        Shape shape = tags.inDram()
-                ? shapeReader.readVolatile(field, type, tags)
-                : tags.embedded() ? embedding(field, type, tags) : shapeReader.read(field, type, tags);
+        Shape shape =
+                tags.inDram()
+                        ? shapeReader.readVolatile(field, type, tags)
+                        : tags.embedded()
+                                ? embedding(field, type, tags)
+                                : shapeReader.read(field, type, tags);
         if (shape == null) {
             return null;
         }
@@ -102,7 +108,15 @@ final class ClassReader {
             reportAccess(field, getter == null, setter == null);
             return null;
         }
-        return new Field(name, field, shape, Access.isPublic(type), tags.tiers(), tags.formerly(), getter, setter,
+        return new Field(
+                name,
+                field,
+                shape,
+                Access.isPublic(type),
+                tags.tiers(),
+                tags.formerly(),
+                getter,
+                setter,
                 direct == null);
     }
 
@@ -110,9 +124,12 @@ final class ClassReader {
         String name = field.getSimpleName().toString();
         String capitalized = Names.capitalized(name);
         if (field.getModifiers().contains(Modifier.FINAL) && !unreadable) {
-            problems.at(field,
-                    "%1$s is final, so that it cannot be set in an object made by the constructor without arguments: "
-                    + "make the class a record, or %1$s not final, or transient if it is not to be stored", name);
+            problems.at(
+                    field,
+                    "%1$s is final, so that it cannot be set in an object made by the constructor"
+                            + " without arguments: make the class a record, or %1$s not final, or"
+                            + " transient if it is not to be stored",
+                    name);
             return;
         }
         List<String> missing = new ArrayList<>();
@@ -122,27 +139,46 @@ final class ClassReader {
         if (unwritable) {
             missing.add("set" + capitalized + "(%s)".formatted(field.asType()));
         }
-        problems.at(field, "the generated class cannot %s %s: make it package-private, or add %s",
-                unreadable ? "read" : "write", name, String.join(" and ", missing));
+        problems.at(
+                field,
+                "the generated class cannot %s %s: make it package-private, or add %s",
+                unreadable ? "read" : "write",
+                name,
+                String.join(" and ", missing));
     }
 
     private @Nullable Shape embedding(VariableElement field, TypeMirror type, Tags tags) {
         if (tags.fixedLength() != null) {
-            problems.at(field, "@FixedLength is for arrays of primitives, and this is a %s: remove the tag", type);
+            problems.at(
+                    field,
+                    "@FixedLength is for arrays of primitives, and this is a %s: remove the tag",
+                    type);
             return null;
         }
-        TypeElement inner = type.getKind() == TypeKind.DECLARED ? MoreTypes.asTypeElement(type) : null;
-        boolean known = inner != null
-                && (inner.getKind() == ElementKind.RECORD || MoreElements.isAnnotationPresent(inner, Durable.class));
+        TypeElement inner =
+                type.getKind() == TypeKind.DECLARED ? MoreTypes.asTypeElement(type) : null;
+        boolean known =
+                inner != null
+                        && (inner.getKind() == ElementKind.RECORD
+                                || MoreElements.isAnnotationPresent(inner, Durable.class));
         if (inner == null || !known) {
-            problems.at(field, "@Embedded is for objects of @Durable classes and records, and this is a %s: "
-                    + "remove the tag, or tag the class with @Durable", type);
+            problems.at(
+                    field,
+                    "@Embedded is for objects of @Durable classes and records, and this is a %s: "
+                            + "remove the tag, or tag the class with @Durable",
+                    type);
             return null;
         }
         if (path.contains(inner)) {
-            problems.at(field, "%s would lie within itself: remove @Embedded, so that the field is a reference",
-                    path.stream().map(each -> each.getSimpleName().toString()).collect(Collectors.joining(" > "))
-                            + " > " + inner.getSimpleName());
+            problems.at(
+                    field,
+                    "%s would lie within itself: remove @Embedded, so that the field is a"
+                            + " reference",
+                    path.stream()
+                                    .map(each -> each.getSimpleName().toString())
+                                    .collect(Collectors.joining(" > "))
+                            + " > "
+                            + inner.getSimpleName());
             return null;
         }
         if (!ClassChecks.checkEmbedded(field, inner, problems, access)) {
@@ -150,19 +186,26 @@ final class ClassReader {
         }
         PlainClass read = readFields(inner);
         if (read == null) {
-            problems.at(field, "%s cannot be embedded because of the errors in it", inner.getSimpleName());
+            problems.at(
+                    field,
+                    "%s cannot be embedded because of the errors in it",
+                    inner.getSimpleName());
             return null;
         }
         return refuseRecomputed(field, read) ? null : new Shape.Embedding(read);
     }
 
-    /// A method that recomputes takes a durable object of its own class, and what is embedded is none.
+    /// A method that recomputes takes a durable object of its own class, and what is embedded is
+    /// none.
     private boolean refuseRecomputed(Element field, PlainClass inner) {
         for (Field each : inner.fields()) {
             if (each.shape() instanceof Shape.Volatile value && !value.recompute().isEmpty()) {
-                problems.at(field,
-                        "%1$s cannot be embedded, because its field %2$s is recomputed from an object of its own: "
-                        + "remove @Embedded here, or @Recompute there", inner.name().simpleName(), each.name());
+                problems.at(
+                        field,
+                        "%1$s cannot be embedded, because its field %2$s is recomputed from an"
+                                + " object of its own: remove @Embedded here, or @Recompute there",
+                        inner.name().simpleName(),
+                        each.name());
                 return true;
             }
         }
@@ -177,23 +220,32 @@ final class ClassReader {
         String durable = Names.durable(owner).simpleName();
         String wanted = "static %s %s(%s)".formatted(field.asType(), name, durable);
         List<ExecutableElement> candidates = access.staticMethods(owner, name);
-        if (candidates.stream().anyMatch(each -> recomputes(each, field.asType(), Names.durable(owner)))) {
+        if (candidates.stream()
+                .anyMatch(each -> recomputes(each, field.asType(), Names.durable(owner)))) {
             return;
         }
         // An inherited field needs a method for this class: nothing is wrong where the field is.
-        problems.at(field.getEnclosingElement().equals(owner) ? field : owner, candidates.isEmpty()
-                ? "%3$s is recomputed, but %2$s has no such method: add %1$s"
-                : "%3$s is recomputed, but the method has to be %1$s, not private and without checked exceptions",
-                wanted, owner.getSimpleName(), field);
+        problems.at(
+                field.getEnclosingElement().equals(owner) ? field : owner,
+                candidates.isEmpty()
+                        ? "%3$s is recomputed, but %2$s has no such method: add %1$s"
+                        : "%3$s is recomputed, but the method has to be %1$s, not private and"
+                                + " without checked exceptions",
+                wanted,
+                owner.getSimpleName(),
+                field);
     }
 
     /// The generated class may not exist yet: then its name is all that can be compared.
     private boolean recomputes(ExecutableElement method, TypeMirror type, ClassName durable) {
-        if (method.getParameters().size() != 1 || !method.getThrownTypes().isEmpty() || !access.isVisible(method)) {
+        if (method.getParameters().size() != 1
+                || !method.getThrownTypes().isEmpty()
+                || !access.isVisible(method)) {
             return false;
         }
         String parameter = method.getParameters().getFirst().asType().toString();
         return access.isSame(method.getReturnType(), type)
-                && (parameter.equals(durable.simpleName()) || parameter.equals(durable.canonicalName()));
+                && (parameter.equals(durable.simpleName())
+                        || parameter.equals(durable.canonicalName()));
     }
 }

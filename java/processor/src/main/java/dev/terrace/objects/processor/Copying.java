@@ -10,15 +10,17 @@ import dev.terrace.objects.processor.Layout.Member;
 import java.util.List;
 import javax.lang.model.element.Modifier;
 
-/// Generates the private methods that copy plain objects in and out: one pair for the tagged class, one for each that
-/// it embeds.
+/// Generates the private methods that copy plain objects in and out: one pair for the tagged class,
+/// one for each that it embeds.
 final class Copying {
     static final String STORE = "storeFields";
     static final String MAKE = "makePlain";
     static final String LOAD = "loadFields";
 
-    private static final ParameterSpec COPIES_IN = ParameterSpec.builder(Names.COPY_IN, "copies").build();
-    private static final ParameterSpec COPIES_OUT = ParameterSpec.builder(Names.COPY_OUT, "copies").build();
+    private static final ParameterSpec COPIES_IN =
+            ParameterSpec.builder(Names.COPY_IN, "copies").build();
+    private static final ParameterSpec COPIES_OUT =
+            ParameterSpec.builder(Names.COPY_OUT, "copies").build();
 
     private Copying() {}
 
@@ -32,39 +34,54 @@ final class Copying {
 
     private static MethodSpec store(Level level) {
         ClassName plain = level.of().name();
-        MethodSpec.Builder method = privately(level.isRoot() ? STORE : "store" + level.capitalized())
-                .addParameter(level.isRoot() ? plain : SlotCode.nullable(plain), "from")
-                .addParameter(COPIES_IN);
-        level.presence().ifPresent(presence -> {
-            if (!level.of().element().getModifiers().contains(Modifier.FINAL)) {
-                method.addStatement("$T.exactly($T.class, from)", Names.COPIER, plain);
-            }
-            method.addStatement(SlotCode.write(presence, CodeBlock.of("from != null")));
-        });
+        MethodSpec.Builder method =
+                privately(level.isRoot() ? STORE : "store" + level.capitalized())
+                        .addParameter(level.isRoot() ? plain : SlotCode.nullable(plain), "from")
+                        .addParameter(COPIES_IN);
+        level.presence()
+                .ifPresent(presence -> {
+                    if (!level.of().element().getModifiers().contains(Modifier.FINAL)) {
+                        method.addStatement("$T.exactly($T.class, from)", Names.COPIER, plain);
+                    }
+                    method.addStatement(SlotCode.write(presence, CodeBlock.of("from != null")));
+                });
         for (Member member : level.members()) {
             CodeBlock held = CodeBlock.of("from.$L", member.field().getter());
-            CodeBlock value = level.isRoot()
-                    ? held
-                    : CodeBlock.of("from == null ? $L : $L", SlotCode.zero(member.slot().shape()), held);
-            method.addStatement(member.inner().isEmpty()
-                    ? SlotCode.write(member.slot(), SlotCode.fromPlain(member.slot(), value))
-                    : CodeBlock.of("store$L($L, copies)", member.slot().capitalized(), value));
+            CodeBlock value =
+                    level.isRoot()
+                            ? held
+                            : CodeBlock.of(
+                                    "from == null ? $L : $L",
+                                    SlotCode.zero(member.slot().shape()),
+                                    held);
+            method.addStatement(
+                    member.inner().isEmpty()
+                            ? SlotCode.write(
+                                    member.slot(), SlotCode.fromPlain(member.slot(), value))
+                            : CodeBlock.of(
+                                    "store$L($L, copies)", member.slot().capitalized(), value));
         }
         return method.build();
     }
 
     private static MethodSpec make(Level level) {
         ClassName plain = level.of().name();
-        MethodSpec.Builder method = privately(level.isRoot() ? MAKE : "make" + level.capitalized())
-                .returns(level.isRoot() ? plain : SlotCode.nullable(plain))
-                .addParameter(COPIES_OUT);
-        level.presence().ifPresent(presence -> method.beginControlFlow("if (!$L)", SlotCode.read(presence))
-                .addStatement("return null")
-                .endControlFlow());
+        MethodSpec.Builder method =
+                privately(level.isRoot() ? MAKE : "make" + level.capitalized())
+                        .returns(level.isRoot() ? plain : SlotCode.nullable(plain))
+                        .addParameter(COPIES_OUT);
+        level.presence()
+                .ifPresent(presence ->
+                        method.beginControlFlow("if (!$L)", SlotCode.read(presence))
+                                .addStatement("return null")
+                                .endControlFlow());
         if (level.of().record()) {
-            return method.addStatement("return new $T($L)", plain, level.members().stream()
-                            .map(each -> SlotCode.toPlain(each.slot()))
-                            .collect(CodeBlock.joining(",\n")))
+            return method.addStatement(
+                            "return new $T($L)",
+                            plain,
+                            level.members().stream()
+                                    .map(each -> SlotCode.toPlain(each.slot()))
+                                    .collect(CodeBlock.joining(",\n")))
                     .build();
         }
         if (level.isRoot()) {
@@ -87,8 +104,11 @@ final class Copying {
     private static CodeBlock assignments(Level level, String object) {
         CodeBlock.Builder code = CodeBlock.builder();
         for (Member member : level.members()) {
-            code.addStatement(member.field().bySetter() ? "$L.$L($L)" : "$L.$L = $L",
-                    object, member.field().setter(), SlotCode.toPlain(member.slot()));
+            code.addStatement(
+                    member.field().bySetter() ? "$L.$L($L)" : "$L.$L = $L",
+                    object,
+                    member.field().setter(),
+                    SlotCode.toPlain(member.slot()));
         }
         return code.build();
     }

@@ -37,14 +37,16 @@ import org.jspecify.annotations.Nullable;
 
 /// Generates a class for each that is tagged with [Durable].
 ///
-/// A class waits for a later round while the type of one of its fields is not known, as another processor may generate
-/// it. Methods are not looked at for that: those that recompute take the class that is still to be generated.
+/// A class waits for a later round while the type of one of its fields is not known, as another
+/// processor may generate it. Methods are not looked at for that: those that recompute take the
+/// class that is still to be generated.
 public final class DurableProcessor extends AbstractProcessor {
     private static final List<Class<? extends Annotation>> FIELD_TAGS =
             List.of(Tier.class, FixedLength.class, Embedded.class, Formerly.class, Recompute.class);
 
     /// Fully qualified names of classes to look at again: elements do not outlive a round.
     private final Set<String> waiting = new LinkedHashSet<>();
+
     private @Nullable Problems problems;
 
     /// For the compiler, which finds the processor by its name.
@@ -75,7 +77,8 @@ public final class DurableProcessor extends AbstractProcessor {
         }
         refuseStrayTags(round, reporter);
         round.getElementsAnnotatedWith(Durable.class)
-                .forEach(each -> waiting.add(MoreElements.asType(each).getQualifiedName().toString()));
+                .forEach(each ->
+                        waiting.add(MoreElements.asType(each).getQualifiedName().toString()));
         for (String name : List.copyOf(waiting)) {
             TypeElement type = processingEnv.getElementUtils().getTypeElement(name);
             if (type != null && isResolved(type, new HashSet<>())) {
@@ -95,15 +98,21 @@ public final class DurableProcessor extends AbstractProcessor {
                     continue;
                 }
                 // A record may be embedded without being tagged.
-                if (!MoreElements.isAnnotationPresent(owner, Durable.class) && owner.getKind() != ElementKind.RECORD) {
-                    problems.at(field,
-                            "@%s has no effect, because %s is not @Durable: tag the class, or remove the tag",
-                            tag.getSimpleName(), owner.getSimpleName());
+                if (!MoreElements.isAnnotationPresent(owner, Durable.class)
+                        && owner.getKind() != ElementKind.RECORD) {
+                    problems.at(
+                            field,
+                            "@%s has no effect, because %s is not @Durable: tag the class, or"
+                                    + " remove the tag",
+                            tag.getSimpleName(),
+                            owner.getSimpleName());
                 } else if (field.getModifiers().contains(Modifier.STATIC)
                         || field.getModifiers().contains(Modifier.TRANSIENT)) {
-                    problems.at(field,
-                            "@%s has no effect, because static and transient fields are not stored: remove the tag "
-                            + "or the modifier", tag.getSimpleName());
+                    problems.at(
+                            field,
+                            "@%s has no effect, because static and transient fields are not stored:"
+                                    + " remove the tag or the modifier",
+                            tag.getSimpleName());
                 }
             }
         }
@@ -113,9 +122,12 @@ public final class DurableProcessor extends AbstractProcessor {
     ///
     /// @param seen classes that have been looked at, as they may embed each other by mistake
     private static boolean isResolved(TypeElement type, Set<TypeElement> seen) {
-        return !seen.add(type) || ClassReader.lineage(type).stream().allMatch(each ->
-                !Access.isUnresolved(each.getSuperclass())
-                        && ClassReader.storedFields(each).stream().allMatch(field -> isResolved(field, seen)));
+        return !seen.add(type)
+                || ClassReader.lineage(type).stream()
+                        .allMatch(each ->
+                                !Access.isUnresolved(each.getSuperclass())
+                                        && ClassReader.storedFields(each).stream()
+                                                .allMatch(field -> isResolved(field, seen)));
     }
 
     private static boolean isResolved(VariableElement field, Set<TypeElement> seen) {
@@ -130,19 +142,22 @@ public final class DurableProcessor extends AbstractProcessor {
 
     private void generate(TypeElement type, Problems reporter) {
         Elements elements = processingEnv.getElementUtils();
-        Access access = new Access(elements, processingEnv.getTypeUtils(), MoreElements.getPackage(type));
+        Access access =
+                new Access(elements, processingEnv.getTypeUtils(), MoreElements.getPackage(type));
         PlainClass plain = new ClassReader(reporter, access).read(type);
         if (plain == null) {
             return;
         }
         // It is in the same jar as the tags.
-        TypeElement base = Objects.requireNonNull(elements.getTypeElement(Names.DURABLE_OBJECT.canonicalName()));
+        TypeElement base =
+                Objects.requireNonNull(
+                        elements.getTypeElement(Names.DURABLE_OBJECT.canonicalName()));
         int before = reporter.count();
         Layout layout = new Layout(plain, reporter);
         Members members = new Members(reporter, elements, access, base);
-        Optional<ClassName> generated = GeneratedAnnotations
-                .generatedAnnotation(elements, processingEnv.getSourceVersion())
-                .map(ClassName::get);
+        Optional<ClassName> generated =
+                GeneratedAnnotations.generatedAnnotation(elements, processingEnv.getSourceVersion())
+                        .map(ClassName::get);
         JavaFile file = new Generator(plain, layout, members).generate(generated);
         // An abstract class has no objects of its own: its fields were only looked at.
         if (reporter.count() == before && !type.getModifiers().contains(Modifier.ABSTRACT)) {
@@ -154,10 +169,17 @@ public final class DurableProcessor extends AbstractProcessor {
         try {
             file.writeTo(processingEnv.getFiler());
         } catch (FilerException e) {
-            reporter.at(type, "the class %s to be generated exists already: rename it or %s",
-                    file.typeSpec().name(), type.getSimpleName());
+            reporter.at(
+                    type,
+                    "the class %s to be generated exists already: rename it or %s",
+                    file.typeSpec().name(),
+                    type.getSimpleName());
         } catch (IOException e) {
-            reporter.at(type, "the class %s cannot be written: %s", file.typeSpec().name(), e.getMessage());
+            reporter.at(
+                    type,
+                    "the class %s cannot be written: %s",
+                    file.typeSpec().name(),
+                    e.getMessage());
         }
     }
 }

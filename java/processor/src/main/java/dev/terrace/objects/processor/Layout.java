@@ -17,8 +17,10 @@ final class Layout {
     private final Problems problems;
     private final List<Slot> slots = new ArrayList<>();
     private final Set<String> constants = new HashSet<>(Set.of("TYPE", "COPIER"));
+
     /// Slots by their name without regard to case, to find those that are hard to tell apart.
     private final Map<String, Slot> byName = new HashMap<>();
+
     private final Level root;
 
     /// The fields of one class: of the tagged one, or of one embedded.
@@ -47,7 +49,8 @@ final class Layout {
     record Member(Field field, Slot slot, Optional<Level> inner) {}
 
     /// Where a class is embedded.
-    private record Place(String javaName, List<String> schemaNames, List<StorageTier> tiers, List<Slot> within) {
+    private record Place(
+            String javaName, List<String> schemaNames, List<StorageTier> tiers, List<Slot> within) {
         static final Place ROOT = new Place("", List.of(""), List.of(), List.of());
 
         Optional<Slot> presence() {
@@ -73,44 +76,69 @@ final class Layout {
         List<Member> members = new ArrayList<>();
         for (Field field : type.fields()) {
             Slot slot = slot(field, place);
-            members.add(new Member(field, slot, field.shape() instanceof Shape.Embedding(var inner)
-                    ? Optional.of(level(inner, inside(field, slot, place)))
-                    : Optional.empty()));
+            members.add(
+                    new Member(
+                            field,
+                            slot,
+                            field.shape() instanceof Shape.Embedding(var inner)
+                                    ? Optional.of(level(inner, inside(field, slot, place)))
+                                    : Optional.empty()));
         }
         return new Level(place.javaName(), type, place.presence(), members);
     }
 
     private static Place inside(Field field, Slot slot, Place place) {
-        List<String> names = Stream.concat(Stream.of(slot.schemaName()), slot.formerly().stream())
-                .map(each -> each + ".")
-                .toList();
+        List<String> names =
+                Stream.concat(Stream.of(slot.schemaName()), slot.formerly().stream())
+                        .map(each -> each + ".")
+                        .toList();
         List<StorageTier> tiers = field.tiers().isEmpty() ? place.tiers() : field.tiers();
         List<Slot> within = Stream.concat(place.within().stream(), Stream.of(slot)).toList();
         return new Place(slot.javaName(), names, tiers, within);
     }
 
     private Slot slot(Field field, Place place) {
-        String javaName = place.within().isEmpty()
-                ? field.name()
-                : place.javaName() + Names.capitalized(field.name());
-        // All that it was called before, by all that what it lies in was called; the first is its present name.
-        List<String> names = place.schemaNames().stream()
-                .flatMap(outer -> Stream.concat(Stream.of(field.name()), field.formerly().stream()).map(outer::concat))
-                .toList();
-        Slot slot = new Slot(slots.size(), names.getFirst(), javaName, constant(javaName), field.element(),
-                field.shape(), field.publicType(), tiers(field, place), names.subList(1, names.size()), place.within());
+        String javaName =
+                place.within().isEmpty()
+                        ? field.name()
+                        : place.javaName() + Names.capitalized(field.name());
+        // All that it was called before, by all that what it lies in was called; the first is its
+        // present name.
+        List<String> names =
+                place.schemaNames().stream()
+                        .flatMap(outer ->
+                                Stream.concat(Stream.of(field.name()), field.formerly().stream())
+                                        .map(outer::concat))
+                        .toList();
+        Slot slot =
+                new Slot(
+                        slots.size(),
+                        names.getFirst(),
+                        javaName,
+                        constant(javaName),
+                        field.element(),
+                        field.shape(),
+                        field.publicType(),
+                        tiers(field, place),
+                        names.subList(1, names.size()),
+                        place.within());
         slots.add(slot);
         Slot other = byName.putIfAbsent(slot.schemaName().toLowerCase(Locale.ROOT), slot);
         if (other != null) {
-            problems.at(slot.element(), other.schemaName().equals(slot.schemaName())
-                    ? "%s is also a field of a superclass: rename one of the two"
-                    : "%s and %s differ only in upper and lower case: rename one of the two",
-                    slot.schemaName(), other.schemaName());
+            problems.at(
+                    slot.element(),
+                    other.schemaName().equals(slot.schemaName())
+                            ? "%s is also a field of a superclass: rename one of the two"
+                            : "%s and %s differ only in upper and lower case: rename one of the"
+                                    + " two",
+                    slot.schemaName(),
+                    other.schemaName());
         }
         return slot;
     }
 
-    /// A name for the constants of a slot that no others have: nobody sees it, so an underscore does it.
+    /// A name for the constants of a slot that no others have: nobody sees it, so an underscore
+    /// does it.
     private String constant(String javaName) {
         String name = Names.constant(javaName);
         while (constants.contains(name) || constants.contains(name + "_AT")) {
@@ -139,10 +167,15 @@ final class Layout {
             for (String name : slot.formerly()) {
                 Slot other = owners.putIfAbsent(name, slot);
                 if (other != null) {
-                    problems.at(slot.element(),
-                            "%s was formerly %s, but that is %s: a stored field can become one field only",
-                            slot.schemaName(), name, other.schemaName().equals(name)
-                                    ? "the name of another field now" : "claimed by " + other.schemaName() + " too");
+                    problems.at(
+                            slot.element(),
+                            "%s was formerly %s, but that is %s: a stored field can become one"
+                                    + " field only",
+                            slot.schemaName(),
+                            name,
+                            other.schemaName().equals(name)
+                                    ? "the name of another field now"
+                                    : "claimed by " + other.schemaName() + " too");
                 }
             }
         }

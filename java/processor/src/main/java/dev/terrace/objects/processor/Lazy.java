@@ -14,8 +14,8 @@ import javax.lang.model.element.Modifier;
 
 /// The nested class with what is needed of other classes: enum constants, and types of elements.
 ///
-/// It is a class of its own so that loading a generated class loads no other one: two that refer to each other could
-/// otherwise wait for each other, when two threads load them.
+/// It is a class of its own so that loading a generated class loads no other one: two that refer to
+/// each other could otherwise wait for each other, when two threads load them.
 final class Lazy {
     private static final String NAME = "Lazy";
 
@@ -30,22 +30,31 @@ final class Lazy {
     static CodeBlock elementTypes(Slot slot) {
         boolean sequence = slot.shape() instanceof Shape.Sequence;
         return CodeBlock.of(
-                sequence ? "$1L.$2L_ELEMENTS" : "$1L.$2L_KEYS, $1L.$2L_VALUES", NAME, slot.constant());
+                sequence ? "$1L.$2L_ELEMENTS" : "$1L.$2L_KEYS, $1L.$2L_VALUES",
+                NAME,
+                slot.constant());
     }
 
     /// The class, if any of the slots needs it.
     static Optional<TypeSpec> generate(List<Slot> slots) {
-        TypeSpec.Builder type = TypeSpec.classBuilder(NAME)
-                .addModifiers(Modifier.PRIVATE, Modifier.STATIC, Modifier.FINAL)
-                .addJavadoc("What is needed of other classes, loaded when it is first used.");
+        TypeSpec.Builder type =
+                TypeSpec.classBuilder(NAME)
+                        .addModifiers(Modifier.PRIVATE, Modifier.STATIC, Modifier.FINAL)
+                        .addJavadoc(
+                                "What is needed of other classes, loaded when it is first used.");
         for (Slot slot : slots) {
             switch (slot.shape()) {
-                case Shape.Enumeration(var name, var _) -> type.addField(field(
-                        ArrayTypeName.of(name), slot.constant() + "_CONSTANTS", CodeBlock.of("$T.values()", name)));
-                case Shape.Sequence(var item) -> type.addField(elementType(item, slot.constant() + "_ELEMENTS"));
-                case Shape.Mapping(var key, var value, var _) -> type
-                        .addField(elementType(key, slot.constant() + "_KEYS"))
-                        .addField(elementType(value, slot.constant() + "_VALUES"));
+                case Shape.Enumeration(var name, var _) ->
+                        type.addField(
+                                field(
+                                        ArrayTypeName.of(name),
+                                        slot.constant() + "_CONSTANTS",
+                                        CodeBlock.of("$T.values()", name)));
+                case Shape.Sequence(var item) ->
+                        type.addField(elementType(item, slot.constant() + "_ELEMENTS"));
+                case Shape.Mapping(var key, var value, var _) ->
+                        type.addField(elementType(key, slot.constant() + "_KEYS"))
+                                .addField(elementType(value, slot.constant() + "_VALUES"));
                 default -> {
                     // Needs nothing of other classes.
                 }
@@ -56,14 +65,19 @@ final class Lazy {
     }
 
     private static FieldSpec elementType(Item item, String name) {
-        CodeBlock value = switch (item) {
-            case Item.Value(var _, var constant) -> CodeBlock.of("$T.$L", Names.ELEMENT_TYPE, constant);
-            case Item.Entity(var _, ClassName durable) -> CodeBlock.of("$T.of($T.TYPE)", Names.ELEMENT_TYPE, durable);
-        };
+        CodeBlock value =
+                switch (item) {
+                    case Item.Value(var _, var constant) ->
+                            CodeBlock.of("$T.$L", Names.ELEMENT_TYPE, constant);
+                    case Item.Entity(var _, ClassName durable) ->
+                            CodeBlock.of("$T.of($T.TYPE)", Names.ELEMENT_TYPE, durable);
+                };
         return field(ParameterizedTypeName.get(Names.ELEMENT_TYPE, item.durable()), name, value);
     }
 
     private static FieldSpec field(TypeName type, String name, CodeBlock value) {
-        return FieldSpec.builder(type, name, Modifier.STATIC, Modifier.FINAL).initializer(value).build();
+        return FieldSpec.builder(type, name, Modifier.STATIC, Modifier.FINAL)
+                .initializer(value)
+                .build();
     }
 }

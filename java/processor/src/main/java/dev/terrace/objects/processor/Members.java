@@ -17,10 +17,12 @@ import javax.lang.model.element.TypeElement;
 import javax.lang.model.util.ElementFilter;
 import javax.lang.model.util.Elements;
 
-/// The methods of a generated class; finds those that two fields would both have, or that the class inherits.
+/// The methods of a generated class; finds those that two fields would both have, or that the class
+/// inherits.
 final class Members {
     private final Problems problems;
     private final List<MethodSpec> methods = new ArrayList<>();
+
     /// Whose a method is, by its signature.
     private final Map<String, String> owners = new HashMap<>();
 
@@ -29,10 +31,12 @@ final class Members {
         this.problems = problems;
         for (ExecutableElement method : ElementFilter.methodsIn(elements.getAllMembers(base))) {
             if (!method.getModifiers().contains(Modifier.PRIVATE)) {
-                String parameters = method.getParameters().stream()
-                        .map(each -> TypeName.get(access.erasure(each.asType())).toString())
-                        .collect(Collectors.joining(","));
-                owners.put(method.getSimpleName() + "(" + parameters + ")",
+                String parameters =
+                        method.getParameters().stream()
+                                .map(each -> TypeName.get(access.erasure(each.asType())).toString())
+                                .collect(Collectors.joining(","));
+                owners.put(
+                        method.getSimpleName() + "(" + parameters + ")",
                         MoreElements.asType(method.getEnclosingElement()).getSimpleName() + " has");
             }
         }
@@ -54,10 +58,16 @@ final class Members {
         String signature = signature(method);
         String other = owners.putIfAbsent(signature, "the field " + slot.schemaName() + " has");
         if (other != null) {
-            // What an embedded class brings is reported where it is embedded: the names are of this class's making.
-            Element at = slot.within().isEmpty() ? slot.element() : slot.within().getFirst().element();
-            problems.at(at, "the generated method %s of field %s is one that %s already: rename the field",
-                    signature, slot.schemaName(), other);
+            // What an embedded class brings is reported where it is embedded: the names are of this
+            // class's making.
+            Element at =
+                    slot.within().isEmpty() ? slot.element() : slot.within().getFirst().element();
+            problems.at(
+                    at,
+                    "the generated method %s of field %s is one that %s already: rename the field",
+                    signature,
+                    slot.schemaName(),
+                    other);
         }
     }
 

@@ -22,7 +22,8 @@ final class Names {
 
     private Names() {}
 
-    /// The class generated for a tagged class: `DurablePerson`, and `DurableOuterPerson` for `Outer.Person`.
+    /// The class generated for a tagged class: `DurablePerson`, and `DurableOuterPerson` for
+    /// `Outer.Person`.
     static ClassName durable(ClassName plain) {
         return ClassName.get(plain.packageName(), "Durable" + String.join("", plain.simpleNames()));
     }
@@ -41,13 +42,15 @@ final class Names {
         StringBuilder out = new StringBuilder();
         for (int i = 0; i < name.length(); i++) {
             char c = name.charAt(i);
-            boolean startsWord = i > 0 && Character.isUpperCase(c) && !Character.isUpperCase(name.charAt(i - 1));
+            boolean startsWord =
+                    i > 0 && Character.isUpperCase(c) && !Character.isUpperCase(name.charAt(i - 1));
             out.append(startsWord ? "_" : "").append(c);
         }
         return out.toString().toUpperCase(Locale.ROOT);
     }
 
-    /// The getter of a field: `getAge`; for a `boolean`, `isOpen`, also if the field itself is called `isOpen`.
+    /// The getter of a field: `getAge`; for a `boolean`, `isOpen`, also if the field itself is
+    /// called `isOpen`.
     static String getter(String name, boolean primitiveBoolean) {
         if (!primitiveBoolean) {
             return "get" + capitalized(name);
@@ -57,7 +60,8 @@ final class Names {
 
     /// The setter of a field: `setAge`; `setOpen` for a `boolean isOpen`.
     static String setter(String name, boolean primitiveBoolean) {
-        return "set" + capitalized(primitiveBoolean && startsWithIs(name) ? name.substring(2) : name);
+        return "set"
+                + capitalized(primitiveBoolean && startsWithIs(name) ? name.substring(2) : name);
     }
 
     private static boolean startsWithIs(String name) {

@@ -10,7 +10,8 @@ import javax.lang.model.element.TypeElement;
 ///
 /// @param element its source
 /// @param name its name
-/// @param record whether it is a record: made by its constructor; else by a constructor without arguments, then filled
+/// @param record whether it is a record: made by its constructor; else by a constructor without
+///   arguments, then filled
 /// @param fields the stored fields, those of superclasses first
 record PlainClass(TypeElement element, ClassName name, boolean record, List<Field> fields) {
 

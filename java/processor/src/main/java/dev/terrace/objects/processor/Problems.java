@@ -6,7 +6,8 @@ import javax.annotation.processing.Messager;
 import javax.lang.model.element.Element;
 import javax.tools.Diagnostic.Kind;
 
-/// The errors that are reported to the compiler. A field that several classes inherit is complained about once.
+/// The errors that are reported to the compiler. A field that several classes inherit is complained
+/// about once.
 final class Problems {
     private final Messager messager;
     private final Set<String> reported = new HashSet<>();

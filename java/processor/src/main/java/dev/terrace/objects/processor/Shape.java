@@ -72,7 +72,8 @@ sealed interface Shape {
     /// A value that lives in DRAM only, of any type.
     ///
     /// @param kind what the type would be stored as; a reference if it could not be stored at all
-    /// @param recompute the method that computes it from the durable object, or "" if it is just absent after a reopen
+    /// @param recompute the method that computes it from the durable object, or "" if it is just
+    ///   absent after a reopen
     record Volatile(FieldKind kind, TypeName type, String recompute) implements Shape {}
 
     /// The fields of another class, within this record.

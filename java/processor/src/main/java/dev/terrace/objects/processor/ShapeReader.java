@@ -24,20 +24,22 @@ import javax.lang.model.type.TypeKind;
 import javax.lang.model.type.TypeMirror;
 import org.jspecify.annotations.Nullable;
 
-/// Turns a field's type into what the pool makes of it, or into an error at the field that says what to use instead.
+/// Turns a field's type into what the pool makes of it, or into an error at the field that says
+/// what to use instead.
 final class ShapeReader {
     /// Bytes of the longest array of fixed length: longer ones are better kept outside the record.
     static final int MAX_FIXED_BYTES = 1 << 24;
 
-    private static final Map<String, FieldKind> BOXED = Map.of(
-            "java.lang.Boolean", FieldKind.BOOLEAN,
-            "java.lang.Byte", FieldKind.BYTE,
-            "java.lang.Short", FieldKind.SHORT,
-            "java.lang.Character", FieldKind.CHAR,
-            "java.lang.Integer", FieldKind.INT,
-            "java.lang.Long", FieldKind.LONG,
-            "java.lang.Float", FieldKind.FLOAT,
-            "java.lang.Double", FieldKind.DOUBLE);
+    private static final Map<String, FieldKind> BOXED =
+            Map.of(
+                    "java.lang.Boolean", FieldKind.BOOLEAN,
+                    "java.lang.Byte", FieldKind.BYTE,
+                    "java.lang.Short", FieldKind.SHORT,
+                    "java.lang.Character", FieldKind.CHAR,
+                    "java.lang.Integer", FieldKind.INT,
+                    "java.lang.Long", FieldKind.LONG,
+                    "java.lang.Float", FieldKind.FLOAT,
+                    "java.lang.Double", FieldKind.DOUBLE);
 
     private final Problems problems;
     private final Access access;
@@ -62,7 +64,10 @@ final class ShapeReader {
             return refuseVisibility(field, type);
         }
         if (tags.fixedLength() != null && !isPrimitiveArray(type)) {
-            return refuse(field, "@FixedLength is for arrays of primitives, and this is a %s: remove the tag", type);
+            return refuse(
+                    field,
+                    "@FixedLength is for arrays of primitives, and this is a %s: remove the tag",
+                    type);
         }
         Shape shape = stored(field, type, tags);
         return shape == null || hasEffect(field, shape, tags) ? shape : null;
@@ -71,10 +76,14 @@ final class ShapeReader {
     private @Nullable Shape stored(Element field, TypeMirror type, Tags tags) {
         return switch (type.getKind()) {
             case BOOLEAN, BYTE, SHORT, CHAR, INT, LONG, FLOAT, DOUBLE ->
-                new Shape.Primitive(primitiveKind(type), TypeName.get(type));
+                    new Shape.Primitive(primitiveKind(type), TypeName.get(type));
             case ARRAY -> array(field, MoreTypes.asArray(type), tags);
             case DECLARED -> declared(field, MoreTypes.asDeclared(type));
-            default -> refuse(field, "a field of type %s cannot be stored: declare it with a class", type);
+            default ->
+                    refuse(
+                            field,
+                            "a field of type %s cannot be stored: declare it with a class",
+                            type);
         };
     }
 
@@ -84,18 +93,27 @@ final class ShapeReader {
             return true;
         }
         if (shape instanceof Shape.Reference) {
-            refuse(field, "@Tier(%s) has no effect: a reference lies in the object's record, which is in PMEM, and the object that it leads to lies "
-                    + "where its own class says. Remove the tag, or tag the fields of that class", named(tags.tiers()));
+            refuse(
+                    field,
+                    "@Tier(%s) has no effect: a reference lies in the object's record, which is in"
+                        + " PMEM, and the object that it leads to lies where its own class says."
+                        + " Remove the tag, or tag the fields of that class",
+                    named(tags.tiers()));
             return false;
         }
-        Item held = switch (shape) {
-            case Shape.Sequence(var item) -> item;
-            case Shape.Mapping(var _, var item, var _) -> item;
-            default -> null;
-        };
+        Item held =
+                switch (shape) {
+                    case Shape.Sequence(var item) -> item;
+                    case Shape.Mapping(var _, var item, var _) -> item;
+                    default -> null;
+                };
         if (held != null && !held.isBuffered()) {
-            refuse(field, "@Tier(%s) has no effect: a collection's tag says where its texts and bytes lie, and this one holds %s, "
-                    + "which is in PMEM always. Remove the tag", named(tags.tiers()), held.plain());
+            refuse(
+                    field,
+                    "@Tier(%s) has no effect: a collection's tag says where its texts and bytes"
+                        + " lie, and this one holds %s, which is in PMEM always. Remove the tag",
+                    named(tags.tiers()),
+                    held.plain());
             return false;
         }
         return true;
@@ -109,11 +127,14 @@ final class ShapeReader {
     private @Nullable Shape array(Element field, ArrayType type, Tags tags) {
         TypeMirror element = type.getComponentType();
         if (element.getKind() == TypeKind.ARRAY) {
-            return refuse(field, "an array of arrays cannot be stored: use one array and compute the index, "
-                    + "or a List of a @Durable class that has the inner array");
+            return refuse(
+                    field,
+                    "an array of arrays cannot be stored: use one array and compute the index, "
+                            + "or a List of a @Durable class that has the inner array");
         }
         if (!element.getKind().isPrimitive()) {
-            return refuse(field, "an array of objects cannot be stored: use List<%s>", simple(element));
+            return refuse(
+                    field, "an array of objects cannot be stored: use List<%s>", simple(element));
         }
         FieldKind kind = FieldKind.valueOf(primitiveKind(element) + "S");
         Integer length = tags.fixedLength();
@@ -121,8 +142,13 @@ final class ShapeReader {
             return refuse(field, "@FixedLength(%d): a length is at least 1", length);
         }
         if (length != null && (long) length * kind.width() > MAX_FIXED_BYTES) {
-            return refuse(field, "@FixedLength(%d) is %d bytes, and at most %d lie within a record: remove the tag",
-                    length, (long) length * kind.width(), MAX_FIXED_BYTES);
+            return refuse(
+                    field,
+                    "@FixedLength(%d) is %d bytes, and at most %d lie within a record: remove the"
+                            + " tag",
+                    length,
+                    (long) length * kind.width(),
+                    MAX_FIXED_BYTES);
         }
         return new Shape.PrimitiveArray(kind, TypeName.get(element), length == null ? 0 : length);
     }
@@ -143,16 +169,19 @@ final class ShapeReader {
             case "java.util.List" -> sequence(field, type);
             case "java.util.Map" -> mapping(field, type, false);
             case "java.util.SortedMap", "java.util.NavigableMap" -> mapping(field, type, true);
-            default -> isEntity(field, element)
-                    ? new Shape.Reference(ClassName.get(element), Names.durable(element))
-                    : null;
+            default ->
+                    isEntity(field, element)
+                            ? new Shape.Reference(ClassName.get(element), Names.durable(element))
+                            : null;
         };
     }
 
     private @Nullable Shape sequence(Element field, DeclaredType type) {
         if (type.getTypeArguments().isEmpty()) {
-            return refuse(field,
-                    "a List without the type of its elements cannot be stored: say List<String>, or whatever it holds");
+            return refuse(
+                    field,
+                    "a List without the type of its elements cannot be stored: say List<String>, or"
+                            + " whatever it holds");
         }
         Item item = item(field, type.getTypeArguments().getFirst());
         return item == null ? null : new Shape.Sequence(item);
@@ -160,9 +189,11 @@ final class ShapeReader {
 
     private @Nullable Shape mapping(Element field, DeclaredType type, boolean sorted) {
         if (type.getTypeArguments().isEmpty()) {
-            return refuse(field,
-                    "a %1$s without the types of its keys and values cannot be stored: say %1$s<String, Long>, "
-                    + "or whatever it holds", type.asElement().getSimpleName());
+            return refuse(
+                    field,
+                    "a %1$s without the types of its keys and values cannot be stored: say"
+                            + " %1$s<String, Long>, or whatever it holds",
+                    type.asElement().getSimpleName());
         }
         Item key = item(field, type.getTypeArguments().getFirst());
         Item value = item(field, type.getTypeArguments().getLast());
@@ -170,7 +201,10 @@ final class ShapeReader {
             return null;
         }
         if (!(key instanceof Item.Value plain) || plain.constant().equals("BYTES")) {
-            return refuse(field, "a key of a map is a String or a boxed value, not a %s: use a key that names it",
+            return refuse(
+                    field,
+                    "a key of a map is a String or a boxed value, not a %s: use a key that names"
+                            + " it",
                     simple(type.getTypeArguments().getFirst()));
         }
         return new Shape.Mapping(key, value, sorted);
@@ -181,30 +215,44 @@ final class ShapeReader {
             refuse(field, "a collection of %s does not say what it holds: name the type", type);
             return null;
         }
-        if (type.getKind() == TypeKind.ARRAY && MoreTypes.asArray(type).getComponentType().getKind() == TypeKind.BYTE) {
+        if (type.getKind() == TypeKind.ARRAY
+                && MoreTypes.asArray(type).getComponentType().getKind() == TypeKind.BYTE) {
             return new Item.Value(TypeName.get(type), "BYTES");
         }
         if (type.getKind() != TypeKind.DECLARED) {
-            refuse(field,
-                    "a collection of %s cannot be stored: use byte[], or a @Durable class that has such a field", type);
+            refuse(
+                    field,
+                    "a collection of %s cannot be stored: use byte[], or a @Durable class that has"
+                            + " such a field",
+                    type);
             return null;
         }
         TypeElement element = MoreTypes.asTypeElement(type);
         String name = element.getQualifiedName().toString();
         if (name.equals("java.lang.String") || BOXED.containsKey(name)) {
-            return new Item.Value(TypeName.get(type), element.getSimpleName().toString().toUpperCase(Locale.ROOT));
+            return new Item.Value(
+                    TypeName.get(type),
+                    element.getSimpleName().toString().toUpperCase(Locale.ROOT));
         }
         if (element.getKind() == ElementKind.ENUM) {
-            refuse(field, "a collection of an enum cannot be stored: use String with name(), "
-                    + "or a @Durable class that has a field of type %s", element.getSimpleName());
-            return null;
-        }
-        if (isCollection(name)) {
-            refuse(field, "a collection of collections cannot be stored: put the inner %s into a @Durable class",
+            refuse(
+                    field,
+                    "a collection of an enum cannot be stored: use String with name(), "
+                            + "or a @Durable class that has a field of type %s",
                     element.getSimpleName());
             return null;
         }
-        return isEntity(field, element) ? new Item.Entity(ClassName.get(element), Names.durable(element)) : null;
+        if (isCollection(name)) {
+            refuse(
+                    field,
+                    "a collection of collections cannot be stored: put the inner %s into a @Durable"
+                            + " class",
+                    element.getSimpleName());
+            return null;
+        }
+        return isEntity(field, element)
+                ? new Item.Entity(ClassName.get(element), Names.durable(element))
+                : null;
     }
 
     /// Whether objects of the class are stored on their own; else reports why not.
@@ -212,41 +260,58 @@ final class ShapeReader {
         String name = type.getSimpleName().toString();
         if (!MoreElements.isAnnotationPresent(type, Durable.class)) {
             if (type.getSuperclass().toString().equals(Names.DURABLE_OBJECT.canonicalName())) {
-                refuse(field, "a tagged class refers to tagged classes, not to generated ones: use the class that "
-                        + "%s was generated for", name);
+                refuse(
+                        field,
+                        "a tagged class refers to tagged classes, not to generated ones: use the"
+                                + " class that %s was generated for",
+                        name);
             } else {
                 String qualified = type.getQualifiedName().toString();
                 refuse(field, "a %s cannot be stored: %s", qualified, Remedies.of(qualified));
             }
             return false;
         }
-        if (type.getKind() == ElementKind.INTERFACE || type.getModifiers().contains(Modifier.ABSTRACT)) {
-            refuse(field,
-                    "%s is abstract, and a reference leads to objects of exactly one class: use a concrete @Durable "
-                    + "class", name);
+        if (type.getKind() == ElementKind.INTERFACE
+                || type.getModifiers().contains(Modifier.ABSTRACT)) {
+            refuse(
+                    field,
+                    "%s is abstract, and a reference leads to objects of exactly one class: use a"
+                            + " concrete @Durable class",
+                    name);
             return false;
         }
         return true;
     }
 
     private static boolean isCollection(String name) {
-        return List.of("java.util.List", "java.util.Map", "java.util.SortedMap", "java.util.NavigableMap",
-                "java.util.Set", "java.util.SortedSet", "java.util.Collection").contains(name);
+        return List.of(
+                        "java.util.List",
+                        "java.util.Map",
+                        "java.util.SortedMap",
+                        "java.util.NavigableMap",
+                        "java.util.Set",
+                        "java.util.SortedSet",
+                        "java.util.Collection")
+                .contains(name);
     }
 
-    /// What the type would be stored as outside DRAM, so that a field may move there later without another kind.
+    /// What the type would be stored as outside DRAM, so that a field may move there later without
+    /// another kind.
     private static FieldKind volatileKind(TypeMirror type) {
         if (type.getKind().isPrimitive()) {
             return primitiveKind(type);
         }
         if (isPrimitiveArray(type)) {
-            return FieldKind.valueOf(primitiveKind(MoreTypes.asArray(type).getComponentType()) + "S");
+            return FieldKind.valueOf(
+                    primitiveKind(MoreTypes.asArray(type).getComponentType()) + "S");
         }
         if (type.getKind() != TypeKind.DECLARED) {
             return FieldKind.REFERENCE;
         }
         String name = MoreTypes.asTypeElement(type).getQualifiedName().toString();
-        return name.equals("java.lang.String") ? FieldKind.STRING : BOXED.getOrDefault(name, FieldKind.REFERENCE);
+        return name.equals("java.lang.String")
+                ? FieldKind.STRING
+                : BOXED.getOrDefault(name, FieldKind.REFERENCE);
     }
 
     private static FieldKind primitiveKind(TypeMirror type) {
@@ -254,7 +319,8 @@ final class ShapeReader {
     }
 
     private static boolean isPrimitiveArray(TypeMirror type) {
-        return type.getKind() == TypeKind.ARRAY && MoreTypes.asArray(type).getComponentType().getKind().isPrimitive();
+        return type.getKind() == TypeKind.ARRAY
+                && MoreTypes.asArray(type).getComponentType().getKind().isPrimitive();
     }
 
     private static List<String> constants(TypeElement type) {
@@ -271,8 +337,11 @@ final class ShapeReader {
     }
 
     private @Nullable Shape refuseVisibility(Element field, TypeMirror type) {
-        return refuse(field,
-                "the generated class cannot see %s: make it package-private or public, or the field transient", type);
+        return refuse(
+                field,
+                "the generated class cannot see %s: make it package-private or public, or the field"
+                        + " transient",
+                type);
     }
 
     private @Nullable Shape refuse(Element field, String format, Object... values) {

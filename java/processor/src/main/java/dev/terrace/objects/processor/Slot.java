@@ -5,7 +5,8 @@ import dev.terrace.objects.StorageTier;
 import java.util.List;
 import javax.lang.model.element.Element;
 
-/// A field of the record: one of the tagged class, or of what it embeds, or whether an embedded object is there.
+/// A field of the record: one of the tagged class, or of what it embeds, or whether an embedded
+/// object is there.
 ///
 /// @param index its place in the record's list of fields
 /// @param schemaName its name there: `place`, `home.street`, and `home` for whether there is a home
@@ -26,8 +27,10 @@ record Slot(
         List<Slot> within) {
 
     boolean isPrimitiveBoolean() {
-        return shape instanceof Shape.Primitive(var _, var type) && type.toString().equals("boolean")
-                || shape instanceof Shape.Volatile(var _, var held, var _) && held.toString().equals("boolean");
+        return shape instanceof Shape.Primitive(var _, var type)
+                        && type.toString().equals("boolean")
+                || shape instanceof Shape.Volatile(var _, var held, var _)
+                        && held.toString().equals("boolean");
     }
 
     boolean isVolatile() {
@@ -42,7 +45,8 @@ record Slot(
         return Names.setter(javaName, isPrimitiveBoolean());
     }
 
-    /// The arguments that name the field to the runtime: `AGE, AGE_AT`, or `SCORE` of a volatile one.
+    /// The arguments that name the field to the runtime: `AGE, AGE_AT`, or `SCORE` of a volatile
+    /// one.
     CodeBlock place() {
         return isVolatile() ? CodeBlock.of("$N", constant) : CodeBlock.of("$1N, $1N_AT", constant);
     }

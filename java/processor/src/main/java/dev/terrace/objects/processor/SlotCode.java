@@ -15,7 +15,8 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.SortedMap;
 
-/// The types and expressions by which a slot's value is read and written, each given once for all methods that need it.
+/// The types and expressions by which a slot's value is read and written, each given once for all
+/// methods that need it.
 final class SlotCode {
     private static final AnnotationSpec NULLABLE = AnnotationSpec.builder(Names.NULLABLE).build();
 
@@ -31,16 +32,22 @@ final class SlotCode {
             case Shape.Primitive(var _, var type) -> type;
             case Shape.Boxed(var _, var type) -> nullable(type);
             case Shape.Text() -> nullable(ClassName.get(String.class));
-            case Shape.PrimitiveArray(var _, var element, var _) -> isFixedArray(slot.shape())
-                    ? ArrayTypeName.of(element)
-                    : nullable(ArrayTypeName.of(element));
+            case Shape.PrimitiveArray(var _, var element, var _) ->
+                    isFixedArray(slot.shape())
+                            ? ArrayTypeName.of(element)
+                            : nullable(ArrayTypeName.of(element));
             case Shape.Enumeration(var type, var _) -> nullable(type);
             case Shape.Reference(var _, var durable) -> nullable(durable);
             case Shape.Sequence(var item) ->
-                nullable(ParameterizedTypeName.get(Names.DURABLE_LIST, item.durable()));
-            case Shape.Mapping(var key, var value, boolean sorted) -> nullable(ParameterizedTypeName.get(
-                    sorted ? Names.DURABLE_TREE : Names.DURABLE_MAP, key.durable(), value.durable()));
-            case Shape.Volatile(var _, var type, var _) -> type.isPrimitive() ? type : nullable(type);
+                    nullable(ParameterizedTypeName.get(Names.DURABLE_LIST, item.durable()));
+            case Shape.Mapping(var key, var value, boolean sorted) ->
+                    nullable(
+                            ParameterizedTypeName.get(
+                                    sorted ? Names.DURABLE_TREE : Names.DURABLE_MAP,
+                                    key.durable(),
+                                    value.durable()));
+            case Shape.Volatile(var _, var type, var _) ->
+                    type.isPrimitive() ? type : nullable(type);
             case Shape.Embedding(var inner) -> nullable(inner.name());
         };
     }
@@ -48,11 +55,17 @@ final class SlotCode {
     /// What the setter takes: any collection, not only a durable one.
     static TypeName parameterType(Slot slot) {
         return switch (slot.shape()) {
-            case Shape.Sequence(var item) -> nullable(ParameterizedTypeName.get(
-                    ClassName.get(Collection.class), WildcardTypeName.subtypeOf(item.durable())));
-            case Shape.Mapping(var key, var value, boolean sorted) -> nullable(ParameterizedTypeName.get(
-                    ClassName.get(sorted ? SortedMap.class : Map.class),
-                    key.durable(), WildcardTypeName.subtypeOf(value.durable())));
+            case Shape.Sequence(var item) ->
+                    nullable(
+                            ParameterizedTypeName.get(
+                                    ClassName.get(Collection.class),
+                                    WildcardTypeName.subtypeOf(item.durable())));
+            case Shape.Mapping(var key, var value, boolean sorted) ->
+                    nullable(
+                            ParameterizedTypeName.get(
+                                    ClassName.get(sorted ? SortedMap.class : Map.class),
+                                    key.durable(),
+                                    WildcardTypeName.subtypeOf(value.durable())));
             default -> type(slot);
         };
     }
@@ -84,8 +97,16 @@ final class SlotCode {
 
     /// @param object "", or another object of the generated class and a dot
     private static CodeBlock readOf(Slot slot, String object) {
-        CodeBlock call = CodeBlock.of("$Lget$L($L$L)", object, suffix(slot), slot.place(), lastReadArguments(slot));
-        return isFixedArray(slot.shape()) ? CodeBlock.of("$T.requireNonNull($L)", Objects.class, call) : call;
+        CodeBlock call =
+                CodeBlock.of(
+                        "$Lget$L($L$L)",
+                        object,
+                        suffix(slot),
+                        slot.place(),
+                        lastReadArguments(slot));
+        return isFixedArray(slot.shape())
+                ? CodeBlock.of("$T.requireNonNull($L)", Objects.class, call)
+                : call;
     }
 
     private static boolean isFixedArray(Shape shape) {
@@ -105,9 +126,10 @@ final class SlotCode {
     ///
     /// @param value an expression of the setter's parameter type
     static CodeBlock write(Slot slot, CodeBlock value) {
-        CodeBlock types = slot.shape() instanceof Shape.Sequence || slot.shape() instanceof Shape.Mapping
-                ? CodeBlock.of(", $L", Lazy.elementTypes(slot))
-                : CodeBlock.of("");
+        CodeBlock types =
+                slot.shape() instanceof Shape.Sequence || slot.shape() instanceof Shape.Mapping
+                        ? CodeBlock.of(", $L", Lazy.elementTypes(slot))
+                        : CodeBlock.of("");
         return CodeBlock.of("set$L($L$L, $L)", suffix(slot), slot.place(), types, value);
     }
 
@@ -115,10 +137,12 @@ final class SlotCode {
     static CodeBlock toPlain(Slot slot) {
         return switch (slot.shape()) {
             case Shape.Reference(var _, var durable) ->
-                CodeBlock.of("copies.object($L, $T.COPIER)", read(slot), durable);
-            case Shape.Sequence(var item) -> CodeBlock.of("copies.list($L$L)", read(slot), copier(item));
+                    CodeBlock.of("copies.object($L, $T.COPIER)", read(slot), durable);
+            case Shape.Sequence(var item) ->
+                    CodeBlock.of("copies.list($L$L)", read(slot), copier(item));
             case Shape.Mapping(var _, var value, boolean sorted) ->
-                CodeBlock.of("copies.$L($L$L)", sorted ? "tree" : "map", read(slot), copier(value));
+                    CodeBlock.of(
+                            "copies.$L($L$L)", sorted ? "tree" : "map", read(slot), copier(value));
             case Shape.Embedding _ -> CodeBlock.of("make$L(copies)", slot.capitalized());
             case Shape.Volatile _ -> CodeBlock.of("$N()", slot.getter());
             default -> read(slot);
@@ -128,10 +152,12 @@ final class SlotCode {
     /// What is stored, made from what the tagged class holds.
     static CodeBlock fromPlain(Slot slot, CodeBlock value) {
         return switch (slot.shape()) {
-            case Shape.Reference(var _, var durable) -> CodeBlock.of("copies.object($L, $T.COPIER)", value, durable);
-            case Shape.Sequence(Item.Entity item) -> CodeBlock.of("copies.list($L$L)", value, copier(item));
+            case Shape.Reference(var _, var durable) ->
+                    CodeBlock.of("copies.object($L, $T.COPIER)", value, durable);
+            case Shape.Sequence(Item.Entity item) ->
+                    CodeBlock.of("copies.list($L$L)", value, copier(item));
             case Shape.Mapping(var _, Item.Entity item, boolean sorted) ->
-                CodeBlock.of("copies.$L($L$L)", sorted ? "tree" : "map", value, copier(item));
+                    CodeBlock.of("copies.$L($L$L)", sorted ? "tree" : "map", value, copier(item));
             default -> value;
         };
     }
@@ -146,22 +172,24 @@ final class SlotCode {
     static CodeBlock zero(Shape shape) {
         return switch (shape) {
             case Shape.Primitive(var _, var type) -> zero(type);
-            case Shape.Volatile(var _, var type, var _) -> type.isPrimitive() ? zero(type) : CodeBlock.of("null");
+            case Shape.Volatile(var _, var type, var _) ->
+                    type.isPrimitive() ? zero(type) : CodeBlock.of("null");
             case Shape.PrimitiveArray(var _, var element, int length) ->
-                length > 0 ? CodeBlock.of("new $T[$L]", element, length) : CodeBlock.of("null");
+                    length > 0 ? CodeBlock.of("new $T[$L]", element, length) : CodeBlock.of("null");
             default -> CodeBlock.of("null");
         };
     }
 
     private static CodeBlock zero(TypeName primitive) {
-        return CodeBlock.of(switch (primitive.toString()) {
-            case "boolean" -> "false";
-            case "char" -> "'\\0'";
-            case "long" -> "0L";
-            case "float" -> "0f";
-            case "double" -> "0.0";
-            default -> "0";
-        });
+        return CodeBlock.of(
+                switch (primitive.toString()) {
+                    case "boolean" -> "false";
+                    case "char" -> "'\\0'";
+                    case "long" -> "0L";
+                    case "float" -> "0f";
+                    case "double" -> "0.0";
+                    default -> "0";
+                });
     }
 
     /// Whether two objects hold the same in a slot.
@@ -169,13 +197,17 @@ final class SlotCode {
         CodeBlock mine = read(slot);
         CodeBlock theirs = readOf(slot, "other.");
         return switch (slot.shape()) {
-            case Shape.Primitive(var kind, var _) -> switch (kind) {
-                case FLOAT -> CodeBlock.of("$T.compare($L, $L) == 0", Float.class, mine, theirs);
-                case DOUBLE -> CodeBlock.of("$T.compare($L, $L) == 0", Double.class, mine, theirs);
-                default -> CodeBlock.of("$L == $L", mine, theirs);
-            };
+            case Shape.Primitive(var kind, var _) ->
+                    switch (kind) {
+                        case FLOAT ->
+                                CodeBlock.of("$T.compare($L, $L) == 0", Float.class, mine, theirs);
+                        case DOUBLE ->
+                                CodeBlock.of("$T.compare($L, $L) == 0", Double.class, mine, theirs);
+                        default -> CodeBlock.of("$L == $L", mine, theirs);
+                    };
             case Shape.Embedding _ -> CodeBlock.of("$L == $L", mine, theirs);
-            case Shape.PrimitiveArray _ -> CodeBlock.of("$T.equals($L, $L)", Arrays.class, mine, theirs);
+            case Shape.PrimitiveArray _ ->
+                    CodeBlock.of("$T.equals($L, $L)", Arrays.class, mine, theirs);
             default -> CodeBlock.of("$T.equals($L, $L)", Objects.class, mine, theirs);
         };
     }

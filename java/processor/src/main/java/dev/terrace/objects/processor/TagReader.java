@@ -44,27 +44,38 @@ final class TagReader {
         FixedLength fixedLength = field.getAnnotation(FixedLength.class);
         Formerly formerly = field.getAnnotation(Formerly.class);
         Recompute recompute = field.getAnnotation(Recompute.class);
-        Tags tags = new Tags(
-                tiers,
-                fixedLength == null ? null : fixedLength.value(),
-                field.getAnnotation(Embedded.class) != null,
-                formerly == null ? List.of() : List.of(formerly.value()),
-                recompute == null ? null : recompute.value());
+        Tags tags =
+                new Tags(
+                        tiers,
+                        fixedLength == null ? null : fixedLength.value(),
+                        field.getAnnotation(Embedded.class) != null,
+                        formerly == null ? List.of() : List.of(formerly.value()),
+                        recompute == null ? null : recompute.value());
         if (tags.recompute() != null && !tags.inDram()) {
-            problems.at(field, "@Recompute is for fields that are lost when the pool is closed: tag %s with "
-                    + "@Tier(DRAM), or remove @Recompute", field);
+            problems.at(
+                    field,
+                    "@Recompute is for fields that are lost when the pool is closed: tag %s with "
+                            + "@Tier(DRAM), or remove @Recompute",
+                    field);
         }
         if (tags.inDram() && tags.fixedLength() != null) {
-            problems.at(field,
-                    "@FixedLength says how an array is stored, and a field in DRAM is not: remove one of the two tags");
+            problems.at(
+                    field,
+                    "@FixedLength says how an array is stored, and a field in DRAM is not: remove"
+                            + " one of the two tags");
         }
         if (tags.inDram() && tags.embedded()) {
-            problems.at(field,
-                    "@Embedded says how an object is stored, and a field in DRAM is not: remove one of the two tags");
+            problems.at(
+                    field,
+                    "@Embedded says how an object is stored, and a field in DRAM is not: remove one"
+                            + " of the two tags");
         }
         for (String name : tags.formerly()) {
             if (name.contentEquals(field.getSimpleName()) || name.isBlank()) {
-                problems.at(field, "@Formerly names what the field was called before, not \"%s\"", name);
+                problems.at(
+                        field,
+                        "@Formerly names what the field was called before, not \"%s\"",
+                        name);
             }
         }
         return problems.count() == before ? tags : null;
@@ -77,7 +88,8 @@ final class TagReader {
         }
         List<StorageTier> tiers = List.of(tier.value());
         if (tiers.isEmpty()) {
-            problems.at(field, "@Tier names no tier: give at least one, or remove the tag for PMEM");
+            problems.at(
+                    field, "@Tier names no tier: give at least one, or remove the tag for PMEM");
         }
         Set<StorageTier> seen = EnumSet.noneOf(StorageTier.class);
         for (StorageTier each : tiers) {
@@ -85,14 +97,18 @@ final class TagReader {
                 problems.at(field, "@Tier names %s twice", each);
             }
         }
-        if (seen.contains(StorageTier.DISK) && (seen.contains(StorageTier.SSD) || seen.contains(StorageTier.HDD))) {
-            problems.at(field, "DISK is the pool's SSD, or its HDD if it has no SSD, so that @Tier names a disk twice: use DISK alone, "
-                    + "or SSD and HDD in the order that you want");
+        if (seen.contains(StorageTier.DISK)
+                && (seen.contains(StorageTier.SSD) || seen.contains(StorageTier.HDD))) {
+            problems.at(
+                    field,
+                    "DISK is the pool's SSD, or its HDD if it has no SSD, so that @Tier names a"
+                        + " disk twice: use DISK alone, or SSD and HDD in the order that you want");
         }
         if (tiers.size() > 1 && seen.contains(StorageTier.DRAM)) {
-            problems.at(field,
-                    "what is in DRAM is lost when the pool is closed, so that DRAM cannot be one of several tiers: "
-                    + "use @Tier(DRAM) alone, or remove it");
+            problems.at(
+                    field,
+                    "what is in DRAM is lost when the pool is closed, so that DRAM cannot be one of"
+                            + " several tiers: use @Tier(DRAM) alone, or remove it");
         }
         return tiers;
     }

@@ -24,14 +24,18 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.StreamCapabilities;
 import org.apache.hadoop.fs.UnsupportedFileSystemException;
 
-/// Segments in a directory of any file system that Hadoop knows: HDFS, S3, Ceph by one of its gateways, a local one.
+/// Segments in a directory of any file system that Hadoop knows: HDFS, S3, Ceph by one of its
+/// gateways, a local one.
 ///
-/// A segment is durable when it is closed, and was brought to the disks before, where the file system can do that. It has its name
-/// from the beginning, since nobody reads a segment that no commit leads to: object stores would have to copy it to rename it.
+/// A segment is durable when it is closed, and was brought to the disks before, where the file
+/// system can do that. It has its name from the beginning, since nobody reads a segment that no
+/// commit leads to: object stores would have to copy it to rename it.
 public final class HadoopSegments implements SegmentStore, AutoCloseable {
     private final FileSystem opened;
+
     /// Without checksums in files of their own, as local file systems have: values have theirs.
     private final FileSystem files;
+
     private final Path directory;
 
     private HadoopSegments(FileSystem opened, Path directory) {
@@ -40,7 +44,8 @@ public final class HadoopSegments implements SegmentStore, AutoCloseable {
         files = opened instanceof LocalFileSystem local ? local.getRaw() : opened;
     }
 
-    /// Segments in this directory, as Hadoop's configuration files say; it is made when the first is written.
+    /// Segments in this directory, as Hadoop's configuration files say; it is made when the first
+    /// is written.
     ///
     /// @throws IOException if there is no such file system
     public static HadoopSegments open(URI directory) throws IOException {
@@ -50,13 +55,15 @@ public final class HadoopSegments implements SegmentStore, AutoCloseable {
     /// Segments in this directory; it is made when the first is written.
     ///
     /// @throws IOException if there is no such file system
-    public static HadoopSegments open(URI directory, Configuration configuration) throws IOException {
+    public static HadoopSegments open(URI directory, Configuration configuration)
+            throws IOException {
         try {
             FileSystem files = FileSystem.newInstance(directory, configuration);
             return new HadoopSegments(files, files.makeQualified(new Path(directory)));
         } catch (IllegalArgumentException | UnsupportedFileSystemException e) {
             // The first is also how Hadoop says that it does not know a host.
-            throw new IOException("'" + directory + "' is no directory of a file system: " + e.getMessage(), e);
+            throw new IOException(
+                    "'" + directory + "' is no directory of a file system: " + e.getMessage(), e);
         }
     }
 
@@ -84,7 +91,8 @@ public final class HadoopSegments implements SegmentStore, AutoCloseable {
         Path path = new Path(directory, segment);
         try {
             use(() -> {
-                try (FSDataOutputStream out = files.createFile(path).recursive().overwrite(false).build()) {
+                try (FSDataOutputStream out =
+                        files.createFile(path).recursive().overwrite(false).build()) {
                     out.write(bytes);
                     if (out.hasCapability(StreamCapabilities.HSYNC)) {
                         out.hsync();
@@ -99,7 +107,13 @@ public final class HadoopSegments implements SegmentStore, AutoCloseable {
             throw there;
         } catch (IOException e) {
             if (isFull(e)) {
-                throw new PoolFullException(directory + " has no room for a segment of " + bytes.length + " bytes: " + e.getMessage(), e);
+                throw new PoolFullException(
+                        directory
+                                + " has no room for a segment of "
+                                + bytes.length
+                                + " bytes: "
+                                + e.getMessage(),
+                        e);
             }
             throw e;
         }
@@ -115,7 +129,10 @@ public final class HadoopSegments implements SegmentStore, AutoCloseable {
     /// That a local file is there is durable only with its directory.
     private void syncDirectory() throws IOException {
         if (files != opened) {
-            try (FileChannel channel = FileChannel.open(java.nio.file.Path.of(directory.toUri().getPath()), StandardOpenOption.READ)) {
+            try (FileChannel channel =
+                    FileChannel.open(
+                            java.nio.file.Path.of(directory.toUri().getPath()),
+                            StandardOpenOption.READ)) {
                 channel.force(true);
             }
         }

@@ -26,14 +26,16 @@ import org.apache.hadoop.conf.Configuration;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
-/// The remote tier on a local directory, by way of Hadoop: what every allocator does, and what a store of segments does.
+/// The remote tier on a local directory, by way of Hadoop: what every allocator does, and what a
+/// store of segments does.
 class HadoopSegmentsTest extends AllocatorContractTest {
     private final List<HadoopSegments> opened = new ArrayList<>();
 
     private boolean fails;
 
     private HadoopSegments open() throws IOException {
-        HadoopSegments segments = fails ? nowhere() : HadoopSegments.open(dir.resolve("segments").toUri());
+        HadoopSegments segments =
+                fails ? nowhere() : HadoopSegments.open(dir.resolve("segments").toUri());
         opened.add(segments);
         return segments;
     }
@@ -121,7 +123,8 @@ class HadoopSegmentsTest extends AllocatorContractTest {
         }
         try (HadoopSegments other = HadoopSegments.open(dir.resolve("other").toUri())) {
             PoolFormatException wrong =
-                    assertThrows(PoolFormatException.class, () -> Pool.open(dir, options.remote(other)));
+                    assertThrows(
+                            PoolFormatException.class, () -> Pool.open(dir, options.remote(other)));
             assertTrue(wrong.getMessage().contains(other.name()), wrong.getMessage());
         }
     }

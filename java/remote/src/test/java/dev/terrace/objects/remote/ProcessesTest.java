@@ -20,8 +20,8 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// A process that reads follows values whose segments another one deletes; and a process that was killed while it wrote leaves what had
-/// returned, and no segments that nobody knows.
+/// A process that reads follows values whose segments another one deletes; and a process that was
+/// killed while it wrote leaves what had returned, and no segments that nobody knows.
 class ProcessesTest {
     private static final PoolOptions OPTIONS = PoolOptions.defaults().extents(1 << 20);
     private static final ObjectType<Thing> THING = Thing.on(StorageTier.REMOTE);
@@ -72,7 +72,8 @@ class ProcessesTest {
                     for (int i = 0; i < 2; i++) {
                         byte[] bytes = Objects.requireNonNull(thing(pool, i).getBytes());
                         if (!isWhole(bytes)) {
-                            throw new IllegalStateException("bytes of no round: " + Arrays.toString(bytes));
+                            throw new IllegalStateException(
+                                    "bytes of no round: " + Arrays.toString(bytes));
                         }
                     }
                     times++;
@@ -102,7 +103,8 @@ class ProcessesTest {
 
     @Test
     void aReaderFollowsWhatMovesAndGoes() throws IOException, InterruptedException {
-        try (HadoopSegments segments = segments(dir); Pool pool = Pool.open(dir, OPTIONS.remote(segments))) {
+        try (HadoopSegments segments = segments(dir);
+                Pool pool = Pool.open(dir, OPTIONS.remote(segments))) {
             make(pool);
             try (ChildJvm reader = new ChildJvm(Reader.class, dir)) {
                 assertEquals("open", reader.expectLine());
@@ -122,7 +124,8 @@ class ProcessesTest {
 
     @Test
     void whatAKilledWriterLeavesIsWhole() throws IOException {
-        try (HadoopSegments segments = segments(dir); Pool pool = Pool.open(dir, OPTIONS.remote(segments))) {
+        try (HadoopSegments segments = segments(dir);
+                Pool pool = Pool.open(dir, OPTIONS.remote(segments))) {
             make(pool);
         }
         int round = 1;
@@ -137,11 +140,14 @@ class ProcessesTest {
                     done = Integer.parseInt(line);
                 }
             }
-            try (HadoopSegments segments = segments(dir); Pool pool = Pool.open(dir, OPTIONS.remote(segments))) {
+            try (HadoopSegments segments = segments(dir);
+                    Pool pool = Pool.open(dir, OPTIONS.remote(segments))) {
                 byte[] found = Objects.requireNonNull(thing(pool, 0).getBytes());
                 byte[] last = bytes(done);
                 byte[] next = bytes(done + 1);
-                assertTrue(Arrays.equals(found, last) || Arrays.equals(found, next), "of round " + done + ", or one more");
+                assertTrue(
+                        Arrays.equals(found, last) || Arrays.equals(found, next),
+                        "of round " + done + ", or one more");
                 assertTrue(Arrays.equals(found, thing(pool, 1).getBytes()), "both or neither");
                 assertEquals(List.of(), pool.check().problems());
                 long known = pool.statistics().capacity().getLast();

@@ -23,9 +23,11 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.jspecify.annotations.Nullable;
 
-/// A query that the manifest answers: how many rows or values there are, the least and the greatest number, date or time of a column. No pool is opened.
+/// A query that the manifest answers: how many rows or values there are, the least and the greatest
+/// number, date or time of a column. No pool is opened.
 ///
-/// Numbers with a floating point are left out, as the keys that are kept of them know no sign of zero.
+/// Numbers with a floating point are left out, as the keys that are kept of them know no sign of
+/// zero.
 final class AggregateScan implements Scan, Batch {
     private final String name;
     private final StructType schema;
@@ -39,14 +41,12 @@ final class AggregateScan implements Scan, Batch {
 
     /// The one partition.
     private record OneRow() implements InputPartition {
-        @Serial
-        private static final long serialVersionUID = 1L;
+        @Serial private static final long serialVersionUID = 1L;
     }
 
     /// Makes the reader of that row.
     private record Factory(StructType schema, List<@Nullable Long> row) implements ColumnarFactory {
-        @Serial
-        private static final long serialVersionUID = 1L;
+        @Serial private static final long serialVersionUID = 1L;
 
         @Override
         public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
@@ -87,20 +87,25 @@ final class AggregateScan implements Scan, Batch {
     }
 
     /// What answers a query; null if the manifest does not.
-    static @Nullable AggregateScan of(String name, Aggregation aggregation, Manifest manifest, StructType schema) {
+    static @Nullable AggregateScan of(
+            String name, Aggregation aggregation, Manifest manifest, StructType schema) {
         if (aggregation.groupByExpressions().length > 0) {
             return null;
         }
         StructType made = new StructType();
         List<@Nullable Long> row = new ArrayList<>();
         for (AggregateFunc function : aggregation.aggregateExpressions()) {
-            int column = function.children().length == 1 ? column(function.children()[0], schema) : -1;
+            int column =
+                    function.children().length == 1 ? column(function.children()[0], schema) : -1;
             DataType type = column < 0 ? DataTypes.NullType : schema.fields()[column].dataType();
             switch (function) {
                 case CountStar _ -> row.add(manifest.rows());
-                case Count count when column >= 0 && !count.isDistinct() -> row.add(manifest.rows() - nulls(manifest, column));
-                case Min _ when ColumnSummary.isExact(type) -> row.add(ColumnSummary.bound(manifest.parts(), column, true));
-                case Max _ when ColumnSummary.isExact(type) -> row.add(ColumnSummary.bound(manifest.parts(), column, false));
+                case Count count when column >= 0 && !count.isDistinct() ->
+                        row.add(manifest.rows() - nulls(manifest, column));
+                case Min _ when ColumnSummary.isExact(type) ->
+                        row.add(ColumnSummary.bound(manifest.parts(), column, true));
+                case Max _ when ColumnSummary.isExact(type) ->
+                        row.add(ColumnSummary.bound(manifest.parts(), column, false));
                 default -> {
                     return null;
                 }
@@ -118,7 +123,9 @@ final class AggregateScan implements Scan, Batch {
     }
 
     private static long nulls(Manifest manifest, int column) {
-        return manifest.parts().stream().mapToLong(part -> part.columns().get(column).nulls()).sum();
+        return manifest.parts().stream()
+                .mapToLong(part -> part.columns().get(column).nulls())
+                .sum();
     }
 
     @Override

@@ -13,7 +13,8 @@ import org.apache.spark.sql.types.NumericType;
 import org.apache.spark.sql.types.StructType;
 import org.jspecify.annotations.Nullable;
 
-/// What a query's condition says of whole blocks, or parts: whether one may have a row that it holds for. Which rows those are is for Spark to find out.
+/// What a query's condition says of whole blocks, or parts: whether one may have a row that it
+/// holds for. Which rows those are is for Spark to find out.
 sealed interface BlockFilter extends Serializable {
     /// Characters of a constant that are shown.
     int CONSTANT_MAX = 60;
@@ -87,7 +88,9 @@ sealed interface BlockFilter extends Serializable {
         }
 
         private static boolean startsWith(byte @Nullable [] value, byte[] prefix) {
-            return value != null && value.length >= prefix.length && Arrays.equals(value, 0, prefix.length, prefix, 0, prefix.length);
+            return value != null
+                    && value.length >= prefix.length
+                    && Arrays.equals(value, 0, prefix.length, prefix, 0, prefix.length);
         }
     }
 
@@ -108,8 +111,11 @@ sealed interface BlockFilter extends Serializable {
     record Several(boolean all, List<BlockFilter> conditions) implements BlockFilter {
         @Override
         public String words(List<String> columns) {
-            List<String> each = conditions.stream().map(condition -> condition.words(columns)).toList();
-            return each.size() == 1 ? each.getFirst() : "(" + String.join(all ? " and " : " or ", each) + ")";
+            List<String> each =
+                    conditions.stream().map(condition -> condition.words(columns)).toList();
+            return each.size() == 1
+                    ? each.getFirst()
+                    : "(" + String.join(all ? " and " : " or ", each) + ")";
         }
 
         @Override
@@ -122,7 +128,8 @@ sealed interface BlockFilter extends Serializable {
 
     /// What a predicate says of blocks; null: nothing.
     ///
-    /// Handled: comparisons of a column with a constant of its type by `=`, `<=>`, `<`, `<=`, `>`, `>=`, `IN` and `STARTS_WITH`, `IS NULL`, `IS NOT NULL`, and `AND` and `OR` of them.
+    /// Handled: comparisons of a column with a constant of its type by `=`, `<=>`, `<`, `<=`, `>`,
+    /// `>=`, `IN` and `STARTS_WITH`, `IS NULL`, `IS NOT NULL`, and `AND` and `OR` of them.
     static @Nullable BlockFilter of(Predicate predicate, StructType schema) {
         Expression[] children = predicate.children();
         return switch (predicate.name()) {
@@ -147,7 +154,8 @@ sealed interface BlockFilter extends Serializable {
     private static List<BlockFilter> known(Expression[] children, StructType schema) {
         List<BlockFilter> known = new ArrayList<>();
         for (Expression child : children) {
-            BlockFilter condition = child instanceof Predicate predicate ? of(predicate, schema) : null;
+            BlockFilter condition =
+                    child instanceof Predicate predicate ? of(predicate, schema) : null;
             if (condition != null) {
                 known.add(condition);
             }
@@ -159,29 +167,37 @@ sealed interface BlockFilter extends Serializable {
         return conditions.isEmpty() ? null : new Several(all, List.copyOf(conditions));
     }
 
-    private static @Nullable BlockFilter nullness(Expression child, StructType schema, boolean isNull) {
+    private static @Nullable BlockFilter nullness(
+            Expression child, StructType schema, boolean isNull) {
         int column = column(child, schema);
         return column < 0 ? null : new Nullness(column, isNull);
     }
 
-    private static @Nullable BlockFilter comparison(Expression[] children, Order order, StructType schema) {
+    private static @Nullable BlockFilter comparison(
+            Expression[] children, Order order, StructType schema) {
         int column = column(children[0], schema);
-        return column < 0 ? null : comparison(column, order, children[1], schema.fields()[column].dataType());
+        return column < 0
+                ? null
+                : comparison(column, order, children[1], schema.fields()[column].dataType());
     }
 
-    private static @Nullable BlockFilter comparison(int column, Order order, Expression constant, DataType type) {
+    private static @Nullable BlockFilter comparison(
+            int column, Order order, Expression constant, DataType type) {
         if (!(constant instanceof Literal<?> literal) || !literal.dataType().equals(type)) {
             return null;
         }
         byte[] key = OrderKeys.of(literal.value(), type);
-        return key == null ? null : new Comparison(column, order, key, inSql(literal.value(), type));
+        return key == null
+                ? null
+                : new Comparison(column, order, key, inSql(literal.value(), type));
     }
 
     /// What the plan shows of a constant, which may be of any length.
     private static String inSql(Object value, DataType type) {
-        String sql = type instanceof NumericType
-                ? value.toString()
-                : new org.apache.spark.sql.catalyst.expressions.Literal(value, type).sql();
+        String sql =
+                type instanceof NumericType
+                        ? value.toString()
+                        : new org.apache.spark.sql.catalyst.expressions.Literal(value, type).sql();
         return sql.length() > CONSTANT_MAX ? sql.substring(0, CONSTANT_MAX) + "..." : sql;
     }
 
@@ -189,7 +205,9 @@ sealed interface BlockFilter extends Serializable {
         int column = column(children[0], schema);
         List<BlockFilter> any = new ArrayList<>();
         for (int i = 1; i < children.length && column >= 0; i++) {
-            BlockFilter one = comparison(column, Order.EQUAL, children[i], schema.fields()[column].dataType());
+            BlockFilter one =
+                    comparison(
+                            column, Order.EQUAL, children[i], schema.fields()[column].dataType());
             boolean isNull = children[i] instanceof Literal<?> literal && literal.value() == null;
             if (one == null && !isNull) {
                 return null;

@@ -15,11 +15,13 @@ import java.util.function.Function;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
-/// How rows are kept: some thousand of them are a durable object, a *block*, in which each column is a field, on the tier that the column has. So a
-/// query that does not name a column does not touch its tier.
+/// How rows are kept: some thousand of them are a durable object, a *block*, in which each column
+/// is a field, on the tier that the column has. So a query that does not name a column does not
+/// touch its tier.
 final class BlockLayout {
     /// The class of blocks, as pools know it.
     static final String TYPE = "dev.terrace.objects.spark.Block";
+
     /// The field that says how many rows a block has.
     static final int ROWS = 0;
 
@@ -31,7 +33,9 @@ final class BlockLayout {
     BlockLayout(StructType schema, Function<String, StorageTier> tierOf) {
         fields.add(FieldSpec.of("rows", FieldKind.INT));
         for (StructField column : schema.fields()) {
-            columns.add(ColumnLayout.addColumn(fields, column.name(), column.dataType(), tierOf.apply(column.name())));
+            columns.add(
+                    ColumnLayout.addColumn(
+                            fields, column.name(), column.dataType(), tierOf.apply(column.name())));
         }
     }
 
@@ -55,13 +59,23 @@ final class BlockLayout {
 
     /// The class of blocks as they were stored: other columns may have been on other tiers then.
     ObjectType<DurableRecord> storedType(Pool pool, String part) {
-        StoredType stored = new PoolDump(pool)
-                .types().stream()
-                        .filter(type -> type.name().equals(TYPE))
-                        .findFirst()
-                        .orElseThrow(() -> new PoolDamagedException("part " + part + " holds no rows: it is not what the manifest says"));
+        StoredType stored =
+                new PoolDump(pool)
+                        .types().stream()
+                                .filter(type -> type.name().equals(TYPE))
+                                .findFirst()
+                                .orElseThrow(() ->
+                                        new PoolDamagedException(
+                                                "part "
+                                                        + part
+                                                        + " holds no rows: it is not what the"
+                                                        + " manifest says"));
         if (!names(stored.fields()).equals(names(fields))) {
-            throw new PoolDamagedException("part " + part + " has other columns than its table: it is not what the manifest says");
+            throw new PoolDamagedException(
+                    "part "
+                            + part
+                            + " has other columns than its table: it is not what the manifest"
+                            + " says");
         }
         return ObjectType.of(stored);
     }

@@ -18,7 +18,8 @@ import org.jspecify.annotations.Nullable;
 
 /// Reads the blocks of a part, one batch each.
 ///
-/// Invariant: who reads a part to its end has met as many rows as the manifest says: none is lost with a block.
+/// Invariant: who reads a part to its end has met as many rows as the manifest says: none is lost
+/// with a block.
 final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.Facts {
     private final Pool pool;
     private final TableScan.PartInput input;
@@ -29,8 +30,10 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
     private final BlockVector[] vectors;
     private final ColumnarBatch batch;
     private final int[] columns;
+
     /// Rows of the blocks so far.
     private long walked;
+
     private long met;
     private long left;
     private long read;
@@ -39,10 +42,10 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
     /// Makes readers on executors.
     ///
     /// @param columns the numbers of those that are wanted
-    record Factory(PartStore store, StructType schema, int[] columns, List<BlockFilter> filters, int limit)
+    record Factory(
+            PartStore store, StructType schema, int[] columns, List<BlockFilter> filters, int limit)
             implements ColumnarFactory {
-        @Serial
-        private static final long serialVersionUID = 1L;
+        @Serial private static final long serialVersionUID = 1L;
 
         @Override
         public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
@@ -73,7 +76,10 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
         layout = BlockLayout.of(query.schema);
         cursor = pool.cursor(layout.storedType(pool, input.part().name()));
         block = cursor.get();
-        vectors = Arrays.stream(query.columns).mapToObj(column -> new BlockVector(layout.column(column))).toArray(BlockVector[]::new);
+        vectors =
+                Arrays.stream(query.columns)
+                        .mapToObj(column -> new BlockVector(layout.column(column)))
+                        .toArray(BlockVector[]::new);
         batch = new ColumnarBatch(vectors.clone());
         left = query.limit;
     }
@@ -105,8 +111,14 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
         walked += isThere ? rows() : 0;
         long all = input.part().rows();
         if (isThere ? rows() < 1 || walked > all : walked != all) {
-            throw new PoolDamagedException("part " + input.part().name() + " is damaged: its blocks have " + walked
-                    + (isThere ? " rows at least" : " rows") + ", and the manifest says " + all);
+            throw new PoolDamagedException(
+                    "part "
+                            + input.part().name()
+                            + " is damaged: its blocks have "
+                            + walked
+                            + (isThere ? " rows at least" : " rows")
+                            + ", and the manifest says "
+                            + all);
         }
         return isThere;
     }

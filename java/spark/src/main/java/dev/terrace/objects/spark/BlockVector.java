@@ -14,24 +14,30 @@ import org.apache.spark.sql.vectorized.ColumnarMap;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.jspecify.annotations.Nullable;
 
-/// The values of a column in one block after the other. What of it is asked for is copied out of the pool when it is, as a whole, into arrays that are
-/// used again: who only asks which rows are null reads no values.
+/// The values of a column in one block after the other. What of it is asked for is copied out of
+/// the pool when it is, as a whole, into arrays that are used again: who only asks which rows are
+/// null reads no values.
 ///
-/// Invariant: each array has exactly as many elements as the block has rows, or as the offsets say, and offsets never
-/// fall, before anything of it is shown. So nobody is ever shown what another block has left in an array.
+/// Invariant: each array has exactly as many elements as the block has rows, or as the offsets say,
+/// and offsets never fall, before anything of it is shown. So nobody is ever shown what another
+/// block has left in an array.
 final class BlockVector extends ColumnVector {
     private static final int UNKNOWN = -1;
 
     private final ColumnLayout layout;
     private final @Nullable BlockVector element;
+
     /// Of elements, those that they belong to.
     private final @Nullable BlockVector arrays;
+
     private @Nullable DurableRecord block;
     private boolean areNullsThere;
     private boolean areOffsetsThere;
     private boolean areValuesThere;
+
     /// Null: no row is.
     private byte @Nullable [] nulls;
+
     private byte[] nullBits = {};
     private int[] offsets = {};
     private Object values;
@@ -70,7 +76,8 @@ final class BlockVector extends ColumnVector {
         return vector;
     }
 
-    /// From now on the values are those of this block, which has so many rows, until it is given the next.
+    /// From now on the values are those of this block, which has so many rows, until it is given
+    /// the next.
     ///
     /// @param nullCount how many rows are null
     void lead(DurableRecord to, int count, int nullCount) {
@@ -122,14 +129,16 @@ final class BlockVector extends ColumnVector {
         return nulls;
     }
 
-    /// Looks whether as many rows are null as the block says: without its bits, a row that is null would have a value.
+    /// Looks whether as many rows are null as the block says: without its bits, a row that is null
+    /// would have a value.
     private void requireNulls() {
         int found = 0;
         for (int i = 0; nulls != null && i < rows(); i++) {
             found += nulls[i >> 3] >> (i & 7) & 1;
         }
         if (expectedNulls != UNKNOWN && found != expectedNulls) {
-            throw damaged(layout.nulls(), "say " + found + " nulls, and should say " + expectedNulls);
+            throw damaged(
+                    layout.nulls(), "say " + found + " nulls, and should say " + expectedNulls);
         }
     }
 
@@ -137,7 +146,8 @@ final class BlockVector extends ColumnVector {
         if (!areOffsetsThere) {
             offsets = (int[]) load(layout.offsets(), rows() + 1, offsets);
             for (int row = 0; row <= rows(); row++) {
-                if (offsets[row] < (row == 0 ? 0 : offsets[row - 1]) || row == 0 && offsets[row] != 0) {
+                if (offsets[row] < (row == 0 ? 0 : offsets[row - 1])
+                        || row == 0 && offsets[row] != 0) {
                     throw damaged(layout.offsets(), "are offsets that fall, at row " + row);
                 }
             }
@@ -160,7 +170,10 @@ final class BlockVector extends ColumnVector {
         if (stored != length) {
             throw damaged(field, "are " + stored + " elements, and should be " + length);
         }
-        Object room = Array.getLength(into) >= length ? into : Array.newInstance(into.getClass().componentType(), length);
+        Object room =
+                Array.getLength(into) >= length
+                        ? into
+                        : Array.newInstance(into.getClass().componentType(), length);
         if (block().copyArray(field, room) < length) {
             throw damaged(field, "are less than " + length + " elements");
         }
@@ -271,7 +284,8 @@ final class BlockVector extends ColumnVector {
         }
         int from = offsets()[row];
         try {
-            BigInteger unscaled = new BigInteger((byte[]) values(), from, offsets()[row + 1] - from);
+            BigInteger unscaled =
+                    new BigInteger((byte[]) values(), from, offsets()[row + 1] - from);
             return Decimal.apply(new BigDecimal(unscaled, scale), precision, scale);
         } catch (ArithmeticException | NumberFormatException e) {
             throw damaged(layout.values(), "is a decimal that is none, at row " + row);
@@ -289,7 +303,9 @@ final class BlockVector extends ColumnVector {
 
     @Override
     public byte @Nullable [] getBinary(int row) {
-        return isNullAt(row) ? null : Arrays.copyOfRange((byte[]) values(), offsets()[row], offsets()[row + 1]);
+        return isNullAt(row)
+                ? null
+                : Arrays.copyOfRange((byte[]) values(), offsets()[row], offsets()[row + 1]);
     }
 
     @Override

@@ -14,6 +14,7 @@ final class Bounds {
     private byte[] greatestBytes = {};
     private byte @Nullable [] leastOfAll;
     private byte @Nullable [] greatestOfAll;
+
     /// Whether a block had values of which no key is great enough.
     private boolean isUnbounded;
 
@@ -24,7 +25,11 @@ final class Bounds {
     /// Of the values of a column; null if they have no order that is kept.
     static @Nullable Bounds of(ColumnLayout layout) {
         boolean areNumbers = !layout.isVariable();
-        return areNumbers || layout.kind() == FieldKind.BYTES && OrderKeys.areBytesOrdered(layout.type()) ? new Bounds(areNumbers) : null;
+        return areNumbers
+                        || layout.kind() == FieldKind.BYTES
+                                && OrderKeys.areBytesOrdered(layout.type())
+                ? new Bounds(areNumbers)
+                : null;
     }
 
     /// Takes a number of the order of long.
@@ -80,6 +85,8 @@ final class Bounds {
     }
 
     byte @Nullable [] greatestOfAll() {
-        return greatestOfAll == null || isUnbounded ? null : Arrays.copyOf(greatestOfAll, greatestOfAll.length);
+        return greatestOfAll == null || isUnbounded
+                ? null
+                : Arrays.copyOf(greatestOfAll, greatestOfAll.length);
     }
 }

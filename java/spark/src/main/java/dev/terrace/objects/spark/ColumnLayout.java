@@ -26,22 +26,33 @@ import org.apache.spark.sql.types.VarcharType;
 import org.apache.spark.sql.types.YearMonthIntervalType;
 import org.jspecify.annotations.Nullable;
 
-/// Where the values of a column, or the elements of its arrays, lie in a block: the numbers of the block's fields. -1: there is no such field.
+/// Where the values of a column, or the elements of its arrays, lie in a block: the numbers of the
+/// block's fields. -1: there is no such field.
 ///
 /// @param type of the values
-/// @param kind of the field with the values: one of fixed width for each row, also where it is null; or the bytes of all rows one behind the other
+/// @param kind of the field with the values: one of fixed width for each row, also where it is
+///   null; or the bytes of all rows one behind the other
 /// @param values field with the values; none of arrays, whose elements have fields of their own
 /// @param nulls field with a bit for each row, set where it is null; null itself where no row is
-/// @param offsets field that says where each row's bytes, or elements, begin, and where the last's end
-/// @param facts the first of three fields that say of a column how many rows are null, the key of the least value, and that of the greatest
+/// @param offsets field that says where each row's bytes, or elements, begin, and where the last's
+///   end
+/// @param facts the first of three fields that say of a column how many rows are null, the key of
+///   the least value, and that of the greatest
 /// @param element of arrays
 record ColumnLayout(
-        DataType type, FieldKind kind, int values, int nulls, int offsets, int facts, @Nullable ColumnLayout element) {
+        DataType type,
+        FieldKind kind,
+        int values,
+        int nulls,
+        int offsets,
+        int facts,
+        @Nullable ColumnLayout element) {
 
     /// Adds the fields of a column to those of a block.
     ///
     /// @throws IllegalArgumentException if values of this type cannot be stored
-    static ColumnLayout addColumn(List<FieldSpec> fields, String column, DataType type, StorageTier tier) {
+    static ColumnLayout addColumn(
+            List<FieldSpec> fields, String column, DataType type, StorageTier tier) {
         String name = fields.size() + ":" + column;
         int facts = fields.size();
         fields.add(FieldSpec.of(name + ".nullCount", FieldKind.INT));
@@ -51,7 +62,12 @@ record ColumnLayout(
     }
 
     private static ColumnLayout add(
-            List<FieldSpec> fields, String name, String column, DataType type, StorageTier tier, int facts) {
+            List<FieldSpec> fields,
+            String name,
+            String column,
+            DataType type,
+            StorageTier tier,
+            int facts) {
         int nulls = fields.size();
         fields.add(FieldSpec.of(name + ".nulls", FieldKind.BYTES).on(tier).orNull());
         FieldKind kind = kind(type, column);
@@ -79,17 +95,26 @@ record ColumnLayout(
             case StringType _ -> FieldKind.BYTES;
             case ShortType _ -> FieldKind.SHORTS;
             case IntegerType _, DateType _, YearMonthIntervalType _ -> FieldKind.INTS;
-            case LongType _, TimestampType _, TimestampNTZType _, DayTimeIntervalType _ -> FieldKind.LONGS;
+            case LongType _, TimestampType _, TimestampNTZType _, DayTimeIntervalType _ ->
+                    FieldKind.LONGS;
             case FloatType _ -> FieldKind.FLOATS;
             case DoubleType _ -> FieldKind.DOUBLES;
-            case DecimalType decimal -> decimal.precision() <= Decimal.MAX_LONG_DIGITS() ? FieldKind.LONGS : FieldKind.BYTES;
+            case DecimalType decimal ->
+                    decimal.precision() <= Decimal.MAX_LONG_DIGITS()
+                            ? FieldKind.LONGS
+                            : FieldKind.BYTES;
             default -> throw cannotStore(type, column);
         };
     }
 
     private static IllegalArgumentException cannotStore(DataType type, String column) {
-        return new IllegalArgumentException("column " + column + ": values of type " + type.sql()
-                + " cannot be stored: cast it to numbers, string, binary, date, timestamp or arrays of them, or make columns of its fields");
+        return new IllegalArgumentException(
+                "column "
+                        + column
+                        + ": values of type "
+                        + type.sql()
+                        + " cannot be stored: cast it to numbers, string, binary, date, timestamp"
+                        + " or arrays of them, or make columns of its fields");
     }
 
     /// Whether each row has bytes, or elements, of its own number.

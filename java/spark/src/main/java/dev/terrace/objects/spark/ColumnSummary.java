@@ -10,17 +10,19 @@ import org.apache.spark.sql.types.NullType;
 import org.apache.spark.sql.types.StructType;
 import org.jspecify.annotations.Nullable;
 
-/// What the values of a column in a part are like. Bounds are keys whose bytes, compared as unsigned numbers, are in the order of the values.
+/// What the values of a column in a part are like. Bounds are keys whose bytes, compared as
+/// unsigned numbers, are in the order of the values.
 ///
 /// @param nulls how many are null
 /// @param bytes of all values, as they are stored
 /// @param min no value's key is less; null: there is none, or the type has no order
 /// @param max no value's key is greater; null: there is none, or nothing is known
-record ColumnSummary(long nulls, long bytes, byte @Nullable [] min, byte @Nullable [] max) implements Serializable {
-    @Serial
-    private static final long serialVersionUID = 1L;
+record ColumnSummary(long nulls, long bytes, byte @Nullable [] min, byte @Nullable [] max)
+        implements Serializable {
+    @Serial private static final long serialVersionUID = 1L;
 
-    /// Whether keys of this type are numbers that say all of the value: those of floating point know no sign of zero.
+    /// Whether keys of this type are numbers that say all of the value: those of floating point
+    /// know no sign of zero.
     static boolean isExact(DataType type) {
         if (type instanceof FloatType || type instanceof DoubleType || type instanceof NullType) {
             return false;
@@ -37,7 +39,13 @@ record ColumnSummary(long nulls, long bytes, byte @Nullable [] min, byte @Nullab
             byte[] key = isLeast ? summary.min() : summary.max();
             if (key != null) {
                 long number = OrderKeys.toLong(key);
-                found = found == null ? Long.valueOf(number) : Long.valueOf(isLeast ? Math.min(found, number) : Math.max(found, number));
+                found =
+                        found == null
+                                ? Long.valueOf(number)
+                                : Long.valueOf(
+                                        isLeast
+                                                ? Math.min(found, number)
+                                                : Math.max(found, number));
             }
         }
         return found;

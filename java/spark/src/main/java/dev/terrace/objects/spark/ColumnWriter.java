@@ -18,13 +18,17 @@ final class ColumnWriter {
     private final ColumnLayout layout;
     private final @Nullable ColumnWriter element;
     private final @Nullable Bounds bounds;
+
     /// An array of the layout's kind.
     private Object values;
+
     private int[] offsets = new int[FIRST_LENGTH];
     private byte[] nulls = new byte[FIRST_LENGTH / Byte.SIZE];
     private int rows;
+
     /// Bytes of all rows, where each has its own number.
     private int bytes;
+
     private int nullCount;
     private long nullsBefore;
     private long bytesBefore;
@@ -58,7 +62,10 @@ final class ColumnWriter {
 
     /// Bytes that the longest field of the block takes so far.
     long longestBytes() {
-        long own = layout.isVariable() ? Math.max(bytes, 4L * rows) : (long) rows * layout.kind().width();
+        long own =
+                layout.isVariable()
+                        ? Math.max(bytes, 4L * rows)
+                        : (long) rows * layout.kind().width();
         return Math.max(own, element == null ? 0 : element.longestBytes());
     }
 
@@ -124,10 +131,11 @@ final class ColumnWriter {
     private byte[] bytes(SpecializedGetters from, int ordinal) {
         return switch (layout.type()) {
             case StringType _ -> from.getUTF8String(ordinal).getBytes();
-            case DecimalType type -> from.getDecimal(ordinal, type.precision(), type.scale())
-                    .toJavaBigDecimal()
-                    .unscaledValue()
-                    .toByteArray();
+            case DecimalType type ->
+                    from.getDecimal(ordinal, type.precision(), type.scale())
+                            .toJavaBigDecimal()
+                            .unscaledValue()
+                            .toByteArray();
             default -> from.getBinary(ordinal);
         };
     }
@@ -135,7 +143,10 @@ final class ColumnWriter {
     private void addBytes(byte[] value) {
         int needed = Math.addExact(bytes, value.length);
         if (needed > Array.getLength(values)) {
-            values = resized(Math.max(needed, (int) Math.min(2L * bytes, Integer.MAX_VALUE - 64)), bytes);
+            values =
+                    resized(
+                            Math.max(needed, (int) Math.min(2L * bytes, Integer.MAX_VALUE - 64)),
+                            bytes);
         }
         System.arraycopy(value, 0, values, bytes, value.length);
         bytes = needed;
@@ -146,12 +157,16 @@ final class ColumnWriter {
 
     private void addFixed(SpecializedGetters from, int ordinal) {
         switch (values) {
-            case byte[] a when layout.type() instanceof BooleanType -> bound(a[rows] = (byte) (from.getBoolean(ordinal) ? 1 : 0));
+            case byte[] a when layout.type() instanceof BooleanType ->
+                    bound(a[rows] = (byte) (from.getBoolean(ordinal) ? 1 : 0));
             case byte[] a -> bound(a[rows] = from.getByte(ordinal));
             case short[] a -> bound(a[rows] = from.getShort(ordinal));
             case int[] a -> bound(a[rows] = from.getInt(ordinal));
             case long[] a when layout.type() instanceof DecimalType type ->
-                bound(a[rows] = from.getDecimal(ordinal, type.precision(), type.scale()).toUnscaledLong());
+                    bound(
+                            a[rows] =
+                                    from.getDecimal(ordinal, type.precision(), type.scale())
+                                            .toUnscaledLong());
             case long[] a -> bound(a[rows] = from.getLong(ordinal));
             case float[] a -> bound(OrderKeys.ofDouble(a[rows] = from.getFloat(ordinal)));
             case double[] a -> bound(OrderKeys.ofDouble(a[rows] = from.getDouble(ordinal)));
@@ -185,7 +200,9 @@ final class ColumnWriter {
     }
 
     private void storeValues(DurableRecord block) {
-        block.setArray(layout.nulls(), nullCount == 0 ? null : Arrays.copyOf(nulls, (rows + Byte.SIZE - 1) / Byte.SIZE));
+        block.setArray(
+                layout.nulls(),
+                nullCount == 0 ? null : Arrays.copyOf(nulls, (rows + Byte.SIZE - 1) / Byte.SIZE));
         if (layout.isVariable()) {
             block.setArray(layout.offsets(), Arrays.copyOf(offsets, rows + 1));
         }

@@ -10,10 +10,12 @@ import java.util.Set;
 final class Hosts {
     private Hosts() {}
 
-    /// The names under which Spark may know this node, as it finds them by default. Those that it does not know do no harm: locations are preferences.
+    /// The names under which Spark may know this node, as it finds them by default. Those that it
+    /// does not know do no harm: locations are preferences.
     static List<String> local() {
         Set<String> names = new LinkedHashSet<>();
-        for (String variable : List.of("SPARK_LOCAL_HOSTNAME", "SPARK_PUBLIC_DNS", "SPARK_LOCAL_IP")) {
+        for (String variable :
+                List.of("SPARK_LOCAL_HOSTNAME", "SPARK_PUBLIC_DNS", "SPARK_LOCAL_IP")) {
             String value = System.getenv(variable);
             if (value != null) {
                 names.add(value);

@@ -21,19 +21,23 @@ import org.jspecify.annotations.Nullable;
 /// @param type the tagged class, or the table's schema in Spark's JSON
 /// @param options of a table, by their names; of objects none
 /// @param parts that count
-record Manifest(long number, String kind, String type, Map<String, String> options, List<Part> parts) implements Serializable {
-    @Serial
-    private static final long serialVersionUID = 1L;
+record Manifest(
+        long number, String kind, String type, Map<String, String> options, List<Part> parts)
+        implements Serializable {
+    @Serial private static final long serialVersionUID = 1L;
 
     static final String OBJECTS = "objects";
     static final String TABLE = "table";
 
     private static final String MAGIC = "terrace-manifest";
+
     /// Its checksum covers the version; parts are pools that know features.
     private static final int VERSION = 2;
+
     private static final int VERSION_1 = 1;
     private static final List<String> VERSIONS = List.of("" + VERSION_1, "" + VERSION);
-    private static final ObjectMapper JSON = new ObjectMapper().enable(SerializationFeature.ORDER_MAP_ENTRIES_BY_KEYS);
+    private static final ObjectMapper JSON =
+            new ObjectMapper().enable(SerializationFeature.ORDER_MAP_ENTRIES_BY_KEYS);
 
     Manifest {
         options = Map.copyOf(options);
@@ -43,10 +47,14 @@ record Manifest(long number, String kind, String type, Map<String, String> optio
     /// This one, which comes after `before` and nothing else.
     ///
     /// @throws CommitConflictException if another has been committed since
-    Manifest after(@Nullable Manifest before, @Nullable Manifest present, Storage root) throws CommitConflictException {
+    Manifest after(@Nullable Manifest before, @Nullable Manifest present, Storage root)
+            throws CommitConflictException {
         // Numbers begin anew where a table was dropped and made again.
         if (number(before) != number(present) || !partNames(before).equals(partNames(present))) {
-            throw new CommitConflictException(root + " has changed since this write began, by somebody else's commit: look at what is there now, and write again");
+            throw new CommitConflictException(
+                    root
+                            + " has changed since this write began, by somebody else's commit: look"
+                            + " at what is there now, and write again");
         }
         return this;
     }
@@ -74,7 +82,9 @@ record Manifest(long number, String kind, String type, Map<String, String> optio
     byte[] encode() {
         try {
             byte[] json = JSON.writeValueAsBytes(this);
-            byte[] front = (MAGIC + " " + VERSION + " " + crc(VERSION, json, 0) + "\n").getBytes(StandardCharsets.US_ASCII);
+            byte[] front =
+                    (MAGIC + " " + VERSION + " " + crc(VERSION, json, 0) + "\n")
+                            .getBytes(StandardCharsets.US_ASCII);
             byte[] all = new byte[front.length + json.length];
             System.arraycopy(front, 0, all, 0, front.length);
             System.arraycopy(json, 0, all, front.length, json.length);
@@ -87,7 +97,8 @@ record Manifest(long number, String kind, String type, Map<String, String> optio
     /// What [#encode()] made.
     ///
     /// @param name of the file, for messages
-    /// @throws PoolFormatException if this is no manifest, or one of a version that this library does not know
+    /// @throws PoolFormatException if this is no manifest, or one of a version that this library
+    ///   does not know
     /// @throws PoolDamagedException if it is not what was written
     static Manifest decode(String name, byte[] bytes) {
         int end = 0;
@@ -96,20 +107,39 @@ record Manifest(long number, String kind, String type, Map<String, String> optio
         }
         String[] front = new String(bytes, 0, end, StandardCharsets.US_ASCII).split(" ", -1);
         if (!front[0].equals(MAGIC) || front.length != 3) {
-            throw new PoolDamagedException(name + " does not begin as a manifest does: restore it, or remove it to go back to the one before");
+            throw new PoolDamagedException(
+                    name
+                            + " does not begin as a manifest does: restore it, or remove it to go"
+                            + " back to the one before");
         }
         if (!VERSIONS.contains(front[1])) {
-            throw new PoolFormatException(name + " is of version " + front[1] + ", and this library knows " + VERSIONS + ": use a later one");
+            throw new PoolFormatException(
+                    name
+                            + " is of version "
+                            + front[1]
+                            + ", and this library knows "
+                            + VERSIONS
+                            + ": use a later one");
         }
         int version = Integer.parseInt(front[1]);
         if (end == bytes.length || !front[2].equals(crc(version, bytes, end + 1))) {
-            throw new PoolDamagedException(name + " is damaged, its checksum is wrong: restore it, or remove it to go back to the one before");
+            throw new PoolDamagedException(
+                    name
+                            + " is damaged, its checksum is wrong: restore it, or remove it to go"
+                            + " back to the one before");
         }
         try {
-            return JSON.readValue(new String(bytes, end + 1, bytes.length - end - 1, StandardCharsets.UTF_8), Manifest.class);
+            return JSON.readValue(
+                    new String(bytes, end + 1, bytes.length - end - 1, StandardCharsets.UTF_8),
+                    Manifest.class);
         } catch (JsonProcessingException e) {
-            throw new PoolFormatException(name + " has a checksum that is right and is no manifest of version " + version + ": "
-                    + e.getOriginalMessage(), e);
+            throw new PoolFormatException(
+                    name
+                            + " has a checksum that is right and is no manifest of version "
+                            + version
+                            + ": "
+                            + e.getOriginalMessage(),
+                    e);
         }
     }
 

@@ -23,10 +23,11 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.StreamCapabilities;
 import org.jspecify.annotations.Nullable;
 
-/// The manifests of a directory: numbered files that are written once. The highest number is what the directory holds.
+/// The manifests of a directory: numbered files that are written once. The highest number is what
+/// the directory holds.
 ///
-/// A manifest gets its name when it is whole: by a hard link on a local file system, by a rename on others. Both fail if
-/// there is one of this number, so of two who commit at a time one is told.
+/// A manifest gets its name when it is whole: by a hard link on a local file system, by a rename on
+/// others. Both fail if there is one of this number, so of two who commit at a time one is told.
 final class ManifestLog {
     private static final String MANIFESTS = "manifests";
     private static final Pattern NAME = Pattern.compile("0\\d{18}");
@@ -80,7 +81,8 @@ final class ManifestLog {
     Manifest require(String kind) throws IOException {
         Manifest manifest = current();
         if (manifest == null) {
-            throw new FileNotFoundException(root + " holds no " + kind + ": it has no manifest. Look at the path");
+            throw new FileNotFoundException(
+                    root + " holds no " + kind + ": it has no manifest. Look at the path");
         }
         return requireKind(manifest, kind);
     }
@@ -88,13 +90,16 @@ final class ManifestLog {
     /// A manifest, if it is of this kind.
     Manifest requireKind(Manifest manifest, String kind) {
         if (!manifest.kind().equals(kind)) {
-            throw new IllegalArgumentException(root + " holds " + described(manifest.kind()) + ", not " + described(kind));
+            throw new IllegalArgumentException(
+                    root + " holds " + described(manifest.kind()) + ", not " + described(kind));
         }
         return manifest;
     }
 
     private static String described(String kind) {
-        return kind.equals(Manifest.TABLE) ? "a table, which the format \"terrace\" reads" : "durable objects, which DurableRDD reads";
+        return kind.equals(Manifest.TABLE)
+                ? "a table, which the format \"terrace\" reads"
+                : "durable objects, which DurableRDD reads";
     }
 
     /// The manifest with this number.
@@ -104,7 +109,11 @@ final class ManifestLog {
         Path file = file(number);
         Manifest manifest = Manifest.decode(file.toString(), read(file));
         if (manifest.number() != number) {
-            throw new PoolDamagedException(file + " is the manifest of commit " + manifest.number() + ": it was renamed or copied");
+            throw new PoolDamagedException(
+                    file
+                            + " is the manifest of commit "
+                            + manifest.number()
+                            + ": it was renamed or copied");
         }
         return manifest;
     }
@@ -117,14 +126,18 @@ final class ManifestLog {
 
     /// The parts that these manifests lead to, by their names.
     ///
-    /// @throws FileNotFoundException if one has been removed: what it led to may still count by a later one
+    /// @throws FileNotFoundException if one has been removed: what it led to may still count by a
+    ///   later one
     Map<String, Part> parts(Collection<Long> ofNumbers) throws IOException {
         Map<String, Part> parts = new TreeMap<>();
         for (long number : ofNumbers) {
             try {
                 at(number).parts().forEach(part -> parts.put(part.name(), part));
             } catch (FileNotFoundException e) {
-                throw new FileNotFoundException(file(number) + " has been removed meanwhile, by another vacuum or DROP TABLE: try again");
+                throw new FileNotFoundException(
+                        file(number)
+                                + " has been removed meanwhile, by another vacuum or DROP TABLE:"
+                                + " try again");
             }
         }
         return parts;
@@ -136,9 +149,10 @@ final class ManifestLog {
     boolean commit(Manifest manifest) throws IOException {
         byte[] bytes = manifest.encode();
         String unfinished = "." + UUID.randomUUID() + ".tmp";
-        boolean done = manifests.isLocal()
-                ? commitLocally(unfinished, manifest.number(), bytes)
-                : commitByRename(unfinished, manifest.number(), bytes);
+        boolean done =
+                manifests.isLocal()
+                        ? commitLocally(unfinished, manifest.number(), bytes)
+                        : commitByRename(unfinished, manifest.number(), bytes);
         // A file system that tries again itself may find what it did the first time.
         return done || isThere(manifest);
     }
@@ -160,7 +174,8 @@ final class ManifestLog {
         }
     }
 
-    private boolean commitByRename(String unfinished, long number, byte[] bytes) throws IOException {
+    private boolean commitByRename(String unfinished, long number, byte[] bytes)
+            throws IOException {
         Path from = new Path(manifests.directory(), unfinished);
         Path to = file(number);
         try {
@@ -179,7 +194,8 @@ final class ManifestLog {
             if (manifests.files().exists(to)) {
                 return false;
             }
-            throw new IOException(from + " could not be renamed to " + to + ": the file system says no more");
+            throw new IOException(
+                    from + " could not be renamed to " + to + ": the file system says no more");
         } finally {
             manifests.files().delete(from, false);
         }
@@ -198,7 +214,8 @@ final class ManifestLog {
 
     /// When the manifest with this number was committed.
     Instant committedAt(long number) throws IOException {
-        return Instant.ofEpochMilli(manifests.files().getFileStatus(file(number)).getModificationTime());
+        return Instant.ofEpochMilli(
+                manifests.files().getFileStatus(file(number)).getModificationTime());
     }
 
     /// Removes a manifest, which is not the last.

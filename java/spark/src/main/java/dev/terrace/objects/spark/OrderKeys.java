@@ -11,15 +11,17 @@ import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.jspecify.annotations.Nullable;
 
-/// Keys of values: bytes whose order, as unsigned numbers one after the other, is that of the values as Spark compares them. Numbers have eight, the sign turned round;
-/// strings and binary values their own.
+/// Keys of values: bytes whose order, as unsigned numbers one after the other, is that of the
+/// values as Spark compares them. Numbers have eight, the sign turned round; strings and binary
+/// values their own.
 final class OrderKeys {
     /// What is kept of a long value's key.
     static final int BYTES_MAX = 64;
 
     private OrderKeys() {}
 
-    /// A number of Spark's order as one of the order of long: NaN is the greatest, and zero has no sign.
+    /// A number of Spark's order as one of the order of long: NaN is the greatest, and zero has no
+    /// sign.
     static long ofDouble(double value) {
         long bits = Double.doubleToLongBits(value == 0 ? 0 : value);
         return bits < 0 ? bits ^ Long.MAX_VALUE : bits;
@@ -35,7 +37,8 @@ final class OrderKeys {
         return ByteBuffer.wrap(key).getLong() ^ Long.MIN_VALUE;
     }
 
-    /// Whether keys are kept of the bytes of values of this type: strings are compared by their bytes only in the default collation.
+    /// Whether keys are kept of the bytes of values of this type: strings are compared by their
+    /// bytes only in the default collation.
     static boolean areBytesOrdered(DataType type) {
         return type.equals(DataTypes.StringType) || type instanceof BinaryType;
     }
@@ -48,8 +51,11 @@ final class OrderKeys {
             case Boolean flag when type instanceof BooleanType -> ofLong(flag ? 1 : 0);
             case Double number -> ofLong(ofDouble(number));
             case Float number -> ofLong(ofDouble(number));
-            case Decimal decimal when type instanceof DecimalType of && of.precision() <= Decimal.MAX_LONG_DIGITS()
-                    && decimal.scale() == of.scale() -> ofLong(decimal.toUnscaledLong());
+            case Decimal decimal
+                    when type instanceof DecimalType of
+                            && of.precision() <= Decimal.MAX_LONG_DIGITS()
+                            && decimal.scale() == of.scale() ->
+                    ofLong(decimal.toUnscaledLong());
             case Byte _, Short _, Integer _, Long _ -> ofLong(((Number) value).longValue());
             case null, default -> null;
         };

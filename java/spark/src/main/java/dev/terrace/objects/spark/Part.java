@@ -23,15 +23,15 @@ record Part(
         long bytes,
         List<ColumnSummary> columns)
         implements Serializable {
-    @Serial
-    private static final long serialVersionUID = 1L;
+    @Serial private static final long serialVersionUID = 1L;
 
     Part {
         hosts = List.copyOf(hosts);
         columns = List.copyOf(columns);
     }
 
-    /// The part without what is known of its columns, which may be long: who opens it needs none of that.
+    /// The part without what is known of its columns, which may be long: who opens it needs none of
+    /// that.
     Part withoutColumns() {
         return new Part(name, pmem, disk, hosts, rows, bytes, List.of());
     }

@@ -23,13 +23,13 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.util.SerializableConfiguration;
 import org.jspecify.annotations.Nullable;
 
-/// The pools of a directory's parts, as tasks make, open and remove them. It goes to executors with the work.
+/// The pools of a directory's parts, as tasks make, open and remove them. It goes to executors with
+/// the work.
 ///
-/// Where the directory is local, parts are mapped where they are. Where it is not, a part is a snapshot that is copied to each node that reads it
-/// ([LocalCopies]).
+/// Where the directory is local, parts are mapped where they are. Where it is not, a part is a
+/// snapshot that is copied to each node that reads it ([LocalCopies]).
 final class PartStore implements Serializable {
-    @Serial
-    private static final long serialVersionUID = 1L;
+    @Serial private static final long serialVersionUID = 1L;
 
     private static final String PARTS = "parts";
     private static final int DELETIONS_MAX = 100;
@@ -60,7 +60,11 @@ final class PartStore implements Serializable {
     /// Where this node keeps copies of a remote directory's parts.
     private Path copies() {
         String pmem = options.pmem();
-        return pmem == null ? Path.of(System.getProperty("java.io.tmpdir"), "terrace-" + System.getProperty("user.name")) : Path.of(pmem);
+        return pmem == null
+                ? Path.of(
+                        System.getProperty("java.io.tmpdir"),
+                        "terrace-" + System.getProperty("user.name"))
+                : Path.of(pmem);
     }
 
     /// Where a pool's two files are.
@@ -74,7 +78,8 @@ final class PartStore implements Serializable {
             return disk == null ? made : made.disk(StorageTier.SSD, disk);
         }
 
-        /// The pool's files are durable, and so is now that they are there: a manifest that leads to them may follow.
+        /// The pool's files are durable, and so is now that they are there: a manifest that leads
+        /// to them may follow.
         void syncNames() throws IOException {
             MappedRegion.syncNames(pool.toAbsolutePath().getParent());
             if (disk != null) {
@@ -111,14 +116,27 @@ final class PartStore implements Serializable {
     Pool open(Part part) throws IOException {
         Place place = place(part);
         if (!Files.isDirectory(place.pool)) {
-            throw new PoolFormatException("part " + part.name() + " of " + root + " is not at " + place.pool + " on " + String.join(", ", Hosts.local())
-                    + ", and was written on " + String.join(", ", part.hosts()) + ": a vacuum has removed it, or the directory is not shared");
+            throw new PoolFormatException(
+                    "part "
+                            + part.name()
+                            + " of "
+                            + root
+                            + " is not at "
+                            + place.pool
+                            + " on "
+                            + String.join(", ", Hosts.local())
+                            + ", and was written on "
+                            + String.join(", ", part.hosts())
+                            + ": a vacuum has removed it, or the directory is not shared");
         }
         return Pool.open(place.pool, place.options(options).toRead());
     }
 
     private static Place localPlace(Storage parts, Part part) {
-        Path pool = part.pmem() == null ? parts.local().resolve(part.name()) : Path.of(part.pmem(), part.name());
+        Path pool =
+                part.pmem() == null
+                        ? parts.local().resolve(part.name())
+                        : Path.of(part.pmem(), part.name());
         return new Place(pool, under(part.disk(), part.name()));
     }
 
@@ -149,10 +167,13 @@ final class PartStore implements Serializable {
 
     /// The names of parts beside the manifests that were made before then.
     Set<String> namesBefore(Instant then) throws IOException {
-        return parts().before(then).stream().map(file -> file.getPath().getName()).collect(Collectors.toCollection(TreeSet::new));
+        return parts().before(then).stream()
+                .map(file -> file.getPath().getName())
+                .collect(Collectors.toCollection(TreeSet::new));
     }
 
-    /// Removes parts whose names are so, in all the places where this store puts any, as far as this node reaches them.
+    /// Removes parts whose names are so, in all the places where this store puts any, as far as
+    /// this node reaches them.
     ///
     /// @return their names
     Set<String> delete(Predicate<String> isWanted) throws IOException {
@@ -198,7 +219,8 @@ final class PartStore implements Serializable {
         }
     }
 
-    /// Removes a directory, or a file, if it is there: also while a task that was killed still writes to it, or removes it itself.
+    /// Removes a directory, or a file, if it is there: also while a task that was killed still
+    /// writes to it, or removes it itself.
     static void deleteTree(Path directory) throws IOException {
         for (int attempt = 1; ; attempt++) {
             for (Path inside : listed(directory)) {

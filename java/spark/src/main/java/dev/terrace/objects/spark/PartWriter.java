@@ -9,7 +9,8 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.StreamCapabilities;
 import org.jspecify.annotations.Nullable;
 
-/// The pool that an attempt of a task writes. It is of use only if the driver commits it, so each attempt has its own.
+/// The pool that an attempt of a task writes. It is of use only if the driver commits it, so each
+/// attempt has its own.
 final class PartWriter {
     private final String name;
     private final PartStore.Place place;
@@ -20,8 +21,11 @@ final class PartWriter {
 
     /// Makes the pool.
     ///
-    /// @param remote where its files are brought when it is finished; null: they stay where they are
-    PartWriter(String name, PartStore.Place place, PartitionOptions options, @Nullable Storage remote) throws IOException {
+    /// @param remote where its files are brought when it is finished; null: they stay where they
+    ///   are
+    PartWriter(
+            String name, PartStore.Place place, PartitionOptions options, @Nullable Storage remote)
+            throws IOException {
         this.name = name;
         this.place = place;
         this.options = options;
@@ -44,7 +48,8 @@ final class PartWriter {
         return pool;
     }
 
-    /// Closes the pool, and brings its files to where they are to be: who reads them may be another node.
+    /// Closes the pool, and brings its files to where they are to be: who reads them may be another
+    /// node.
     Part finish(long rows, List<ColumnSummary> columns) throws IOException {
         long bytes = pool.statistics().used().stream().mapToLong(Long::longValue).sum();
         close();
@@ -56,12 +61,22 @@ final class PartWriter {
         }
         boolean staysHere = remote == null;
         return new Part(
-                name, staysHere ? options.pmem() : null, staysHere ? options.disk() : null, Hosts.local(), rows, bytes, columns);
+                name,
+                staysHere ? options.pmem() : null,
+                staysHere ? options.disk() : null,
+                Hosts.local(),
+                rows,
+                bytes,
+                columns);
     }
 
     private void upload(Storage to) throws IOException {
         for (java.nio.file.Path file : LocalCopies.files(place)) {
-            try (FSDataOutputStream out = to.files().create(new Path(to.directory(), file.getFileName().toString()), false)) {
+            try (FSDataOutputStream out =
+                    to.files()
+                            .create(
+                                    new Path(to.directory(), file.getFileName().toString()),
+                                    false)) {
                 Files.copy(file, out);
                 if (out.hasCapability(StreamCapabilities.HSYNC)) {
                     out.hsync();
@@ -70,7 +85,8 @@ final class PartWriter {
         }
     }
 
-    /// Removes all that was written. What cannot be removed is left to the driver, so that nothing hides why the attempt failed.
+    /// Removes all that was written. What cannot be removed is left to the driver, so that nothing
+    /// hides why the attempt failed.
     void abandon() {
         close();
         try {

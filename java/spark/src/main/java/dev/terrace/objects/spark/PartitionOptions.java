@@ -8,17 +8,20 @@ import org.jspecify.annotations.Nullable;
 
 /// How the pools of partitions are made, and where they lie.
 ///
-/// @param pmem directory for the pools' files in persistent memory, on each node that has an executor; null: beside the manifests, or, if
-/// those are on a remote file system, in the system's directory for temporary files
+/// @param pmem directory for the pools' files in persistent memory, on each node that has an
+///   executor; null: beside the manifests, or, if those are on a remote file system, in the
+///   system's directory for temporary files
 /// @param disk directory for the pools' files on a disk; null: beside those in persistent memory
-/// @param extentBytes by how much files grow, a power of two from 1 MiB to 1 GiB; no value is larger
+/// @param extentBytes by how much files grow, a power of two from 1 MiB to 1 GiB; no value is
+///   larger
 /// @param overwrite whether what is in the directory already is replaced
 public record PartitionOptions(
-        @Nullable String pmem, @Nullable String disk, long extentBytes, boolean overwrite) implements Serializable {
-    @Serial
-    private static final long serialVersionUID = 1L;
+        @Nullable String pmem, @Nullable String disk, long extentBytes, boolean overwrite)
+        implements Serializable {
+    @Serial private static final long serialVersionUID = 1L;
 
-    private static final PartitionOptions DEFAULTS = new PartitionOptions(null, null, 4 << 20, false);
+    private static final PartitionOptions DEFAULTS =
+            new PartitionOptions(null, null, 4 << 20, false);
 
     /// Checks the directories and the number.
     public PartitionOptions {
@@ -30,8 +33,13 @@ public record PartitionOptions(
 
     private static void requireAbsolute(String option, @Nullable String directory) {
         if (directory != null && !Path.of(directory).isAbsolute()) {
-            throw new IllegalArgumentException("option " + option + ": '" + directory
-                    + "' is not absolute, and executors have working directories of their own");
+            throw new IllegalArgumentException(
+                    "option "
+                            + option
+                            + ": '"
+                            + directory
+                            + "' is not absolute, and executors have working directories of their"
+                            + " own");
         }
     }
 

@@ -21,10 +21,10 @@ import org.apache.spark.api.java.function.Function2;
 /// @param store where the pool is made
 /// @param plain the tagged class
 /// @param handle the class generated for it
-record PartitionSaver<P, D extends DurableObject>(String job, PartStore store, Class<P> plain, Class<D> handle)
+record PartitionSaver<P, D extends DurableObject>(
+        String job, PartStore store, Class<P> plain, Class<D> handle)
         implements Function2<Integer, Iterator<P>, Iterator<Part>> {
-    @Serial
-    private static final long serialVersionUID = 1L;
+    @Serial private static final long serialVersionUID = 1L;
 
     /// Objects that are stored in one transaction.
     private static final int AT_ONCE = 256;
@@ -34,7 +34,8 @@ record PartitionSaver<P, D extends DurableObject>(String job, PartStore store, C
         if (!objects.hasNext()) {
             return Collections.emptyIterator();
         }
-        PartWriter writer = store.create(WriteJob.partName(job, partition, TaskContext.get().taskAttemptId()));
+        PartWriter writer =
+                store.create(WriteJob.partName(job, partition, TaskContext.get().taskAttemptId()));
         boolean done = false;
         try {
             Part part = writer.finish(save(writer.pool(), partition, objects), List.of());
@@ -52,7 +53,10 @@ record PartitionSaver<P, D extends DurableObject>(String job, PartStore store, C
         long count = 0;
         List<P> some = new ArrayList<>(AT_ONCE);
         while (objects.hasNext()) {
-            some.add(Objects.requireNonNull(objects.next(), () -> "partition " + partition + " has an element that is null"));
+            some.add(
+                    Objects.requireNonNull(
+                            objects.next(),
+                            () -> "partition " + partition + " has an element that is null"));
             if (some.size() == AT_ONCE || !objects.hasNext()) {
                 pool.transact(() -> some.forEach(object -> copier.create(pool, object)));
                 count += some.size();
@@ -71,8 +75,11 @@ record PartitionSaver<P, D extends DurableObject>(String job, PartStore store, C
             there++;
         }
         if (there != count) {
-            throw new IllegalArgumentException("objects of " + plain.getName() + " lead to others of that class, so that nobody could tell which are elements: "
-                    + "save objects of a class that has one as a field");
+            throw new IllegalArgumentException(
+                    "objects of "
+                            + plain.getName()
+                            + " lead to others of that class, so that nobody could tell which are"
+                            + " elements: save objects of a class that has one as a field");
         }
     }
 }

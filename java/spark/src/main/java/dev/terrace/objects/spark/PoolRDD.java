@@ -17,12 +17,12 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.reflect.ClassTag;
 
-/// What is made of the pools of a directory, one after the other: each is open, to be read, from when its task begins until that ends.
+/// What is made of the pools of a directory, one after the other: each is open, to be read, from
+/// when its task begins until that ends.
 ///
 /// @param <T> what is made
 final class PoolRDD<T> extends RDD<T> {
-    @Serial
-    private static final long serialVersionUID = 1L;
+    @Serial private static final long serialVersionUID = 1L;
 
     private final PartStore store;
     private final Part[] parts;
@@ -39,8 +39,7 @@ final class PoolRDD<T> extends RDD<T> {
 
     /// A part, as a partition of an RDD.
     private record PartPartition(int index, Part part) implements Partition {
-        @Serial
-        private static final long serialVersionUID = 1L;
+        @Serial private static final long serialVersionUID = 1L;
 
         @Override
         public int hashCode() {
@@ -53,8 +52,16 @@ final class PoolRDD<T> extends RDD<T> {
         }
     }
 
-    PoolRDD(SparkContext context, PartStore store, List<Part> parts, Work<T> work, ClassTag<T> tag) {
-        super(context, CollectionConverters.<org.apache.spark.Dependency<?>>asScala(List.of()).toSeq(), tag);
+    PoolRDD(
+            SparkContext context,
+            PartStore store,
+            List<Part> parts,
+            Work<T> work,
+            ClassTag<T> tag) {
+        super(
+                context,
+                CollectionConverters.<org.apache.spark.Dependency<?>>asScala(List.of()).toSeq(),
+                tag);
         this.store = store;
         this.parts = parts.toArray(new Part[0]);
         this.work = work;

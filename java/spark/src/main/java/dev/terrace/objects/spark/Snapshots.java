@@ -11,7 +11,8 @@ import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.api.java.JavaSparkContext;
 
-/// What is kept of a directory's past. Each commit leaves a manifest, and what it does not lead to any more stays for who has begun to read it.
+/// What is kept of a directory's past. Each commit leaves a manifest, and what it does not lead to
+/// any more stays for who has begun to read it.
 public final class Snapshots {
     private Snapshots() {}
 
@@ -21,31 +22,38 @@ public final class Snapshots {
     /// @param parts to which none leads any more, or that were left by jobs that were killed
     public record Removed(int manifests, int parts) {}
 
-    /// Removes manifests but the last, parts that only those led to, and what jobs have left whose driver was killed: all as far as it is older than `age`.
-    /// Who reads or writes for longer than that may find that its parts have gone.
+    /// Removes manifests but the last, parts that only those led to, and what jobs have left whose
+    /// driver was killed: all as far as it is older than `age`. Who reads or writes for longer than
+    /// that may find that its parts have gone.
     ///
     /// @param directory of a [DurableRDD] or a table
     /// @param age at least as long as the longest query or job takes
-    /// @throws dev.terrace.objects.PoolDamagedException if a manifest is damaged: nothing has been removed then
+    /// @throws dev.terrace.objects.PoolDamagedException if a manifest is damaged: nothing has been
+    ///   removed then
     /// @throws FileNotFoundException if there is no such directory
     /// @throws IOException if the directory cannot be read or written
-    public static Removed vacuum(JavaSparkContext context, String directory, Duration age) throws IOException {
+    public static Removed vacuum(JavaSparkContext context, String directory, Duration age)
+            throws IOException {
         Configuration configuration = context.hadoopConfiguration();
-        return vacuum(new ManifestLog(directory, configuration), configuration, Instant.now().minus(age));
+        return vacuum(
+                new ManifestLog(directory, configuration), configuration, Instant.now().minus(age));
     }
 
-    static Removed vacuum(ManifestLog log, Configuration configuration, Instant before) throws IOException {
+    static Removed vacuum(ManifestLog log, Configuration configuration, Instant before)
+            throws IOException {
         if (!log.root().exists()) {
             throw new FileNotFoundException(log.root() + " is not there: look at the path");
         }
         PartStore store = new PartStore(log.root(), PartitionOptions.defaults(), configuration);
-        // What a job writes or has committed until now is in one of these three, looked at in this order.
+        // What a job writes or has committed until now is in one of these three, looked at in this
+        // order.
         Set<String> unowned = store.namesBefore(before);
         List<WriteJob> jobs = WriteJob.begunBefore(log, Instant.MAX, configuration);
         List<Long> numbers = log.numbers();
 
         Set<Long> old = oldManifests(log, numbers, before);
-        Map<String, Part> kept = log.parts(numbers.stream().filter(number -> !old.contains(number)).toList());
+        Map<String, Part> kept =
+                log.parts(numbers.stream().filter(number -> !old.contains(number)).toList());
         Map<String, Part> parts = log.parts(old);
         unowned.removeAll(parts.keySet());
         unowned.removeAll(kept.keySet());
@@ -57,7 +65,8 @@ public final class Snapshots {
         for (Part part : parts.values()) {
             store.delete(part);
         }
-        unowned.removeIf(name -> !WriteJob.isPartName(name) || jobs.stream().anyMatch(job -> job.hasMade(name)));
+        unowned.removeIf(name ->
+                !WriteJob.isPartName(name) || jobs.stream().anyMatch(job -> job.hasMade(name)));
         int left = store.delete(unowned::contains).size();
         for (WriteJob job : WriteJob.begunBefore(log, before, configuration)) {
             // It may have been committed since.
@@ -66,7 +75,8 @@ public final class Snapshots {
         return new Removed(old.size(), parts.size() + left);
     }
 
-    private static Set<Long> oldManifests(ManifestLog log, List<Long> numbers, Instant before) throws IOException {
+    private static Set<Long> oldManifests(ManifestLog log, List<Long> numbers, Instant before)
+            throws IOException {
         Set<Long> old = new LinkedHashSet<>();
         for (int i = 0; i + 1 < numbers.size(); i++) {
             // Until the next one came it was the last.

@@ -15,7 +15,8 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.jspecify.annotations.Nullable;
 
-/// A table that is made, or made anew: the commit of its rows is that of the table, so nobody sees it without them.
+/// A table that is made, or made anew: the commit of its rows is that of the table, so nobody sees
+/// it without them.
 final class StagedTerraceTable implements StagedTable, SupportsWrite {
     private final String path;
     private final @Nullable Manifest before;
@@ -26,7 +27,11 @@ final class StagedTerraceTable implements StagedTable, SupportsWrite {
 
     /// @param before what is there now; null: nothing
     StagedTerraceTable(
-            String path, @Nullable Manifest before, StructType schema, Map<String, String> properties, Configuration configuration) {
+            String path,
+            @Nullable Manifest before,
+            StructType schema,
+            Map<String, String> properties,
+            Configuration configuration) {
         this.path = path;
         this.before = before;
         this.schema = TableWrite.tableSchema(schema);
@@ -57,8 +62,10 @@ final class StagedTerraceTable implements StagedTable, SupportsWrite {
 
     private TableWriteBuilder builder(Map<String, String> options) {
         try {
-            TableOptions all = TableOptions.of(TableOptions.of(Map.of(), properties).values(), options);
-            return new TableWriteBuilder(new ManifestLog(path, configuration), before, schema, all, true, configuration);
+            TableOptions all =
+                    TableOptions.of(TableOptions.of(Map.of(), properties).values(), options);
+            return new TableWriteBuilder(
+                    new ManifestLog(path, configuration), before, schema, all, true, configuration);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }

@@ -52,7 +52,9 @@ record Storage(FileSystem files, Path directory) {
     /// The names of what is in the directory; none if it is not there.
     List<String> list() throws IOException {
         try {
-            return Stream.of(files.listStatus(directory)).map(file -> file.getPath().getName()).toList();
+            return Stream.of(files.listStatus(directory))
+                    .map(file -> file.getPath().getName())
+                    .toList();
         } catch (FileNotFoundException none) {
             return List.of();
         }

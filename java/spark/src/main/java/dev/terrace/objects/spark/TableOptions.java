@@ -16,13 +16,12 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.jdk.javaapi.CollectionConverters;
 
-/// What a table's options say (SPARK.md): which tier each column is on, and where its pools lie. They are kept in the manifest, so that later writes go by them, if they
-/// do not say otherwise.
+/// What a table's options say (SPARK.md): which tier each column is on, and where its pools lie.
+/// They are kept in the manifest, so that later writes go by them, if they do not say otherwise.
 ///
 /// @param values by their names in lower case
 record TableOptions(Map<String, String> values) implements Serializable {
-    @Serial
-    private static final long serialVersionUID = 1L;
+    @Serial private static final long serialVersionUID = 1L;
 
     private static final String TIER = "tier.";
     private static final String DEFAULT_TIER = TIER + "default";
@@ -35,12 +34,26 @@ record TableOptions(Map<String, String> values) implements Serializable {
     private static final int BLOCK_ROWS_DEFAULT = 4096;
     private static final int BLOCK_ROWS_MAX = 1 << 20;
     private static final Set<String> KEPT = Set.of(PMEM, DISK, EXTENT, SPLIT_BYTES, BLOCK_ROWS);
-    private static final Set<String> OF_READS = Set.of("path", "paths", "versionasof", "timestampasof");
+    private static final Set<String> OF_READS =
+            Set.of("path", "paths", "versionasof", "timestampasof");
     private static final String OF_COLUMN = TIER + "COLUMN";
     private static final List<String> SHOWN =
-            List.of(PMEM, DISK, EXTENT, SPLIT_BYTES, BLOCK_ROWS, DEFAULT_TIER, OF_COLUMN, "path", "versionAsOf", "timestampAsOf");
+            List.of(
+                    PMEM,
+                    DISK,
+                    EXTENT,
+                    SPLIT_BYTES,
+                    BLOCK_ROWS,
+                    DEFAULT_TIER,
+                    OF_COLUMN,
+                    "path",
+                    "versionAsOf",
+                    "timestampAsOf");
+
     /// Properties of tables that Spark sets itself, or keeps for itself.
-    private static final Set<String> SPARKS = Set.copyOf(CollectionConverters.asJava(CatalogV2Util.TABLE_RESERVED_PROPERTIES()));
+    private static final Set<String> SPARKS =
+            Set.copyOf(CollectionConverters.asJava(CatalogV2Util.TABLE_RESERVED_PROPERTIES()));
+
     private static final int SHOWN_MAX = 60;
     private static final List<StorageTier> TIERS = List.of(StorageTier.PMEM, StorageTier.DISK);
 
@@ -67,15 +80,23 @@ record TableOptions(Map<String, String> values) implements Serializable {
         return key.startsWith(TIER) || KEPT.contains(key);
     }
 
-    /// Throws if one is neither a table's option nor one of a read or a write, nor Spark's own word: a slip of the pen
-    /// would change nothing, and nobody would know.
+    /// Throws if one is neither a table's option nor one of a read or a write, nor Spark's own
+    /// word: a slip of the pen would change nothing, and nobody would know.
     ///
-    /// @throws IllegalArgumentException with the options that there are, those first whose names are nearest
+    /// @throws IllegalArgumentException with the options that there are, those first whose names
+    ///   are nearest
     static void requireKnown(Map<String, String> options) {
         for (String name : options.keySet()) {
             String key = name.toLowerCase(Locale.ROOT);
-            if (!isKept(key) && !OF_READS.contains(key) && !SPARKS.contains(key) && !key.startsWith(TableCatalog.OPTION_PREFIX)) {
-                throw new IllegalArgumentException("there is no option " + shown(name) + ". There are, the nearest first: " + nearest(key, SHOWN));
+            if (!isKept(key)
+                    && !OF_READS.contains(key)
+                    && !SPARKS.contains(key)
+                    && !key.startsWith(TableCatalog.OPTION_PREFIX)) {
+                throw new IllegalArgumentException(
+                        "there is no option "
+                                + shown(name)
+                                + ". There are, the nearest first: "
+                                + nearest(key, SHOWN));
             }
         }
     }
@@ -87,35 +108,57 @@ record TableOptions(Map<String, String> values) implements Serializable {
 
     private static String nearest(String name, List<String> others) {
         return others.stream()
-                .sorted(Comparator.comparing((String other) -> distance(shown(name), other)).thenComparing(Comparator.naturalOrder()))
+                .sorted(
+                        Comparator.comparing((String other) -> distance(shown(name), other))
+                                .thenComparing(Comparator.naturalOrder()))
                 .collect(Collectors.joining(", "));
     }
 
-    /// How many letters of a name must change until it is another; whatever column it names stands for all.
+    /// How many letters of a name must change until it is another; whatever column it names stands
+    /// for all.
     private static int distance(String name, String other) {
-        String wanted = other.equals(OF_COLUMN) ? TIER + name.substring(name.indexOf('.') + 1) : other.toLowerCase(Locale.ROOT);
+        String wanted =
+                other.equals(OF_COLUMN)
+                        ? TIER + name.substring(name.indexOf('.') + 1)
+                        : other.toLowerCase(Locale.ROOT);
         return UTF8String.fromString(name).levenshteinDistance(UTF8String.fromString(wanted));
     }
 
     /// The tier of a column.
     StorageTier tierOf(String column) {
         String option = TIER + column.toLowerCase(Locale.ROOT);
-        String name = values.getOrDefault(option, values.getOrDefault(DEFAULT_TIER, StorageTier.PMEM.name()));
+        String name =
+                values.getOrDefault(
+                        option, values.getOrDefault(DEFAULT_TIER, StorageTier.PMEM.name()));
         for (StorageTier tier : TIERS) {
             if (tier.name().equalsIgnoreCase(name)) {
                 return tier;
             }
         }
-        throw new IllegalArgumentException("option " + (values.containsKey(option) ? option : DEFAULT_TIER) + ": '" + name + "' is none of the tiers " + TIERS);
+        throw new IllegalArgumentException(
+                "option "
+                        + (values.containsKey(option) ? option : DEFAULT_TIER)
+                        + ": '"
+                        + name
+                        + "' is none of the tiers "
+                        + TIERS);
     }
 
     /// Throws if they speak of a column that the table has not, or say what cannot be.
     TableOptions requireColumns(StructType schema) {
-        List<String> columns = List.of(schema.fieldNames()).stream().map(name -> name.toLowerCase(Locale.ROOT)).toList();
+        List<String> columns =
+                List.of(schema.fieldNames()).stream()
+                        .map(name -> name.toLowerCase(Locale.ROOT))
+                        .toList();
         for (String name : values.keySet()) {
-            if (name.startsWith(TIER) && !name.equals(DEFAULT_TIER) && !columns.contains(name.substring(TIER.length()))) {
-                throw new IllegalArgumentException("option " + shown(name) + ": the table has no such column. It has, the nearest first: "
-                        + nearest(name.substring(TIER.length()), columns));
+            if (name.startsWith(TIER)
+                    && !name.equals(DEFAULT_TIER)
+                    && !columns.contains(name.substring(TIER.length()))) {
+                throw new IllegalArgumentException(
+                        "option "
+                                + shown(name)
+                                + ": the table has no such column. It has, the nearest first: "
+                                + nearest(name.substring(TIER.length()), columns));
             }
         }
         columns.forEach(this::tierOf);
@@ -135,16 +178,24 @@ record TableOptions(Map<String, String> values) implements Serializable {
     int blockRows() {
         long rows = number(BLOCK_ROWS, BLOCK_ROWS_DEFAULT);
         if (rows < 1 || rows > BLOCK_ROWS_MAX) {
-            throw new IllegalArgumentException("option " + BLOCK_ROWS + ": a block has from 1 to " + BLOCK_ROWS_MAX + " rows, not " + rows);
+            throw new IllegalArgumentException(
+                    "option "
+                            + BLOCK_ROWS
+                            + ": a block has from 1 to "
+                            + BLOCK_ROWS_MAX
+                            + " rows, not "
+                            + rows);
         }
         return (int) rows;
     }
 
-    /// Of how many bytes of a part a task reads the columns that it needs; a part with more is read by several.
+    /// Of how many bytes of a part a task reads the columns that it needs; a part with more is read
+    /// by several.
     long splitBytes() {
         long bytes = number(SPLIT_BYTES, SPLIT_BYTES_DEFAULT);
         if (bytes < 1) {
-            throw new IllegalArgumentException("option " + SPLIT_BYTES + ": a task reads 1 byte at least, not " + bytes);
+            throw new IllegalArgumentException(
+                    "option " + SPLIT_BYTES + ": a task reads 1 byte at least, not " + bytes);
         }
         return bytes;
     }
@@ -154,7 +205,8 @@ record TableOptions(Map<String, String> values) implements Serializable {
         try {
             return value == null ? otherwise : Long.parseLong(value);
         } catch (NumberFormatException e) {
-            throw new IllegalArgumentException("option " + option + ": '" + value + "' is no number", e);
+            throw new IllegalArgumentException(
+                    "option " + option + ": '" + value + "' is no number", e);
         }
     }
 }

@@ -31,10 +31,12 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 
-/// What a query reads of a table: some columns of the blocks, of those parts that may have rows for it.
+/// What a query reads of a table: some columns of the blocks, of those parts that may have rows for
+/// it.
 final class TableScan implements Scan, Batch, SupportsReportStatistics {
     /// Each walks over all blocks of a part.
     private static final int SHARES_MAX = 1000;
+
     /// Characters of a query's conditions that its plan shows: `IN` may have any number of values.
     private static final int CONDITIONS_MAX = 1000;
 
@@ -49,7 +51,13 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
     private final List<Part> parts;
 
     TableScan(
-            String name, Manifest manifest, PartStore store, StructType wanted, List<BlockFilter> filters, int limit, long splitBytes) {
+            String name,
+            Manifest manifest,
+            PartStore store,
+            StructType wanted,
+            List<BlockFilter> filters,
+            int limit,
+            long splitBytes) {
         this.name = name;
         this.store = store;
         this.wanted = wanted;
@@ -58,7 +66,10 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
         this.splitBytes = splitBytes;
         schema = TerraceTable.schema(manifest);
         List<String> names = List.of(schema.fieldNames());
-        columns = IntStream.range(0, wanted.size()).map(i -> names.indexOf(wanted.fieldNames()[i])).toArray();
+        columns =
+                IntStream.range(0, wanted.size())
+                        .map(i -> names.indexOf(wanted.fieldNames()[i]))
+                        .toArray();
         parts = needed(manifest.parts());
     }
 
@@ -67,9 +78,9 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
     /// @param share of the part's blocks, from 0
     /// @param shares how many there are: block *n* is in share *n* modulo that
     /// @param columnBytes of the columns that are read, in all of the part
-    record PartInput(Part part, int share, int shares, long columnBytes) implements InputPartition, HasPartitionStatistics {
-        @Serial
-        private static final long serialVersionUID = 1L;
+    record PartInput(Part part, int share, int shares, long columnBytes)
+            implements InputPartition, HasPartitionStatistics {
+        @Serial private static final long serialVersionUID = 1L;
 
         @Override
         public String[] preferredLocations() {
@@ -120,7 +131,8 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
         long rows = 0;
         for (Part part : all) {
             // Without a condition, so many rows are enough.
-            if (rows < limit && filters.stream().allMatch(filter -> filter.mayMatch(new PartFacts(part)))) {
+            if (rows < limit
+                    && filters.stream().allMatch(filter -> filter.mayMatch(new PartFacts(part)))) {
                 needed.add(part);
                 rows += part.rows();
             }
@@ -135,12 +147,21 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
 
     @Override
     public String description() {
-        return name + " " + wanted.catalogString() + ", " + parts.size() + " parts" + (filters.isEmpty() ? "" : ", blocks where " + conditions());
+        return name
+                + " "
+                + wanted.catalogString()
+                + ", "
+                + parts.size()
+                + " parts"
+                + (filters.isEmpty() ? "" : ", blocks where " + conditions());
     }
 
     private String conditions() {
         List<String> columns = List.of(schema.fieldNames());
-        String all = filters.stream().map(filter -> filter.words(columns)).collect(Collectors.joining(" and "));
+        String all =
+                filters.stream()
+                        .map(filter -> filter.words(columns))
+                        .collect(Collectors.joining(" and "));
         return all.length() > CONDITIONS_MAX ? all.substring(0, CONDITIONS_MAX) + "..." : all;
     }
 
@@ -158,7 +179,10 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
     public InputPartition[] planInputPartitions() {
         List<InputPartition> inputs = new ArrayList<>();
         for (Part part : parts) {
-            long bytes = Arrays.stream(columns).mapToLong(column -> part.columns().get(column).bytes()).sum();
+            long bytes =
+                    Arrays.stream(columns)
+                            .mapToLong(column -> part.columns().get(column).bytes())
+                            .sum();
             int shares = (int) Math.min(SHARES_MAX, Math.max(1, Math.ceilDiv(bytes, splitBytes)));
             for (int share = 0; share < shares; share++) {
                 inputs.add(new PartInput(part.withoutColumns(), share, shares, bytes));
@@ -184,20 +208,27 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
         long bytes = 0;
         for (int i = 0; i < columns.length; i++) {
             int column = columns[i];
-            long columnBytes = parts.stream().mapToLong(part -> part.columns().get(column).bytes()).sum();
+            long columnBytes =
+                    parts.stream().mapToLong(part -> part.columns().get(column).bytes()).sum();
             long nulls = parts.stream().mapToLong(part -> part.columns().get(column).nulls()).sum();
             ofColumns.put(
                     reference(wanted.fieldNames()[i]),
-                    new ColumnFigures(nulls, rows == 0 ? 0 : columnBytes / rows, bound(column, true), bound(column, false)));
+                    new ColumnFigures(
+                            nulls,
+                            rows == 0 ? 0 : columnBytes / rows,
+                            bound(column, true),
+                            bound(column, false)));
             bytes += columnBytes;
         }
         return new TableFigures(OptionalLong.of(bytes), OptionalLong.of(rows), ofColumns);
     }
 
-    /// A bound as Spark has values of the column's type, if that is a whole number, a date or a time.
+    /// A bound as Spark has values of the column's type, if that is a whole number, a date or a
+    /// time.
     private Optional<Object> bound(int column, boolean isLeast) {
         DataType type = schema.fields()[column].dataType();
-        Long bound = ColumnSummary.isExact(type) ? ColumnSummary.bound(parts, column, isLeast) : null;
+        Long bound =
+                ColumnSummary.isExact(type) ? ColumnSummary.bound(parts, column, isLeast) : null;
         if (bound == null) {
             return Optional.empty();
         }
@@ -216,11 +247,14 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
 
     /// What is known of the rows that are read.
     private record TableFigures(
-            OptionalLong sizeInBytes, OptionalLong numRows, Map<NamedReference, ColumnStatistics> columnStats)
+            OptionalLong sizeInBytes,
+            OptionalLong numRows,
+            Map<NamedReference, ColumnStatistics> columnStats)
             implements Statistics {}
 
     /// What is known of a column.
-    private record ColumnFigures(long nulls, long meanBytes, Optional<Object> min, Optional<Object> max)
+    private record ColumnFigures(
+            long nulls, long meanBytes, Optional<Object> min, Optional<Object> max)
             implements ColumnStatistics {
         @Override
         public OptionalLong nullCount() {

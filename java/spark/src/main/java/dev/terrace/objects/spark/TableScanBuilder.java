@@ -13,9 +13,14 @@ import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.types.StructType;
 import org.jspecify.annotations.Nullable;
 
-/// Finds out how little of a table a query needs: columns, blocks, rows, or only what the manifest knows.
+/// Finds out how little of a table a query needs: columns, blocks, rows, or only what the manifest
+/// knows.
 final class TableScanBuilder
-        implements ScanBuilder, SupportsPushDownRequiredColumns, SupportsPushDownV2Filters, SupportsPushDownLimit, SupportsPushDownAggregates {
+        implements ScanBuilder,
+                SupportsPushDownRequiredColumns,
+                SupportsPushDownV2Filters,
+                SupportsPushDownLimit,
+                SupportsPushDownAggregates {
     private final String name;
     private final Manifest manifest;
     private final PartStore store;
@@ -41,7 +46,8 @@ final class TableScanBuilder
         wanted = required;
     }
 
-    /// All remain Spark's to evaluate: here they only say which parts and blocks have none of their rows.
+    /// All remain Spark's to evaluate: here they only say which parts and blocks have none of their
+    /// rows.
     @Override
     public Predicate[] pushPredicates(Predicate[] predicates) {
         for (Predicate predicate : predicates) {
@@ -78,12 +84,15 @@ final class TableScanBuilder
 
     @Override
     public boolean pushAggregation(Aggregation aggregation) {
-        aggregates = filters.isEmpty() ? AggregateScan.of(name, aggregation, manifest, schema) : null;
+        aggregates =
+                filters.isEmpty() ? AggregateScan.of(name, aggregation, manifest, schema) : null;
         return aggregates != null;
     }
 
     @Override
     public Scan build() {
-        return aggregates != null ? aggregates : new TableScan(name, manifest, store, wanted, filters, limit, splitBytes);
+        return aggregates != null
+                ? aggregates
+                : new TableScan(name, manifest, store, wanted, filters, limit, splitBytes);
     }
 }

@@ -24,7 +24,8 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.jspecify.annotations.Nullable;
 
-/// A write to a table: tasks make parts, and the driver commits them, behind those that are there or instead of them.
+/// A write to a table: tasks make parts, and the driver commits them, behind those that are there
+/// or instead of them.
 final class TableWrite implements Write, BatchWrite {
     private final ManifestLog log;
     private final PartStore store;
@@ -55,30 +56,42 @@ final class TableWrite implements Write, BatchWrite {
     ///
     /// @param part null: there were no rows
     private record Written(@Nullable Part part) implements WriterCommitMessage {
-        @Serial
-        private static final long serialVersionUID = 1L;
+        @Serial private static final long serialVersionUID = 1L;
     }
 
     /// Makes writers on executors.
-    private record WriterFactory(String job, PartStore store, StructType schema, TableOptions options) implements DataWriterFactory {
-        @Serial
-        private static final long serialVersionUID = 1L;
+    private record WriterFactory(
+            String job, PartStore store, StructType schema, TableOptions options)
+            implements DataWriterFactory {
+        @Serial private static final long serialVersionUID = 1L;
 
         @Override
         public DataWriter<InternalRow> createWriter(int partition, long task) {
             BlockLayout layout = new BlockLayout(schema, options::tierOf);
-            return new TableWriter(store, WriteJob.partName(job, partition, task), options.blockRows(), layout, Written::new);
+            return new TableWriter(
+                    store,
+                    WriteJob.partName(job, partition, task),
+                    options.blockRows(),
+                    layout,
+                    Written::new);
         }
     }
 
-    /// The schema of a table that is made of such rows: all may be null in later ones, and of what else is known of a column only its comment stays.
+    /// The schema of a table that is made of such rows: all may be null in later ones, and of what
+    /// else is known of a column only its comment stays.
     ///
-    /// @throws IllegalArgumentException if two columns have the same name, as the session compares names
+    /// @throws IllegalArgumentException if two columns have the same name, as the session compares
+    ///   names
     static StructType tableSchema(StructType rows) {
         requireDifferentNames(rows);
         StructField[] fields = rows.fields().clone();
         for (int i = 0; i < fields.length; i++) {
-            StructField field = new StructField(fields[i].name(), nullable(fields[i].dataType()), true, Metadata.empty());
+            StructField field =
+                    new StructField(
+                            fields[i].name(),
+                            nullable(fields[i].dataType()),
+                            true,
+                            Metadata.empty());
             String comment = fields[i].getComment().getOrElse(() -> null);
             fields[i] = comment == null ? field : field.withComment(comment);
         }
@@ -86,17 +99,21 @@ final class TableWrite implements Write, BatchWrite {
     }
 
     private static void requireDifferentNames(StructType rows) {
-        boolean isCaseSensitive = Boolean.parseBoolean(SparkSession.active().conf().get("spark.sql.caseSensitive"));
+        boolean isCaseSensitive =
+                Boolean.parseBoolean(SparkSession.active().conf().get("spark.sql.caseSensitive"));
         Set<String> names = new HashSet<>();
         for (String name : rows.fieldNames()) {
             if (!names.add(isCaseSensitive ? name : name.toLowerCase(Locale.ROOT))) {
-                throw new IllegalArgumentException("two columns have the name " + name + ": give one another");
+                throw new IllegalArgumentException(
+                        "two columns have the name " + name + ": give one another");
             }
         }
     }
 
     private static DataType nullable(DataType type) {
-        return type instanceof ArrayType array ? new ArrayType(nullable(array.elementType()), true) : type;
+        return type instanceof ArrayType array
+                ? new ArrayType(nullable(array.elementType()), true)
+                : type;
     }
 
     @Override
@@ -140,14 +157,22 @@ final class TableWrite implements Write, BatchWrite {
     /// Commits these parts.
     void commit(List<Part> parts) {
         try {
-            job().commit(parts, present -> replaces ? replaced(present, parts) : appended(present, parts));
+            job().commit(
+                            parts,
+                            present ->
+                                    replaces ? replaced(present, parts) : appended(present, parts));
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
     }
 
     private Manifest first(List<Part> parts) {
-        return new Manifest(Manifest.number(before) + 1, Manifest.TABLE, schema.json(), options.values(), parts);
+        return new Manifest(
+                Manifest.number(before) + 1,
+                Manifest.TABLE,
+                schema.json(),
+                options.values(),
+                parts);
     }
 
     private Manifest replaced(@Nullable Manifest present, List<Part> parts) throws IOException {
@@ -160,11 +185,14 @@ final class TableWrite implements Write, BatchWrite {
         }
         if (!log.requireKind(present, Manifest.TABLE).type().equals(schema.json())) {
             throw new CommitConflictException(
-                    log.root() + " has other columns since this write began, by somebody else's commit: look at them, and write again");
+                    log.root()
+                            + " has other columns since this write began, by somebody else's"
+                            + " commit: look at them, and write again");
         }
         List<Part> all = new ArrayList<>(present.parts());
         all.addAll(parts);
-        return new Manifest(present.number() + 1, Manifest.TABLE, present.type(), present.options(), all);
+        return new Manifest(
+                present.number() + 1, Manifest.TABLE, present.type(), present.options(), all);
     }
 
     @Override

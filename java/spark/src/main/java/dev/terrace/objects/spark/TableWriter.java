@@ -11,12 +11,16 @@ import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.jspecify.annotations.Nullable;
 
-/// Writes the rows of an attempt of a task as blocks of a part. The pool is made when the first block is complete.
+/// Writes the rows of an attempt of a task as blocks of a part. The pool is made when the first
+/// block is complete.
 final class TableWriter implements DataWriter<InternalRow> {
-    /// A block ends when a column of it has so many bytes, so that eight of them fill an extent of the default size.
+    /// A block ends when a column of it has so many bytes, so that eight of them fill an extent of
+    /// the default size.
     private static final long COLUMN_BYTES = (512 << 10) - 64;
+
     /// A block ends when all its columns together have so many: a task keeps a block in memory.
     private static final long BLOCK_BYTES = 16 << 20;
+
     /// Of an extent, what no value has.
     private static final long EXTENT_FRONT_BYTES = 256 << 10;
 
@@ -30,7 +34,12 @@ final class TableWriter implements DataWriter<InternalRow> {
     private int blockRows;
     private long rows;
 
-    TableWriter(PartStore store, String name, int rowsMax, BlockLayout layout, Function<@Nullable Part, WriterCommitMessage> message) {
+    TableWriter(
+            PartStore store,
+            String name,
+            int rowsMax,
+            BlockLayout layout,
+            Function<@Nullable Part, WriterCommitMessage> message) {
         this.store = store;
         this.name = name;
         this.message = message;
@@ -50,9 +59,14 @@ final class TableWriter implements DataWriter<InternalRow> {
             all += column.blockBytes();
         }
         if (longest > store.options().extentBytes() - EXTENT_FRONT_BYTES) {
-            throw new IllegalArgumentException("a row of " + longest + " bytes in one column: no value may be longer than "
-                    + (store.options().extentBytes() - EXTENT_FRONT_BYTES - COLUMN_BYTES) + " with files that grow by "
-                    + store.options().extentBytes() + " bytes: set the option extent to a larger power of two");
+            throw new IllegalArgumentException(
+                    "a row of "
+                            + longest
+                            + " bytes in one column: no value may be longer than "
+                            + (store.options().extentBytes() - EXTENT_FRONT_BYTES - COLUMN_BYTES)
+                            + " with files that grow by "
+                            + store.options().extentBytes()
+                            + " bytes: set the option extent to a larger power of two");
         }
         blockRows++;
         if (blockRows == rowsMax || longest >= COLUMN_BYTES || all >= BLOCK_BYTES) {
@@ -86,7 +100,8 @@ final class TableWriter implements DataWriter<InternalRow> {
         if (part == null) {
             return message.apply(null);
         }
-        return message.apply(part.finish(rows, columns.stream().map(ColumnWriter::summary).toList()));
+        return message.apply(
+                part.finish(rows, columns.stream().map(ColumnWriter::summary).toList()));
     }
 
     @Override

@@ -20,11 +20,14 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.jspecify.annotations.Nullable;
 
-/// A catalog whose tables are named by their paths: ``SELECT * FROM terrace.`/data/people` ``. It keeps nothing itself.
+/// A catalog whose tables are named by their paths: ``SELECT * FROM terrace.`/data/people` ``. It
+/// keeps nothing itself.
 ///
-/// It is there under the name `terrace` once a session has used the format, or when `spark.sql.catalog.terrace` names this class.
+/// It is there under the name `terrace` once a session has used the format, or when
+/// `spark.sql.catalog.terrace` names this class.
 public final class TerraceCatalog implements StagingTableCatalog {
-    /// The namespace of paths that come from the format's options. A writer may append to such a table before there is one.
+    /// The namespace of paths that come from the format's options. A writer may append to such a
+    /// table before there is one.
     private static final String[] PATHS = {"path"};
 
     private static final String VACUUM = "vacuum";
@@ -103,17 +106,28 @@ public final class TerraceCatalog implements StagingTableCatalog {
             ManifestLog log = requireTable(ident);
             try {
                 return new TerraceTable(
-                        ident.name(), log.requireKind(log.at(Long.parseLong(version)), Manifest.TABLE), configuration());
+                        ident.name(),
+                        log.requireKind(log.at(Long.parseLong(version)), Manifest.TABLE),
+                        configuration());
             } catch (FileNotFoundException | NumberFormatException e) {
                 throw new IllegalArgumentException(
-                        log.root() + " has no version " + version + ", but " + log.numbers() + ": a " + VACUUM + " may have removed it", e);
+                        log.root()
+                                + " has no version "
+                                + version
+                                + ", but "
+                                + log.numbers()
+                                + ": a "
+                                + VACUUM
+                                + " may have removed it",
+                        e);
             }
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
     }
 
-    private static ManifestLog requireTable(Identifier ident) throws IOException, NoSuchTableException {
+    private static ManifestLog requireTable(Identifier ident)
+            throws IOException, NoSuchTableException {
         ManifestLog log = log(ident.name());
         try {
             log.require(Manifest.TABLE);
@@ -126,7 +140,9 @@ public final class TerraceCatalog implements StagingTableCatalog {
     /// As it was at a moment, in microseconds since 1970.
     @Override
     public Table loadTable(Identifier ident, long timestamp) throws NoSuchTableException {
-        Instant then = Instant.EPOCH.plus(Duration.ofSeconds(timestamp / MICROS, timestamp % MICROS * 1000));
+        Instant then =
+                Instant.EPOCH.plus(
+                        Duration.ofSeconds(timestamp / MICROS, timestamp % MICROS * 1000));
         try {
             ManifestLog log = requireTable(ident);
             for (long number : log.numbers().reversed()) {
@@ -135,7 +151,12 @@ public final class TerraceCatalog implements StagingTableCatalog {
                 }
             }
             throw new IllegalArgumentException(
-                    log.root() + " has no version that is as old as " + then + ": a " + VACUUM + " may have removed it");
+                    log.root()
+                            + " has no version that is as old as "
+                            + then
+                            + ": a "
+                            + VACUUM
+                            + " may have removed it");
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -146,7 +167,10 @@ public final class TerraceCatalog implements StagingTableCatalog {
     public Table createTable(Identifier ident, TableInfo info) throws TableAlreadyExistsException {
         for (StructField column : info.schema().fields()) {
             if (!column.nullable()) {
-                throw new IllegalArgumentException("column " + column.name() + ": NOT NULL is not kept by tables: leave it out");
+                throw new IllegalArgumentException(
+                        "column "
+                                + column.name()
+                                + ": NOT NULL is not kept by tables: leave it out");
             }
         }
         StagedTable staged = stageCreate(ident, info);
@@ -155,7 +179,8 @@ public final class TerraceCatalog implements StagingTableCatalog {
     }
 
     @Override
-    public StagedTable stageCreate(Identifier ident, TableInfo info) throws TableAlreadyExistsException {
+    public StagedTable stageCreate(Identifier ident, TableInfo info)
+            throws TableAlreadyExistsException {
         if (current(ident.name()) != null) {
             throw new TableAlreadyExistsException(ident);
         }
@@ -177,25 +202,43 @@ public final class TerraceCatalog implements StagingTableCatalog {
 
     private StagedTable staged(Identifier ident, TableInfo info) {
         if (info.partitions().length > 0) {
-            throw new IllegalArgumentException("tables have no partitions: leave " + Arrays.toString(info.partitions())
-                    + " out. Rows that are sorted by a column are skipped by their least and greatest values");
+            throw new IllegalArgumentException(
+                    "tables have no partitions: leave "
+                            + Arrays.toString(info.partitions())
+                            + " out. Rows that are sorted by a column are skipped by their least"
+                            + " and greatest values");
         }
         String location = info.properties().getOrDefault(PROP_LOCATION, ident.name());
         if (!location.equals(ident.name())) {
-            throw new IllegalArgumentException("a table's name is its path: write " + name + ".`" + location + "` instead of LOCATION");
+            throw new IllegalArgumentException(
+                    "a table's name is its path: write "
+                            + name
+                            + ".`"
+                            + location
+                            + "` instead of LOCATION");
         }
-        return new StagedTerraceTable(ident.name(), current(ident.name()), info.schema(), info.properties(), configuration());
+        return new StagedTerraceTable(
+                ident.name(),
+                current(ident.name()),
+                info.schema(),
+                info.properties(),
+                configuration());
     }
 
     @Override
     public Table alterTable(Identifier ident, TableChange... changes) {
         throw new UnsupportedOperationException(
-                "a table cannot be altered: CREATE OR REPLACE TABLE " + name + ".`" + ident.name() + "` AS SELECT makes another of it");
+                "a table cannot be altered: CREATE OR REPLACE TABLE "
+                        + name
+                        + ".`"
+                        + ident.name()
+                        + "` AS SELECT makes another of it");
     }
 
     @Override
     public void renameTable(Identifier from, Identifier to) {
-        throw new UnsupportedOperationException("a table's name is its path: move " + from.name() + " there");
+        throw new UnsupportedOperationException(
+                "a table's name is its path: move " + from.name() + " there");
     }
 
     /// Removes the table with all its versions, at once: also for who reads it.

@@ -17,8 +17,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /// The format `terrace` of Spark's readers and writers: tables by their paths.
 ///
-/// Tables are those of a [TerraceCatalog] of the name `terrace`, which the session gets if it has none, so that all save modes are there: Spark gives
-/// those that create a table only to catalogs.
+/// Tables are those of a [TerraceCatalog] of the name `terrace`, which the session gets if it has
+/// none, so that all save modes are there: Spark gives those that create a table only to catalogs.
 public final class TerraceSource implements SupportsCatalogOptions, DataSourceRegister {
     /// The format's name, and the catalog's.
     static final String NAME = "terrace";
@@ -44,7 +44,10 @@ public final class TerraceSource implements SupportsCatalogOptions, DataSourceRe
     private static String path(Map<String, String> options) {
         String path = options.get(PATH);
         if (path == null || path.isEmpty()) {
-            throw new IllegalArgumentException("the format \"" + NAME + "\" needs the path of one table, as in load(path) or save(path)");
+            throw new IllegalArgumentException(
+                    "the format \""
+                            + NAME
+                            + "\" needs the path of one table, as in load(path) or save(path)");
         }
         return path;
     }
@@ -89,15 +92,16 @@ public final class TerraceSource implements SupportsCatalogOptions, DataSourceRe
         }
     }
 
-    /// Spark, which is written in Scala, expects an [AnalysisException] wherever it analyses a query, though what it
-    /// calls declares none.
+    /// Spark, which is written in Scala, expects an [AnalysisException] wherever it analyses a
+    /// query, though what it calls declares none.
     @SuppressWarnings("unchecked")
     private static <E extends Throwable> RuntimeException unchecked(AnalysisException e) throws E {
         throw (E) e;
     }
 
     @Override
-    public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> options) {
+    public Table getTable(
+            StructType schema, Transform[] partitioning, Map<String, String> options) {
         return TerraceCatalog.table(path(new CaseInsensitiveStringMap(options)));
     }
 }

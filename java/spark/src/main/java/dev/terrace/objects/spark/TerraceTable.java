@@ -56,7 +56,13 @@ final class TerraceTable implements SupportsRead, SupportsWrite {
         Column[] columns = new Column[fields.length];
         for (int i = 0; i < columns.length; i++) {
             String comment = fields[i].getComment().getOrElse(() -> null);
-            columns[i] = Column.create(fields[i].name(), fields[i].dataType(), fields[i].nullable(), comment, null);
+            columns[i] =
+                    Column.create(
+                            fields[i].name(),
+                            fields[i].dataType(),
+                            fields[i].nullable(),
+                            comment,
+                            null);
         }
         return columns;
     }
@@ -74,8 +80,14 @@ final class TerraceTable implements SupportsRead, SupportsWrite {
     @Override
     public Set<TableCapability> capabilities() {
         return manifest == null
-                ? Set.of(TableCapability.BATCH_WRITE, TableCapability.TRUNCATE, TableCapability.ACCEPT_ANY_SCHEMA)
-                : Set.of(TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE);
+                ? Set.of(
+                        TableCapability.BATCH_WRITE,
+                        TableCapability.TRUNCATE,
+                        TableCapability.ACCEPT_ANY_SCHEMA)
+                : Set.of(
+                        TableCapability.BATCH_READ,
+                        TableCapability.BATCH_WRITE,
+                        TableCapability.TRUNCATE);
     }
 
     @Override
@@ -98,7 +110,14 @@ final class TerraceTable implements SupportsRead, SupportsWrite {
 
     @Override
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-        StructType schema = manifest == null ? TableWrite.tableSchema(info.schema()) : schema(manifest);
-        return new TableWriteBuilder(log(), manifest, schema, TableOptions.of(properties(), info.options()), false, configuration);
+        StructType schema =
+                manifest == null ? TableWrite.tableSchema(info.schema()) : schema(manifest);
+        return new TableWriteBuilder(
+                log(),
+                manifest,
+                schema,
+                TableOptions.of(properties(), info.options()),
+                false,
+                configuration);
     }
 }

@@ -19,19 +19,24 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.jspecify.annotations.Nullable;
 
-/// A job that writes parts, as its driver sees it: each attempt of a task makes parts of its own, and the driver commits those of the attempts that
-/// counted. So nothing is there twice, however often a task was tried.
+/// A job that writes parts, as its driver sees it: each attempt of a task makes parts of its own,
+/// and the driver commits those of the attempts that counted. So nothing is there twice, however
+/// often a task was tried.
 ///
-/// From when it begins until all that does not count has been removed, a file says where it writes, for a vacuum after a driver that was killed.
+/// From when it begins until all that does not count has been removed, a file says where it writes,
+/// for a vacuum after a driver that was killed.
 final class WriteJob {
     private static final String JOBS = "jobs";
-    private static final Pattern PART_NAME = Pattern.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\\d+-\\d+");
+    private static final Pattern PART_NAME =
+            Pattern.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\\d+-\\d+");
     private static final ObjectMapper JSON = new ObjectMapper();
 
     private final String id;
     private final ManifestLog log;
     private final PartStore store;
-    /// Whether a manifest leads to what the job has written, or may: nothing of it is to be removed then.
+
+    /// Whether a manifest leads to what the job has written, or may: nothing of it is to be removed
+    /// then.
     private boolean mayCount;
 
     private WriteJob(String id, ManifestLog log, PartStore store) {
@@ -51,12 +56,14 @@ final class WriteJob {
     }
 
     /// Jobs of a directory that began before then, and have not ended as they should.
-    static List<WriteJob> begunBefore(ManifestLog log, Instant then, Configuration configuration) throws IOException {
+    static List<WriteJob> begunBefore(ManifestLog log, Instant then, Configuration configuration)
+            throws IOException {
         Storage jobs = log.root().child(JOBS);
         List<WriteJob> begun = new ArrayList<>();
         for (FileStatus file : jobs.before(then)) {
             try {
-                PartStore store = new PartStore(log.root(), options(jobs, file.getPath()), configuration);
+                PartStore store =
+                        new PartStore(log.root(), options(jobs, file.getPath()), configuration);
                 begun.add(new WriteJob(file.getPath().getName(), log, store));
             } catch (FileNotFoundException ended) {
                 // As it should.
@@ -100,9 +107,12 @@ final class WriteJob {
 
     /// Commits a manifest, and removes what attempts have left that did not count.
     ///
-    /// @param change makes the manifest of the present one, or of null if there is none; it may be called again if others commit meanwhile
-    /// @throws CommitConflictException by `change`, or if what the job wrote was removed: nothing of it is there then
-    /// @throws IOException if the manifest could not be written: nothing of the job is there then, unless the message says so
+    /// @param change makes the manifest of the present one, or of null if there is none; it may be
+    ///   called again if others commit meanwhile
+    /// @throws CommitConflictException by `change`, or if what the job wrote was removed: nothing
+    ///   of it is there then
+    /// @throws IOException if the manifest could not be written: nothing of the job is there then,
+    ///   unless the message says so
     void commit(List<Part> parts, Change change) throws IOException {
         try {
             while (!mayCount) {
@@ -122,8 +132,14 @@ final class WriteJob {
         } catch (IOException e) {
             mayCount = log.isThere(next);
             if (mayCount) {
-                throw new IOException("commit " + next.number() + " of " + log.root()
-                        + " is there, but it is not sure that it outlasts a power cut: do not write the same again", e);
+                throw new IOException(
+                        "commit "
+                                + next.number()
+                                + " of "
+                                + log.root()
+                                + " is there, but it is not sure that it outlasts a power cut: do"
+                                + " not write the same again",
+                        e);
             }
             throw e;
         }
@@ -133,8 +149,11 @@ final class WriteJob {
     private void requireNotRemoved() throws IOException {
         Storage jobs = log.root().child(JOBS);
         if (!jobs.files().exists(new Path(jobs.directory(), id))) {
-            throw new CommitConflictException("what was written to " + log.root() + " has been removed before it was complete, by DROP TABLE, "
-                    + "or by a vacuum of an age shorter than this job: write again");
+            throw new CommitConflictException(
+                    "what was written to "
+                            + log.root()
+                            + " has been removed before it was complete, by DROP TABLE, "
+                            + "or by a vacuum of an age shorter than this job: write again");
         }
     }
 
@@ -152,8 +171,9 @@ final class WriteJob {
         }
     }
 
-    /// What has become of the job is known by now: if something cannot be removed, that changes nothing, and must not hide why the job failed. The job's file
-    /// stays then, and a vacuum goes on.
+    /// What has become of the job is known by now: if something cannot be removed, that changes
+    /// nothing, and must not hide why the job failed. The job's file stays then, and a vacuum goes
+    /// on.
     private void removeAllBut(Set<String> kept) {
         try {
             clean(kept);

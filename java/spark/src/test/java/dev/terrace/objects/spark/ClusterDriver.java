@@ -15,7 +15,8 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.types.DataTypes;
 
-/// What a program does on a cluster, where tasks are tried twice at a time and executors are killed. Says what came of it.
+/// What a program does on a cluster, where tasks are tried twice at a time and executors are
+/// killed. Says what came of it.
 final class ClusterDriver {
     private static final int ROWS = 4000;
 
@@ -31,26 +32,29 @@ final class ClusterDriver {
     ///
     /// @param arguments the master's address, and a directory
     public static void main(String[] arguments) throws IOException, InterruptedException {
-        SparkSession spark = SparkSession.builder()
-                .master(arguments[0])
-                .appName("cluster test")
-                .config("spark.ui.enabled", false)
-                .config("spark.driver.host", "127.0.0.1")
-                .config("spark.driver.bindAddress", "127.0.0.1")
-                .config("spark.executor.memory", "512m")
-                .config("spark.executor.extraClassPath", StandaloneCluster.classPath())
-                .config("spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-                .config("spark.scheduler.minRegisteredResourcesRatio", 1)
-                .config("spark.cores.max", 2)
-                .config("spark.speculation", true)
-                .config("spark.speculation.interval", "50ms")
-                .config("spark.speculation.quantile", 0.5)
-                .config("spark.speculation.multiplier", 1.5)
-                .config("spark.speculation.minTaskRuntime", "200ms")
-                .config("spark.sql.shuffle.partitions", 2)
-                .config("spark.sql.codegen.wholeStage", false)
-                .config("spark.hadoop.fs.remote.impl", RemoteFileSystem.class.getName())
-                .getOrCreate();
+        SparkSession spark =
+                SparkSession.builder()
+                        .master(arguments[0])
+                        .appName("cluster test")
+                        .config("spark.ui.enabled", false)
+                        .config("spark.driver.host", "127.0.0.1")
+                        .config("spark.driver.bindAddress", "127.0.0.1")
+                        .config("spark.executor.memory", "512m")
+                        .config("spark.executor.extraClassPath", StandaloneCluster.classPath())
+                        .config(
+                                "spark.executor.extraJavaOptions",
+                                "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+                        .config("spark.scheduler.minRegisteredResourcesRatio", 1)
+                        .config("spark.cores.max", 2)
+                        .config("spark.speculation", true)
+                        .config("spark.speculation.interval", "50ms")
+                        .config("spark.speculation.quantile", 0.5)
+                        .config("spark.speculation.multiplier", 1.5)
+                        .config("spark.speculation.minTaskRuntime", "200ms")
+                        .config("spark.sql.shuffle.partitions", 2)
+                        .config("spark.sql.codegen.wholeStage", false)
+                        .config("spark.hadoop.fs.remote.impl", RemoteFileSystem.class.getName())
+                        .getOrCreate();
         ClusterDriver driver = new ClusterDriver(spark, Path.of(arguments[1]));
         driver.registerFunctions();
         driver.copyToNode();
@@ -62,21 +66,30 @@ final class ClusterDriver {
 
     private void registerFunctions() {
         String victim = dir.resolve("victim").toString();
-        spark.udf().register("slow_once", (Long id) -> {
-            if (id == 1 && TaskContext.get().attemptNumber() == 0) {
-                Thread.sleep(60_000);
-            }
-            return id;
-        }, DataTypes.LongType);
-        spark.udf().register("killed_once", (Long id) -> {
-            if (id == ROWS - 1 && TaskContext.get().attemptNumber() == 0) {
-                Path unfinished = Path.of(victim + ".new");
-                Files.writeString(unfinished, Long.toString(ProcessHandle.current().pid()));
-                Files.move(unfinished, Path.of(victim));
-                Thread.sleep(60_000);
-            }
-            return id;
-        }, DataTypes.LongType);
+        spark.udf()
+                .register(
+                        "slow_once",
+                        (Long id) -> {
+                            if (id == 1 && TaskContext.get().attemptNumber() == 0) {
+                                Thread.sleep(60_000);
+                            }
+                            return id;
+                        },
+                        DataTypes.LongType);
+        spark.udf()
+                .register(
+                        "killed_once",
+                        (Long id) -> {
+                            if (id == ROWS - 1 && TaskContext.get().attemptNumber() == 0) {
+                                Path unfinished = Path.of(victim + ".new");
+                                Files.writeString(
+                                        unfinished, Long.toString(ProcessHandle.current().pid()));
+                                Files.move(unfinished, Path.of(victim));
+                                Thread.sleep(60_000);
+                            }
+                            return id;
+                        },
+                        DataTypes.LongType);
     }
 
     private void write(String table, String function, Map<String, String> options) {
@@ -106,52 +119,72 @@ final class ClusterDriver {
     private void speculate() throws IOException {
         Path table = dir.resolve("speculated");
         write(table.toString(), "slow_once", Map.of());
-        System.out.println("speculated " + describe(table.toString()) + " parts " + count(table.resolve("parts")));
+        System.out.println(
+                "speculated "
+                        + describe(table.toString())
+                        + " parts "
+                        + count(table.resolve("parts")));
     }
 
     private void loseAnExecutor() throws IOException {
         Path victim = dir.resolve("victim");
-        CompletableFuture<Void> killer = CompletableFuture.runAsync(() -> {
-            try {
-                while (!Files.exists(victim)) {
-                    Thread.sleep(20);
-                }
-                // On Linux that is SIGKILL.
-                ProcessHandle.of(Long.parseLong(Files.readString(victim))).orElseThrow().destroyForcibly();
-            } catch (IOException | InterruptedException e) {
-                throw new AssertionError(e);
-            }
-        });
+        CompletableFuture<Void> killer =
+                CompletableFuture.runAsync(() -> {
+                    try {
+                        while (!Files.exists(victim)) {
+                            Thread.sleep(20);
+                        }
+                        // On Linux that is SIGKILL.
+                        ProcessHandle.of(Long.parseLong(Files.readString(victim)))
+                                .orElseThrow()
+                                .destroyForcibly();
+                    } catch (IOException | InterruptedException e) {
+                        throw new AssertionError(e);
+                    }
+                });
         Path table = dir.resolve("killed");
         write(table.toString(), "killed_once", Map.of());
         killer.join();
-        System.out.println("killed " + describe(table.toString()) + " parts " + count(table.resolve("parts")));
+        System.out.println(
+                "killed " + describe(table.toString()) + " parts " + count(table.resolve("parts")));
     }
 
     private void saveObjects() throws IOException, InterruptedException {
         JavaSparkContext context = JavaSparkContext.fromSparkContext(spark.sparkContext());
         List<Point> points = IntStream.range(0, 100).mapToObj(Point::of).toList();
         Path objects = dir.resolve("objects");
-        JavaRDD<Point> slowOnce = context.parallelize(points, 4).map(point -> {
-            if (point.id() == 1 && TaskContext.get().attemptNumber() == 0) {
-                Thread.sleep(60_000);
-            }
-            return point;
-        });
-        DurableRDD.save(slowOnce, Point.class, DurablePoint.class, objects.toString(), PartitionOptions.defaults().extents(1 << 20));
-        List<Point> saved = DurableRDD.open(context, Point.class, DurablePoint.class, objects.toString()).collect();
+        JavaRDD<Point> slowOnce =
+                context.parallelize(points, 4)
+                        .map(point -> {
+                            if (point.id() == 1 && TaskContext.get().attemptNumber() == 0) {
+                                Thread.sleep(60_000);
+                            }
+                            return point;
+                        });
+        DurableRDD.save(
+                slowOnce,
+                Point.class,
+                DurablePoint.class,
+                objects.toString(),
+                PartitionOptions.defaults().extents(1 << 20));
+        List<Point> saved =
+                DurableRDD.open(context, Point.class, DurablePoint.class, objects.toString())
+                        .collect();
         // The attempt that was slow may still be removing what it wrote.
         for (int i = 0; i < 2000 && count(objects.resolve("parts")) > 4; i++) {
             Thread.sleep(50);
         }
-        System.out.println("objects " + saved.equals(points) + " parts " + count(objects.resolve("parts")));
+        System.out.println(
+                "objects " + saved.equals(points) + " parts " + count(objects.resolve("parts")));
     }
 
     private void copyToNode() throws IOException {
         String remote = "remote:" + dir.resolve("remote");
         Path copies = dir.resolve("copies");
         write(remote, "abs", Map.of("pmem", dir.resolve("writing").toString()));
-        Dataset<Row> rows = spark.read().format("terrace").option("pmem", copies.toString()).load(remote);
-        System.out.println("remote " + rows.filter("text is not null").count() + " copies " + count(copies));
+        Dataset<Row> rows =
+                spark.read().format("terrace").option("pmem", copies.toString()).load(remote);
+        System.out.println(
+                "remote " + rows.filter("text is not null").count() + " copies " + count(copies));
     }
 }

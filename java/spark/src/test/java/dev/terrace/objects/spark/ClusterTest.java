@@ -11,8 +11,7 @@ import org.junit.jupiter.api.io.TempDir;
 class ClusterTest {
     private static final String ALL_ROWS = "[4000,4000,7998000]";
 
-    @TempDir
-    private Path dir;
+    @TempDir private Path dir;
 
     @Test
     void tasksThatAreTriedTwiceAndExecutorsThatAreKilledLeaveNoDuplicate() throws Exception {
@@ -24,7 +23,9 @@ class ClusterTest {
                             "objects true parts 4",
                             "speculated " + ALL_ROWS + " parts 4",
                             "killed " + ALL_ROWS + " parts 4"),
-                    said.stream().filter(line -> line.matches("(speculated|killed|objects|remote) .*")).toList(),
+                    said.stream()
+                            .filter(line -> line.matches("(speculated|killed|objects|remote) .*"))
+                            .toList(),
                     () -> String.join("\n", said));
         }
     }

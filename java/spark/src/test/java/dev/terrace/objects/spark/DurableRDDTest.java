@@ -37,8 +37,7 @@ class DurableRDDTest {
     /// Where a task saves something: it is given no more than a class.
     private static volatile Path other;
 
-    @TempDir
-    private Path dir;
+    @TempDir private Path dir;
 
     private static List<Point> points(int from, int to) {
         return IntStream.range(from, to).mapToObj(Point::of).toList();
@@ -64,7 +63,9 @@ class DurableRDDTest {
         DurableRDD<Point, DurablePoint> saved = open(context);
         assertEquals(3, saved.getNumPartitions());
         var rdd = saved.rdd();
-        assertEquals(Hosts.local(), CollectionConverters.asJava(rdd.preferredLocations(rdd.partitions()[0])));
+        assertEquals(
+                Hosts.local(),
+                CollectionConverters.asJava(rdd.preferredLocations(rdd.partitions()[0])));
         assertEquals(1000, saved.size());
         assertTrue(saved.bytes() > 1000 * 3 * Double.BYTES);
         assertEquals(points(0, 1000), saved.collect());
@@ -86,22 +87,29 @@ class DurableRDDTest {
     @Test
     void workInPlaceSeesEachObjectOnce(JavaSparkContext context) throws IOException {
         save(context.parallelize(points(0, 1000), 3), SMALL);
-        List<Double> sums = open(context).<Double>mapInPlace(points -> {
-            double[] row = new double[3];
-            double sum = 0;
-            while (points.next()) {
-                points.get().copyRow(row);
-                sum += row[0];
-            }
-            return List.of(sum).iterator();
-        }).collect();
+        List<Double> sums =
+                open(context)
+                        .<Double>mapInPlace(points -> {
+                            double[] row = new double[3];
+                            double sum = 0;
+                            while (points.next()) {
+                                points.get().copyRow(row);
+                                sum += row[0];
+                            }
+                            return List.of(sum).iterator();
+                        })
+                        .collect();
         assertEquals(3, sums.size());
         assertEquals(999 * 1000 / 2.0, sums.stream().mapToDouble(Double::doubleValue).sum());
     }
 
     @Test
     void aDatasetIsSavedAsAnRdd(SparkSession spark, JavaSparkContext context) throws IOException {
-        JavaRDD<Point> rdd = spark.range(0, 10, 1, 2).as(Encoders.LONG()).javaRDD().map(id -> Point.of(id.intValue()));
+        JavaRDD<Point> rdd =
+                spark.range(0, 10, 1, 2)
+                        .as(Encoders.LONG())
+                        .javaRDD()
+                        .map(id -> Point.of(id.intValue()));
         save(rdd, SMALL);
         assertEquals(points(0, 10), open(context).collect());
     }
@@ -117,7 +125,9 @@ class DurableRDDTest {
     @Test
     void nothingIsReplacedUnlessThatIsWanted(JavaSparkContext context) throws IOException {
         save(context.parallelize(points(0, 5), 1), SMALL);
-        assertThrows(FileAlreadyExistsException.class, () -> save(context.parallelize(points(0, 6), 1), SMALL));
+        assertThrows(
+                FileAlreadyExistsException.class,
+                () -> save(context.parallelize(points(0, 6), 1), SMALL));
         DurableRDD<Point, DurablePoint> before = open(context);
         save(context.parallelize(points(5, 10), 1), SMALL.overwriting());
         assertEquals(points(5, 10), open(context).collect());
@@ -125,9 +135,11 @@ class DurableRDDTest {
     }
 
     @Test
-    void filesLieInTheDirectoriesThatTheOptionsName(JavaSparkContext context, @TempDir Path pmem, @TempDir Path disk)
-            throws IOException {
-        save(context.parallelize(points(0, 100), 1), SMALL.pmem(pmem.toString()).disk(disk.toString()));
+    void filesLieInTheDirectoriesThatTheOptionsName(
+            JavaSparkContext context, @TempDir Path pmem, @TempDir Path disk) throws IOException {
+        save(
+                context.parallelize(points(0, 100), 1),
+                SMALL.pmem(pmem.toString()).disk(disk.toString()));
         assertEquals(points(0, 100), open(context).collect());
         assertFalse(Files.exists(dir.resolve("parts")));
         for (Path place : List.of(pmem, disk)) {
@@ -139,13 +151,17 @@ class DurableRDDTest {
     }
 
     @Test
-    void anAttemptThatFailsLeavesNothingAndAnotherCounts(JavaSparkContext context) throws IOException {
-        JavaRDD<Point> flaky = context.parallelize(points(0, 1000), 2).map(point -> {
-            if (point.id() % 500 == 400 && TaskContext.get().attemptNumber() < 2) {
-                throw new IllegalStateException("attempt " + TaskContext.get().attemptNumber());
-            }
-            return point;
-        });
+    void anAttemptThatFailsLeavesNothingAndAnotherCounts(JavaSparkContext context)
+            throws IOException {
+        JavaRDD<Point> flaky =
+                context.parallelize(points(0, 1000), 2)
+                        .map(point -> {
+                            if (point.id() % 500 == 400 && TaskContext.get().attemptNumber() < 2) {
+                                throw new IllegalStateException(
+                                        "attempt " + TaskContext.get().attemptNumber());
+                            }
+                            return point;
+                        });
         save(flaky, SMALL);
         assertEquals(points(0, 1000), open(context).collect());
         assertEquals(2, parts().size());
@@ -155,12 +171,14 @@ class DurableRDDTest {
     void aJobThatFailsLeavesNothing(JavaSparkContext context) throws IOException {
         save(context.parallelize(points(0, 10), 1), SMALL);
         List<String> before = parts();
-        JavaRDD<Point> failing = context.parallelize(points(0, 1000), 2).map(point -> {
-            if (point.id() == 900) {
-                throw new IllegalStateException("no");
-            }
-            return point;
-        });
+        JavaRDD<Point> failing =
+                context.parallelize(points(0, 1000), 2)
+                        .map(point -> {
+                            if (point.id() == 900) {
+                                throw new IllegalStateException("no");
+                            }
+                            return point;
+                        });
         assertThrows(SparkException.class, () -> save(failing, SMALL.overwriting()));
         assertEquals(points(0, 10), open(context).collect());
         assertEquals(before, parts());
@@ -168,32 +186,60 @@ class DurableRDDTest {
 
     @Test
     void whatIsNotThereOrOfAnotherClassIsSaid(JavaSparkContext context) throws IOException {
-        String message = assertThrows(FileNotFoundException.class, () -> open(context)).getMessage();
+        String message =
+                assertThrows(FileNotFoundException.class, () -> open(context)).getMessage();
         assertTrue(message.contains(dir.toString()), message);
         save(context.parallelize(points(0, 5), 1), SMALL);
-        message = assertThrows(
-                        IllegalArgumentException.class,
-                        () -> DurableRDD.open(context, Node.class, DurableNode.class, dir.toString()))
-                .getMessage();
-        assertTrue(message.contains(Point.class.getName()) && message.contains(Node.class.getName()), message);
+        message =
+                assertThrows(
+                                IllegalArgumentException.class,
+                                () ->
+                                        DurableRDD.open(
+                                                context,
+                                                Node.class,
+                                                DurableNode.class,
+                                                dir.toString()))
+                        .getMessage();
+        assertTrue(
+                message.contains(Point.class.getName()) && message.contains(Node.class.getName()),
+                message);
     }
 
     @Test
     void elementsThatLeadToOthersOfTheirClassAreRefused(JavaSparkContext context) {
-        JavaRDD<Node> nodes = context.parallelize(List.of(1, 2), 1).map(number -> new Node(number, new Node(-number, null)));
-        String message = assertThrows(
-                        SparkException.class, () -> DurableRDD.save(nodes, Node.class, DurableNode.class, dir.toString(), SMALL))
-                .getMessage();
+        JavaRDD<Node> nodes =
+                context.parallelize(List.of(1, 2), 1)
+                        .map(number -> new Node(number, new Node(-number, null)));
+        String message =
+                assertThrows(
+                                SparkException.class,
+                                () ->
+                                        DurableRDD.save(
+                                                nodes,
+                                                Node.class,
+                                                DurableNode.class,
+                                                dir.toString(),
+                                                SMALL))
+                        .getMessage();
         assertTrue(message.contains("which are elements"), message);
     }
 
     @Test
-    void aRemoteDirectoryIsCopiedToTheNode(JavaSparkContext context, @TempDir Path here) throws IOException {
+    void aRemoteDirectoryIsCopiedToTheNode(JavaSparkContext context, @TempDir Path here)
+            throws IOException {
         String remote = "remote:" + dir.resolve("points");
-        PartitionOptions options = SMALL.pmem(here.resolve("pmem").toString()).disk(here.resolve("disk").toString());
-        DurableRDD.save(context.parallelize(points(0, 100), 2), Point.class, DurablePoint.class, remote, options);
-        for (PartitionOptions reading : List.of(options, SMALL.pmem(here.resolve("other").toString()))) {
-            DurableRDD<Point, DurablePoint> saved = DurableRDD.open(context, Point.class, DurablePoint.class, remote, reading);
+        PartitionOptions options =
+                SMALL.pmem(here.resolve("pmem").toString()).disk(here.resolve("disk").toString());
+        DurableRDD.save(
+                context.parallelize(points(0, 100), 2),
+                Point.class,
+                DurablePoint.class,
+                remote,
+                options);
+        for (PartitionOptions reading :
+                List.of(options, SMALL.pmem(here.resolve("other").toString()))) {
+            DurableRDD<Point, DurablePoint> saved =
+                    DurableRDD.open(context, Point.class, DurablePoint.class, remote, reading);
             assertEquals(points(0, 100), saved.collect());
             assertEquals(points(0, 100), saved.collect());
         }
@@ -207,27 +253,41 @@ class DurableRDDTest {
         save(context.parallelize(points(0, 10), 2), SMALL);
         save(context.parallelize(points(10, 20), 1), SMALL.overwriting());
         assertEquals(3, parts().size());
-        assertEquals(new Snapshots.Removed(0, 0), Snapshots.vacuum(context, dir.toString(), Duration.ofHours(1)));
+        assertEquals(
+                new Snapshots.Removed(0, 0),
+                Snapshots.vacuum(context, dir.toString(), Duration.ofHours(1)));
         // What a driver leaves that is killed.
         ManifestLog log = new ManifestLog(dir.toString(), context.hadoopConfiguration());
         PartStore store = new PartStore(log.root(), SMALL, context.hadoopConfiguration());
         store.create(WriteJob.partName(WriteJob.begin(log, store).id(), 0, 1)).pool().close();
         assertEquals(4, parts().size());
-        assertEquals(new Snapshots.Removed(1, 3), Snapshots.vacuum(context, dir.toString(), Duration.ofSeconds(-1)));
+        assertEquals(
+                new Snapshots.Removed(1, 3),
+                Snapshots.vacuum(context, dir.toString(), Duration.ofSeconds(-1)));
         assertEquals(1, parts().size());
         assertEquals(points(10, 20), open(context).collect());
-        assertEquals(new Snapshots.Removed(0, 0), Snapshots.vacuum(context, dir.toString(), Duration.ofSeconds(-1)));
+        assertEquals(
+                new Snapshots.Removed(0, 0),
+                Snapshots.vacuum(context, dir.toString(), Duration.ofSeconds(-1)));
     }
 
     @Test
     void ofTwoWhoSaveAtATimeOneIsTold(JavaSparkContext context) throws IOException {
-        JavaRDD<Point> slow = context.parallelize(points(0, 10), 1).map(point -> {
-            if (point.id() == 0) {
-                DurableRDD.save(JavaSparkContext.fromSparkContext(SparkContext.getOrCreate()).parallelize(points(5, 6), 1),
-                        Point.class, DurablePoint.class, other.toString(), SMALL);
-            }
-            return point;
-        });
+        JavaRDD<Point> slow =
+                context.parallelize(points(0, 10), 1)
+                        .map(point -> {
+                            if (point.id() == 0) {
+                                DurableRDD.save(
+                                        JavaSparkContext.fromSparkContext(
+                                                        SparkContext.getOrCreate())
+                                                .parallelize(points(5, 6), 1),
+                                        Point.class,
+                                        DurablePoint.class,
+                                        other.toString(),
+                                        SMALL);
+                            }
+                            return point;
+                        });
         other = dir;
         assertThrows(CommitConflictException.class, () -> save(slow, SMALL));
         assertEquals(points(5, 6), open(context).collect());

@@ -30,30 +30,42 @@ class JobsTest {
     /// Given by a function that waits when it has come to its row.
     private static final Semaphore REACHED = new Semaphore(0);
 
-    @TempDir
-    private Path dir;
+    @TempDir private Path dir;
 
     @BeforeEach
     void registerFunctions(SparkSession spark) {
-        spark.udf().register("fails_twice", (Long id) -> {
-            if (id == 70 && TaskContext.get().attemptNumber() < 2) {
-                throw new IllegalStateException("attempt " + TaskContext.get().attemptNumber());
-            }
-            return id;
-        }, DataTypes.LongType);
-        spark.udf().register("fails_always", (Long id) -> {
-            if (id == 70) {
-                throw new IllegalStateException("no");
-            }
-            return id;
-        }, DataTypes.LongType);
-        spark.udf().register("waits", (Long id) -> {
-            if (id == 70) {
-                REACHED.release();
-                Thread.sleep(60_000);
-            }
-            return id;
-        }, DataTypes.LongType);
+        spark.udf()
+                .register(
+                        "fails_twice",
+                        (Long id) -> {
+                            if (id == 70 && TaskContext.get().attemptNumber() < 2) {
+                                throw new IllegalStateException(
+                                        "attempt " + TaskContext.get().attemptNumber());
+                            }
+                            return id;
+                        },
+                        DataTypes.LongType);
+        spark.udf()
+                .register(
+                        "fails_always",
+                        (Long id) -> {
+                            if (id == 70) {
+                                throw new IllegalStateException("no");
+                            }
+                            return id;
+                        },
+                        DataTypes.LongType);
+        spark.udf()
+                .register(
+                        "waits",
+                        (Long id) -> {
+                            if (id == 70) {
+                                REACHED.release();
+                                Thread.sleep(60_000);
+                            }
+                            return id;
+                        },
+                        DataTypes.LongType);
     }
 
     private static Dataset<Row> numbers(SparkSession spark, String function) {
@@ -61,7 +73,12 @@ class JobsTest {
     }
 
     private void append(Dataset<Row> rows) {
-        rows.write().format("terrace").option("extent", 1 << 20).option("block.rows", 10).mode("append").save(dir.toString());
+        rows.write()
+                .format("terrace")
+                .option("extent", 1 << 20)
+                .option("block.rows", 10)
+                .mode("append")
+                .save(dir.toString());
     }
 
     private long count(SparkSession spark) {
@@ -99,19 +116,23 @@ class JobsTest {
         assertEquals(100, count(spark));
     }
 
-    /// Runs something as a job that is cancelled, its threads interrupted, when it has come to the row at which it waits.
-    private static void cancel(JavaSparkContext context, Runnable work) throws InterruptedException {
-        CompletableFuture<Void> done = CompletableFuture.runAsync(() -> {
-            context.setJobGroup("cancelled", "a job that is cancelled", true);
-            work.run();
-        });
+    /// Runs something as a job that is cancelled, its threads interrupted, when it has come to the
+    /// row at which it waits.
+    private static void cancel(JavaSparkContext context, Runnable work)
+            throws InterruptedException {
+        CompletableFuture<Void> done =
+                CompletableFuture.runAsync(() -> {
+                    context.setJobGroup("cancelled", "a job that is cancelled", true);
+                    work.run();
+                });
         assertTrue(REACHED.tryAcquire(5, TimeUnit.MINUTES));
         context.cancelJobGroup("cancelled");
         assertThrows(CompletionException.class, done::join);
     }
 
     @Test
-    void aWriteThatIsCancelledChangesNothing(SparkSession spark, JavaSparkContext context) throws Exception {
+    void aWriteThatIsCancelledChangesNothing(SparkSession spark, JavaSparkContext context)
+            throws Exception {
         append(numbers(spark, "abs"));
         List<String> before = names("parts");
         cancel(context, () -> append(numbers(spark, "waits")));
@@ -123,9 +144,17 @@ class JobsTest {
     }
 
     @Test
-    void aReadThatIsCancelledLeavesThePoolAsItWas(SparkSession spark, JavaSparkContext context) throws Exception {
+    void aReadThatIsCancelledLeavesThePoolAsItWas(SparkSession spark, JavaSparkContext context)
+            throws Exception {
         append(numbers(spark, "abs"));
-        cancel(context, () -> spark.read().format("terrace").load(dir.toString()).selectExpr("waits(id)").collect());
+        cancel(
+                context,
+                () ->
+                        spark.read()
+                                .format("terrace")
+                                .load(dir.toString())
+                                .selectExpr("waits(id)")
+                                .collect());
         assertEquals(100, count(spark));
         spark.sql("DROP TABLE terrace.`" + dir + "`");
         assertTrue(!Files.exists(dir));
@@ -134,24 +163,33 @@ class JobsTest {
     @Test
     void aSaveThatIsCancelledLeavesNothing(JavaSparkContext context) throws Exception {
         PartitionOptions options = PartitionOptions.defaults().extents(1 << 20);
-        cancel(context, () -> {
-            try {
-                DurableRDD.save(context.parallelize(List.of(1, 2, 3), 1).map(id -> {
-                    if (id == 3) {
-                        REACHED.release();
-                        Thread.sleep(60_000);
+        cancel(
+                context,
+                () -> {
+                    try {
+                        DurableRDD.save(
+                                context.parallelize(List.of(1, 2, 3), 1)
+                                        .map(id -> {
+                                            if (id == 3) {
+                                                REACHED.release();
+                                                Thread.sleep(60_000);
+                                            }
+                                            return Point.of(id);
+                                        }),
+                                Point.class,
+                                DurablePoint.class,
+                                dir.toString(),
+                                options);
+                    } catch (IOException e) {
+                        throw new AssertionError(e);
                     }
-                    return Point.of(id);
-                }), Point.class, DurablePoint.class, dir.toString(), options);
-            } catch (IOException e) {
-                throw new AssertionError(e);
-            }
-        });
+                });
         awaitNames("parts", List.of());
         assertEquals(List.of(), names("manifests"));
     }
 
-    /// The driver does not wait for tasks that it has killed: they remove what they wrote when they notice.
+    /// The driver does not wait for tasks that it has killed: they remove what they wrote when they
+    /// notice.
     private void awaitNames(String directory, List<String> expected) throws Exception {
         for (int i = 0; i < 2000 && !names(directory).equals(expected); i++) {
             Thread.sleep(50);

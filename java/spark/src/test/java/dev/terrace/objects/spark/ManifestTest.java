@@ -23,18 +23,36 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /// The bytes of a manifest, as TABLE-FORMAT.md has them.
 class ManifestTest {
-    private static final String JSON = """
-            {"number":7,"kind":"table","type":"{\\"type\\":\\"struct\\",\\"fields\\":[]}","options":{"tier.image":"DISK"},"parts":[\
-            {"name":"job-0-1","pmem":null,"disk":"/disk","hosts":["a","b"],"rows":3,"bytes":4096,"columns":[\
-            {"nulls":1,"bytes":24,"min":"gAAAAAAAAAE=","max":"gAAAAAAAAAI="},{"nulls":3,"bytes":0,"min":null,"max":null}]}]}""";
+    private static final String JSON =
+            """
+            {"number":7,"kind":"table","type":"{\\"type\\":\\"struct\\",\\"fields\\":[]}",\
+            "options":{"tier.image":"DISK"},"parts":[\
+            {"name":"job-0-1","pmem":null,"disk":"/disk","hosts":["a","b"],\
+            "rows":3,"bytes":4096,"columns":[\
+            {"nulls":1,"bytes":24,"min":"gAAAAAAAAAE=","max":"gAAAAAAAAAI="},\
+            {"nulls":3,"bytes":0,"min":null,"max":null}]}]}\
+            """;
     private static final String VERSION_1 = "terrace-manifest 1 cc16f13d\n" + JSON;
     private static final String GOLDEN = "terrace-manifest 2 f0cb2877\n" + JSON;
 
     private static Manifest manifest() {
         ColumnSummary numbers = new ColumnSummary(1, 24, OrderKeys.ofLong(1), OrderKeys.ofLong(2));
         ColumnSummary nulls = new ColumnSummary(3, 0, null, null);
-        Part part = new Part("job-0-1", null, "/disk", List.of("a", "b"), 3, 4096, List.of(numbers, nulls));
-        return new Manifest(7, Manifest.TABLE, "{\"type\":\"struct\",\"fields\":[]}", Map.of("tier.image", "DISK"), List.of(part));
+        Part part =
+                new Part(
+                        "job-0-1",
+                        null,
+                        "/disk",
+                        List.of("a", "b"),
+                        3,
+                        4096,
+                        List.of(numbers, nulls));
+        return new Manifest(
+                7,
+                Manifest.TABLE,
+                "{\"type\":\"struct\",\"fields\":[]}",
+                Map.of("tier.image", "DISK"),
+                List.of(part));
     }
 
     @Test
@@ -44,9 +62,15 @@ class ManifestTest {
 
     @Test
     void optionsAreInTheOrderOfTheirNames() {
-        Map<String, String> options = Map.of("tier.b", "DISK", "extent", "1048576", "tier.a", "PMEM");
-        String text = new String(new Manifest(1, Manifest.TABLE, "{}", options, List.of()).encode(), StandardCharsets.UTF_8);
-        assertTrue(text.contains("{\"extent\":\"1048576\",\"tier.a\":\"PMEM\",\"tier.b\":\"DISK\"}"), text);
+        Map<String, String> options =
+                Map.of("tier.b", "DISK", "extent", "1048576", "tier.a", "PMEM");
+        String text =
+                new String(
+                        new Manifest(1, Manifest.TABLE, "{}", options, List.of()).encode(),
+                        StandardCharsets.UTF_8);
+        assertTrue(
+                text.contains("{\"extent\":\"1048576\",\"tier.a\":\"PMEM\",\"tier.b\":\"DISK\"}"),
+                text);
     }
 
     @ParameterizedTest
@@ -64,8 +88,15 @@ class ManifestTest {
         for (int i = 0; i < bytes.length; i++) {
             byte[] damaged = bytes.clone();
             damaged[i] ^= 1;
-            RuntimeException refused = assertThrows(RuntimeException.class, () -> Manifest.decode("the file", damaged), "byte " + i);
-            assertTrue(refused instanceof PoolDamagedException || refused instanceof PoolFormatException, refused::toString);
+            RuntimeException refused =
+                    assertThrows(
+                            RuntimeException.class,
+                            () -> Manifest.decode("the file", damaged),
+                            "byte " + i);
+            assertTrue(
+                    refused instanceof PoolDamagedException
+                            || refused instanceof PoolFormatException,
+                    refused::toString);
             assertTrue(refused.getMessage().startsWith("the file"), refused::getMessage);
         }
         assertThrows(PoolDamagedException.class, () -> Manifest.decode("m", new byte[0]));
@@ -74,16 +105,26 @@ class ManifestTest {
     @Test
     void aLaterVersionIsRefusedAsThat() {
         byte[] later = GOLDEN.replaceFirst(" 2 ", " 3 ").getBytes(StandardCharsets.UTF_8);
-        assertTrue(assertThrows(PoolFormatException.class, () -> Manifest.decode("m", later)).getMessage().contains("version 3"));
+        assertTrue(
+                assertThrows(PoolFormatException.class, () -> Manifest.decode("m", later))
+                        .getMessage()
+                        .contains("version 3"));
     }
 
     @Test
     void tasksAreNotSentWhatTheManifestKnowsOfColumns(@TempDir Path dir) throws IOException {
-        StructType schema = new StructType().add("a", DataTypes.LongType).add("b", DataTypes.LongType);
-        Manifest manifest = new Manifest(1, Manifest.TABLE, schema.json(), Map.of(), manifest().parts());
+        StructType schema =
+                new StructType().add("a", DataTypes.LongType).add("b", DataTypes.LongType);
+        Manifest manifest =
+                new Manifest(1, Manifest.TABLE, schema.json(), Map.of(), manifest().parts());
         Configuration configuration = new Configuration(false);
-        PartStore store = new PartStore(Storage.of(dir.toString(), configuration), PartitionOptions.defaults(), configuration);
-        TableScan scan = new TableScan("table", manifest, store, schema, List.of(), Integer.MAX_VALUE, 10);
+        PartStore store =
+                new PartStore(
+                        Storage.of(dir.toString(), configuration),
+                        PartitionOptions.defaults(),
+                        configuration);
+        TableScan scan =
+                new TableScan("table", manifest, store, schema, List.of(), Integer.MAX_VALUE, 10);
         InputPartition[] inputs = scan.planInputPartitions();
         assertEquals(3, inputs.length, "24 bytes in tasks of 10");
         Part sent = ((TableScan.PartInput) inputs[0]).part();

@@ -20,10 +20,22 @@ class OrderKeysTest {
 
     @Test
     void numbersAreInTheOrderOfTheirKeys() {
-        List<Double> ordered = List.of(
-                Double.NEGATIVE_INFINITY, -1e300, -1.5, -Double.MIN_VALUE, 0.0, Double.MIN_VALUE, 1.0, 1e300, Double.POSITIVE_INFINITY, Double.NaN);
+        List<Double> ordered =
+                List.of(
+                        Double.NEGATIVE_INFINITY,
+                        -1e300,
+                        -1.5,
+                        -Double.MIN_VALUE,
+                        0.0,
+                        Double.MIN_VALUE,
+                        1.0,
+                        1e300,
+                        Double.POSITIVE_INFINITY,
+                        Double.NaN);
         for (int i = 0; i + 1 < ordered.size(); i++) {
-            assertTrue(OrderKeys.compare(key(ordered.get(i)), key(ordered.get(i + 1))) < 0, ordered.get(i).toString());
+            assertTrue(
+                    OrderKeys.compare(key(ordered.get(i)), key(ordered.get(i + 1))) < 0,
+                    ordered.get(i).toString());
         }
         assertArrayEquals(key(0.0), key(-0.0));
         assertArrayEquals(key(Double.NaN), key(Double.longBitsToDouble(0xfff8000000000001L)));
@@ -43,7 +55,10 @@ class OrderKeysTest {
             }
             assertTrue(OrderKeys.compare(OrderKeys.floor(value), value) <= 0);
             byte[] ceiling = OrderKeys.ceiling(value);
-            assertTrue(ceiling == null ? value[0] == (byte) 0xff : OrderKeys.compare(ceiling, value) >= 0);
+            assertTrue(
+                    ceiling == null
+                            ? value[0] == (byte) 0xff
+                            : OrderKeys.compare(ceiling, value) >= 0);
         }
         byte[] greatest = new byte[100];
         Arrays.fill(greatest, (byte) 0xff);

@@ -36,8 +36,7 @@ import scala.jdk.javaapi.CollectionConverters;
 /// Queries of generated tables have the same results as over Parquet.
 @ExtendWith(LocalSpark.class)
 class ParquetEqualityTest {
-    @TempDir
-    private Path dir;
+    @TempDir private Path dir;
 
     /// A few, or as many as `-Dterrace.seeds=100` says.
     static LongStream queriesHaveTheResultsThatTheyHaveOverParquet() {
@@ -64,7 +63,11 @@ class ParquetEqualityTest {
                 .mode("append")
                 .save(terrace);
         Dataset<Row> expected = spark.read().parquet(parquet);
-        Dataset<Row> actual = spark.read().format("terrace").option("split.bytes", 1 + random.nextInt(4000)).load(terrace);
+        Dataset<Row> actual =
+                spark.read()
+                        .format("terrace")
+                        .option("split.bytes", 1 + random.nextInt(4000))
+                        .load(terrace);
         for (UnaryOperator<Dataset<Row>> query : queries(random, table)) {
             Dataset<Row> wanted = query.apply(expected);
             assertEquals(
@@ -85,16 +88,22 @@ class ParquetEqualityTest {
         queries.add(Dataset::distinct);
         for (int i = 0; i < 4; i++) {
             Column condition = condition(random, table, 2);
-            Column[] columns = Stream.generate(() -> col(table.column(random).name())).limit(random.nextInt(3)).toArray(Column[]::new);
+            Column[] columns =
+                    Stream.generate(() -> col(table.column(random).name()))
+                            .limit(random.nextInt(3))
+                            .toArray(Column[]::new);
             queries.add(rows -> rows.filter(condition).select(columns));
         }
         queries.add(rows -> rows.agg(count(lit(1)), aggregates(table)));
         queries.add(rows -> rows.limit(3).agg(count(lit(1))));
         String key = table.column(random).name();
         queries.add(rows -> rows.groupBy("c0").agg(count(lit(1)), count(key), avg("c0")));
-        queries.add(rows -> rows.as("a")
-                .join(rows.filter(col("c0").gt(0)).as("b"), col("a.c0").equalTo(col("b.c0")))
-                .select("a.c0", "b.c1"));
+        queries.add(rows ->
+                rows.as("a")
+                        .join(
+                                rows.filter(col("c0").gt(0)).as("b"),
+                                col("a.c0").equalTo(col("b.c0")))
+                        .select("a.c0", "b.c1"));
         return queries;
     }
 
@@ -163,7 +172,10 @@ class ParquetEqualityTest {
             }
             case byte[] bytes -> HexFormat.of().formatHex(bytes);
             case scala.collection.Seq<?> elements ->
-                CollectionConverters.asJava(elements).stream().map(ParquetEqualityTest::text).toList().toString();
+                    CollectionConverters.asJava(elements).stream()
+                            .map(ParquetEqualityTest::text)
+                            .toList()
+                            .toString();
             default -> value.toString();
         };
     }

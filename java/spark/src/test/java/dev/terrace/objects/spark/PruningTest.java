@@ -22,22 +22,27 @@ import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 import scala.jdk.javaapi.CollectionConverters;
 
-/// What a query does not need it does not read: the disk's reads are counted, as a recording shows them.
+/// What a query does not need it does not read: the disk's reads are counted, as a recording shows
+/// them.
 @ExtendWith(LocalSpark.class)
 class PruningTest {
     private static final String DISK_READ = "dev.terrace.objects.DiskRead";
     private static final int ROWS = 1000;
     private static final int BLOCK_ROWS = 50;
+
     /// A value has its bytes, and where each row's begin; no row is null.
     private static final int READS_OF_A_BLOCK = 2;
 
-    @TempDir
-    private Path dir;
+    @TempDir private Path dir;
 
     @BeforeEach
     void writePeople(SparkSession spark) {
         spark.range(0, ROWS, 1, 2)
-                .selectExpr("id", "id % 10 age", "concat('name ', 10000 + id) name", "encode(repeat(cast(id as string), 50), 'utf-8') image",
+                .selectExpr(
+                        "id",
+                        "id % 10 age",
+                        "concat('name ', 10000 + id) name",
+                        "encode(repeat(cast(id as string), 50), 'utf-8') image",
                         "if(id < 100, null, id) late")
                 .write()
                 .format("terrace")
@@ -72,56 +77,116 @@ class PruningTest {
 
     @Test
     void aQueryThatDoesNotNameAColumnDoesNotTouchItsTier(SparkSession spark) throws Throwable {
-        assertEquals(0, diskReads(() -> people(spark).select("id", "age", "name", "late").collect()));
-        assertEquals(0, diskReads(() -> people(spark).filter("age = 3 or name like '%7'").groupBy("age").count().collect()));
+        assertEquals(
+                0, diskReads(() -> people(spark).select("id", "age", "name", "late").collect()));
+        assertEquals(
+                0,
+                diskReads(() ->
+                        people(spark)
+                                .filter("age = 3 or name like '%7'")
+                                .groupBy("age")
+                                .count()
+                                .collect()));
         assertEquals(0, diskReads(() -> people(spark).filter("id > 10").count()));
-        assertEquals(ROWS / BLOCK_ROWS * READS_OF_A_BLOCK, diskReads(() -> people(spark).select("image").collect()));
+        assertEquals(
+                ROWS / BLOCK_ROWS * READS_OF_A_BLOCK,
+                diskReads(() -> people(spark).select("image").collect()));
     }
 
     @Test
     void plansShowConditionsInWords(SparkSession spark) {
-        for (List<String> condition : List.of(
-                List.of("age > 3", "blocks where age is not null and age > 3"),
-                List.of("age <= 3 or late is null", "blocks where (age <= 3 or late is null)"),
-                List.of("name = 'name 10000'", "blocks where name is not null and name = 'name 10000'"),
-                List.of("name like 'name 1%'", "name starts with 'name 1'"),
-                List.of("name in ('a', 'b')", "(name = 'a' or name = 'b')"),
-                List.of("image = X'00ff'", "image = X'00FF'"))) {
+        for (List<String> condition :
+                List.of(
+                        List.of("age > 3", "blocks where age is not null and age > 3"),
+                        List.of(
+                                "age <= 3 or late is null",
+                                "blocks where (age <= 3 or late is null)"),
+                        List.of(
+                                "name = 'name 10000'",
+                                "blocks where name is not null and name = 'name 10000'"),
+                        List.of("name like 'name 1%'", "name starts with 'name 1'"),
+                        List.of("name in ('a', 'b')", "(name = 'a' or name = 'b')"),
+                        List.of("image = X'00ff'", "image = X'00FF'"))) {
             String plan = people(spark).filter(condition.get(0)).queryExecution().toString();
             assertTrue(plan.contains(condition.get(1)), plan);
-            assertFalse(plan.contains("Comparison") || plan.contains("Nullness") || plan.contains("Several"), plan);
+            assertFalse(
+                    plan.contains("Comparison")
+                            || plan.contains("Nullness")
+                            || plan.contains("Several"),
+                    plan);
         }
-        String many = IntStream.range(0, 10_000).mapToObj(i -> "'" + "long ".repeat(20) + i + "'").collect(Collectors.joining(", "));
-        String plan = people(spark).filter("name in (" + many + ")").queryExecution().executedPlan().toString();
+        String many =
+                IntStream.range(0, 10_000)
+                        .mapToObj(i -> "'" + "long ".repeat(20) + i + "'")
+                        .collect(Collectors.joining(", "));
+        String plan =
+                people(spark)
+                        .filter("name in (" + many + ")")
+                        .queryExecution()
+                        .executedPlan()
+                        .toString();
         assertTrue(plan.length() < 10_000, () -> "it has " + plan.length());
     }
 
     @Test
     void blocksWithoutRowsForAConditionAreNotRead(SparkSession spark) throws Throwable {
-        for (String condition : List.of(
-                "id = 77", "id < 50", "id in (3, 4)", "id >= 980", "id > 120 and id < 140", "name = 'name 10077'", "name like 'name 1007%'",
-                "name >= 'name 10990'", "id <=> 5", "id between 951 and 960 and late is not null")) {
-            long reads = diskReads(() -> assertTrue(people(spark).filter(condition).select("image").count() > 0));
+        for (String condition :
+                List.of(
+                        "id = 77",
+                        "id < 50",
+                        "id in (3, 4)",
+                        "id >= 980",
+                        "id > 120 and id < 140",
+                        "name = 'name 10077'",
+                        "name like 'name 1007%'",
+                        "name >= 'name 10990'",
+                        "id <=> 5",
+                        "id between 951 and 960 and late is not null")) {
+            long reads =
+                    diskReads(() ->
+                            assertTrue(
+                                    people(spark).filter(condition).select("image").count() > 0));
             assertTrue(reads <= READS_OF_A_BLOCK, condition + ": " + reads);
-            reads = diskReads(() -> assertTrue(people(spark).filter(condition).select("image").collectAsList().size() > 0));
+            reads =
+                    diskReads(() ->
+                            assertTrue(
+                                    people(spark)
+                                                    .filter(condition)
+                                                    .select("image")
+                                                    .collectAsList()
+                                                    .size()
+                                            > 0));
             assertEquals(READS_OF_A_BLOCK, reads, condition);
         }
-        assertEquals(2 * READS_OF_A_BLOCK, diskReads(() -> people(spark).filter("late is null").select("image").collect()));
-        assertEquals(2 * READS_OF_A_BLOCK, diskReads(() -> people(spark).filter("id = 0 or id = 999").select("image").collect()));
-        assertEquals(0, diskReads(() -> people(spark).filter("id = -1 or name is null").select("image").collect()));
+        assertEquals(
+                2 * READS_OF_A_BLOCK,
+                diskReads(() -> people(spark).filter("late is null").select("image").collect()));
+        assertEquals(
+                2 * READS_OF_A_BLOCK,
+                diskReads(() ->
+                        people(spark).filter("id = 0 or id = 999").select("image").collect()));
+        assertEquals(
+                0,
+                diskReads(() ->
+                        people(spark).filter("id = -1 or name is null").select("image").collect()));
     }
 
     @Test
     void whoWantsFewRowsReadsFewBlocks(SparkSession spark) throws Throwable {
-        assertEquals(READS_OF_A_BLOCK, diskReads(() -> people(spark).select("image").limit(5).collect()));
+        assertEquals(
+                READS_OF_A_BLOCK,
+                diskReads(() -> people(spark).select("image").limit(5).collect()));
         assertEquals(5, people(spark).limit(5).count());
     }
 
     @Test
     void whatTheManifestKnowsNeedsNoPool(SparkSession spark) {
-        Dataset<Row> counts = people(spark).selectExpr("count(*)", "count(late)", "min(id)", "max(late)");
+        Dataset<Row> counts =
+                people(spark).selectExpr("count(*)", "count(late)", "min(id)", "max(late)");
         assertEquals("[1000,900,0,999]", counts.first().toString());
-        assertTrue(counts.queryExecution().executedPlan().toString().contains("of its manifest"), counts.queryExecution().executedPlan()::toString);
+        assertTrue(
+                counts.queryExecution().executedPlan().toString().contains("of its manifest"),
+                counts.queryExecution().executedPlan()::toString);
         Dataset<Row> names = people(spark).selectExpr("max(name)");
         assertEquals("[name 10999]", names.first().toString());
     }
@@ -136,16 +201,26 @@ class PruningTest {
     @Test
     void aLongPartIsReadBySeveralTasks(SparkSession spark) {
         // 500 rows of a part have 4000 bytes, and its 10 blocks are dealt out to 4 tasks.
-        Dataset<Row> ids = spark.read().format("terrace").option("split.bytes", 1000).load(dir.toString()).select("id");
+        Dataset<Row> ids =
+                spark.read()
+                        .format("terrace")
+                        .option("split.bytes", 1000)
+                        .load(dir.toString())
+                        .select("id");
         assertEquals(8, ids.javaRDD().getNumPartitions());
-        assertEquals(people(spark).select("id").orderBy("id").collectAsList(), ids.orderBy("id").collectAsList());
-        List<Integer> rows = ids.javaRDD().mapPartitions(part -> {
-            int count = 0;
-            for (; part.hasNext(); part.next()) {
-                count++;
-            }
-            return List.of(count).iterator();
-        }).collect();
+        assertEquals(
+                people(spark).select("id").orderBy("id").collectAsList(),
+                ids.orderBy("id").collectAsList());
+        List<Integer> rows =
+                ids.javaRDD()
+                        .mapPartitions(part -> {
+                            int count = 0;
+                            for (; part.hasNext(); part.next()) {
+                                count++;
+                            }
+                            return List.of(count).iterator();
+                        })
+                        .collect();
         assertEquals(List.of(150, 150, 100, 100, 150, 150, 100, 100), rows);
     }
 
@@ -154,9 +229,19 @@ class PruningTest {
         var statistics = people(spark).select("late").queryExecution().optimizedPlan().stats();
         assertEquals(ROWS * Long.BYTES, statistics.sizeInBytes().toLong());
         assertEquals(ROWS, statistics.rowCount().get().toLong());
-        var late = CollectionConverters.asJava(statistics.attributeStats()).values().iterator().next();
-        assertEquals("100, 100, 999", late.nullCount().get() + ", " + late.min().get() + ", " + late.max().get());
-        long images = people(spark).select("image").queryExecution().optimizedPlan().stats().sizeInBytes().toLong();
+        var late =
+                CollectionConverters.asJava(statistics.attributeStats()).values().iterator().next();
+        assertEquals(
+                "100, 100, 999",
+                late.nullCount().get() + ", " + late.min().get() + ", " + late.max().get());
+        long images =
+                people(spark)
+                        .select("image")
+                        .queryExecution()
+                        .optimizedPlan()
+                        .stats()
+                        .sizeInBytes()
+                        .toLong();
         assertTrue(images > 100 * ROWS, () -> "images: " + images);
     }
 
@@ -177,7 +262,8 @@ class PruningTest {
             rdd = rdd.dependencies().head().rdd();
         }
         for (var partition : rdd.partitions()) {
-            assertEquals(Hosts.local(), CollectionConverters.asJava(rdd.preferredLocations(partition)));
+            assertEquals(
+                    Hosts.local(), CollectionConverters.asJava(rdd.preferredLocations(partition)));
         }
     }
 }

@@ -40,13 +40,28 @@ import org.jspecify.annotations.Nullable;
 
 /// A table with columns of types, and values, that chance has chosen. The first column is an int.
 final class RandomTable {
-    private static final List<DataType> TYPES = List.of(
-            DataTypes.BooleanType, DataTypes.ByteType, DataTypes.ShortType, DataTypes.IntegerType, DataTypes.LongType,
-            DataTypes.FloatType, DataTypes.DoubleType, DataTypes.StringType, DataTypes.BinaryType, DataTypes.DateType,
-            DataTypes.TimestampType, DataTypes.TimestampNTZType, DataTypes.createDecimalType(9, 2), DataTypes.createDecimalType(30, 5),
-            DataTypes.createYearMonthIntervalType(), DataTypes.createDayTimeIntervalType(),
-            DataTypes.createArrayType(DataTypes.IntegerType), DataTypes.createArrayType(DataTypes.DoubleType),
-            DataTypes.createArrayType(DataTypes.StringType), DataTypes.createArrayType(DataTypes.createArrayType(DataTypes.ByteType)));
+    private static final List<DataType> TYPES =
+            List.of(
+                    DataTypes.BooleanType,
+                    DataTypes.ByteType,
+                    DataTypes.ShortType,
+                    DataTypes.IntegerType,
+                    DataTypes.LongType,
+                    DataTypes.FloatType,
+                    DataTypes.DoubleType,
+                    DataTypes.StringType,
+                    DataTypes.BinaryType,
+                    DataTypes.DateType,
+                    DataTypes.TimestampType,
+                    DataTypes.TimestampNTZType,
+                    DataTypes.createDecimalType(9, 2),
+                    DataTypes.createDecimalType(30, 5),
+                    DataTypes.createYearMonthIntervalType(),
+                    DataTypes.createDayTimeIntervalType(),
+                    DataTypes.createArrayType(DataTypes.IntegerType),
+                    DataTypes.createArrayType(DataTypes.DoubleType),
+                    DataTypes.createArrayType(DataTypes.StringType),
+                    DataTypes.createArrayType(DataTypes.createArrayType(DataTypes.ByteType)));
 
     private final StructType schema;
     private final List<Row> rows = new ArrayList<>();
@@ -104,14 +119,22 @@ final class RandomTable {
             case IntegerType _ -> isExtreme ? Integer.MIN_VALUE : small;
             case LongType _ -> isExtreme ? Long.MAX_VALUE : small * 1_000_000_007L;
             case FloatType _ -> isExtreme ? Float.NaN : small / 4f;
-            case DoubleType _ -> isExtreme ? Double.NEGATIVE_INFINITY : small == 0 ? -0.0 : small / 8.0;
+            case DoubleType _ ->
+                    isExtreme ? Double.NEGATIVE_INFINITY : small == 0 ? -0.0 : small / 8.0;
             case StringType _ -> text(random);
             case BinaryType _ -> text(random).getBytes(StandardCharsets.UTF_8);
             case DateType _ -> LocalDate.ofEpochDay(small * 400L);
             case TimestampType _ -> Instant.ofEpochSecond(small * 100_000_000L, 1000);
-            case TimestampNTZType _ -> LocalDateTime.ofEpochSecond(small * 100_000_000L, 2000, ZoneOffset.UTC);
-            case DecimalType decimal -> new BigDecimal(
-                    isExtreme ? BigInteger.TEN.pow(decimal.precision()).subtract(BigInteger.ONE) : BigInteger.valueOf(small), decimal.scale());
+            case TimestampNTZType _ ->
+                    LocalDateTime.ofEpochSecond(small * 100_000_000L, 2000, ZoneOffset.UTC);
+            case DecimalType decimal ->
+                    new BigDecimal(
+                            isExtreme
+                                    ? BigInteger.TEN
+                                            .pow(decimal.precision())
+                                            .subtract(BigInteger.ONE)
+                                    : BigInteger.valueOf(small),
+                            decimal.scale());
             case YearMonthIntervalType _ -> Period.ofMonths(small);
             case DayTimeIntervalType _ -> Duration.ofSeconds(small * 1000L);
             case ArrayType array -> elements(array, random);

@@ -21,18 +21,19 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.api.io.TempDir;
 
-/// What SPARK.md shows compiles and runs: its Java, its SQL and its Python are read from here and from `src/test/resources`.
+/// What SPARK.md shows compiles and runs: its Java, its SQL and its Python are read from here and
+/// from `src/test/resources`.
 @ExtendWith(LocalSpark.class)
 class SparkExamplesTest {
     private static final Path DOCUMENT = Path.of("..", "docs", "SPARK.md");
 
-    @TempDir
-    private Path dir;
+    @TempDir private Path dir;
 
     @Test
     void tablesInJava(SparkSession spark, JavaSparkContext context) throws IOException {
         String path = dir.toString();
-        Dataset<Row> people = spark.range(0, 1000).selectExpr("id", "id % 90 age", "repeat('pixel ', 100) image");
+        Dataset<Row> people =
+                spark.range(0, 1000).selectExpr("id", "id % 90 age", "repeat('pixel ', 100) image");
         // <tables>
         people.write().format("terrace").option("tier.image", "DISK").mode("append").save(path);
 
@@ -54,19 +55,22 @@ class SparkExamplesTest {
         List<Point> list = IntStream.range(0, 1000).mapToObj(Point::of).toList();
         // <objects>
         JavaRDD<Point> points = context.parallelize(list, 4);
-        DurableRDD.save(points, Point.class, DurablePoint.class, directory, PartitionOptions.defaults());
+        DurableRDD.save(
+                points, Point.class, DurablePoint.class, directory, PartitionOptions.defaults());
 
-        DurableRDD<Point, DurablePoint> saved = DurableRDD.open(context, Point.class, DurablePoint.class, directory);
+        DurableRDD<Point, DurablePoint> saved =
+                DurableRDD.open(context, Point.class, DurablePoint.class, directory);
         long even = saved.filter(point -> point.id() % 2 == 0).count();
-        JavaRDD<Double> sums = saved.mapInPlace(cursor -> {
-            double[] row = new double[3];
-            double sum = 0;
-            while (cursor.next()) {
-                cursor.get().copyRow(row);
-                sum += row[0];
-            }
-            return List.of(sum).iterator();
-        });
+        JavaRDD<Double> sums =
+                saved.mapInPlace(cursor -> {
+                    double[] row = new double[3];
+                    double sum = 0;
+                    while (cursor.next()) {
+                        cursor.get().copyRow(row);
+                        sum += row[0];
+                    }
+                    return List.of(sum).iterator();
+                });
         // </objects>
         assertEquals(500, even);
         assertEquals(999 * 500, sums.reduce(Double::sum));
@@ -79,7 +83,10 @@ class SparkExamplesTest {
         Dataset<Row> last = spark.emptyDataFrame();
         for (String statement : resource("people.sql").replaceAll("--.*", "").split(";")) {
             if (!statement.isBlank()) {
-                last = spark.sql(statement.replace("/data/people", dir.resolve("people").toString()));
+                last =
+                        spark.sql(
+                                statement.replace(
+                                        "/data/people", dir.resolve("people").toString()));
             }
         }
         assertEquals("[[Berta,2]]", last.collectAsList().toString());
@@ -88,19 +95,33 @@ class SparkExamplesTest {
     @Test
     void tablesInPython() throws Exception {
         String python = System.getProperty("terrace.python", "python3");
-        assumeTrue(canImportPyspark(python), "no module pyspark of " + python + ": -Dterrace.python=... names an interpreter that has it");
+        assumeTrue(
+                canImportPyspark(python),
+                "no module pyspark of "
+                        + python
+                        + ": -Dterrace.python=... names an interpreter that has it");
         Path script = Path.of("src", "test", "resources", "people.py").toAbsolutePath();
         Path output = dir.resolve("output");
-        ProcessBuilder builder = new ProcessBuilder(python, script.toString(), dir.resolve("people").toString())
-                .redirectErrorStream(true)
-                .redirectOutput(output.toFile());
+        ProcessBuilder builder =
+                new ProcessBuilder(python, script.toString(), dir.resolve("people").toString())
+                        .redirectErrorStream(true)
+                        .redirectOutput(output.toFile());
         String classPath = StandaloneCluster.classPath();
-        builder.environment().putAll(Map.of(
-                "JAVA_HOME", System.getProperty("java.home"),
-                "PYSPARK_SUBMIT_ARGS", "--master local[1] --conf spark.ui.enabled=false --driver-class-path " + classPath + " pyspark-shell"));
+        builder.environment()
+                .putAll(
+                        Map.of(
+                                "JAVA_HOME",
+                                System.getProperty("java.home"),
+                                "PYSPARK_SUBMIT_ARGS",
+                                "--master local[1] --conf spark.ui.enabled=false"
+                                        + " --driver-class-path "
+                                        + classPath
+                                        + " pyspark-shell"));
         Process process = builder.start();
         try {
-            assertTrue(process.waitFor(60, TimeUnit.SECONDS), () -> "it does not end: " + read(output));
+            assertTrue(
+                    process.waitFor(60, TimeUnit.SECONDS),
+                    () -> "it does not end: " + read(output));
         } finally {
             process.descendants().forEach(ProcessHandle::destroyForcibly);
             process.destroyForcibly();
@@ -111,7 +132,10 @@ class SparkExamplesTest {
 
     private static boolean canImportPyspark(String python) throws InterruptedException {
         try {
-            Process process = new ProcessBuilder(python, "-c", "import pyspark").redirectErrorStream(true).start();
+            Process process =
+                    new ProcessBuilder(python, "-c", "import pyspark")
+                            .redirectErrorStream(true)
+                            .start();
             process.getInputStream().readAllBytes();
             return process.waitFor() == 0;
         } catch (IOException e) {
@@ -135,15 +159,37 @@ class SparkExamplesTest {
     void theDocumentQuotesWhatRuns() throws IOException {
         String document = Files.readString(DOCUMENT);
         long blocks = document.lines().filter(line -> line.matches("```(java|sql|python)")).count();
-        assertEquals(5, blocks, "each block of the page is one of these: two files, three parts of this source");
+        assertEquals(
+                5,
+                blocks,
+                "each block of the page is one of these: two files, three parts of this source");
         for (String name : List.of("people.sql", "people.py")) {
-            assertTrue(document.contains(resource(name).strip()), () -> "SPARK.md does not quote " + name);
+            assertTrue(
+                    document.contains(resource(name).strip()),
+                    () -> "SPARK.md does not quote " + name);
         }
-        String source = Files.readString(Path.of("src", "test", "java", "dev", "terrace", "objects", "spark", "SparkExamplesTest.java"));
+        String source =
+                Files.readString(
+                        Path.of(
+                                "src",
+                                "test",
+                                "java",
+                                "dev",
+                                "terrace",
+                                "objects",
+                                "spark",
+                                "SparkExamplesTest.java"));
         for (String name : List.of("tables", "versions", "objects")) {
             int from = source.indexOf("// <" + name + ">\n");
-            String quoted = source.substring(source.indexOf('\n', from) + 1, source.indexOf("// </" + name + ">")).stripIndent().strip();
-            assertTrue(document.contains(quoted), () -> "SPARK.md does not quote the part " + name + ":\n" + quoted);
+            String quoted =
+                    source.substring(
+                                    source.indexOf('\n', from) + 1,
+                                    source.indexOf("// </" + name + ">"))
+                            .stripIndent()
+                            .strip();
+            assertTrue(
+                    document.contains(quoted),
+                    () -> "SPARK.md does not quote the part " + name + ":\n" + quoted);
         }
     }
 }

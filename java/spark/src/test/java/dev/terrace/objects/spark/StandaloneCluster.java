@@ -15,7 +15,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.apache.spark.launcher.JavaModuleOptions;
 
-/// A standalone cluster of Spark: a master and two workers, each a process of its own, made of the jars that this test has. All end with this, whatever happens.
+/// A standalone cluster of Spark: a master and two workers, each a process of its own, made of the
+/// jars that this test has. All end with this, whatever happens.
 final class StandaloneCluster implements AutoCloseable {
     private static final String HOST = "127.0.0.1";
     private static final String OTHER_HOST = "127.0.0.2";
@@ -36,13 +37,33 @@ final class StandaloneCluster implements AutoCloseable {
         master = "spark://" + HOST + ":" + port;
         boolean done = false;
         try {
-            start("master", "org.apache.spark.deploy.master.Master", "--host", HOST, "--port", port, "--webui-port", 0);
+            start(
+                    "master",
+                    "org.apache.spark.deploy.master.Master",
+                    "--host",
+                    HOST,
+                    "--port",
+                    port,
+                    "--webui-port",
+                    0);
             awaitPort(port);
             // Spark does not try a task again on the same host.
             for (String host : List.of(HOST, OTHER_HOST)) {
                 String worker = "worker-" + host;
-                start(worker, "org.apache.spark.deploy.worker.Worker", "--host", host, "--cores", 1, "--memory", "1g", "--webui-port", 0,
-                        "--work-dir", directory.resolve(worker), master);
+                start(
+                        worker,
+                        "org.apache.spark.deploy.worker.Worker",
+                        "--host",
+                        host,
+                        "--cores",
+                        1,
+                        "--memory",
+                        "1g",
+                        "--webui-port",
+                        0,
+                        "--work-dir",
+                        directory.resolve(worker),
+                        master);
             }
             done = true;
         } finally {
@@ -59,7 +80,11 @@ final class StandaloneCluster implements AutoCloseable {
 
     /// What the executors need beside Spark.
     static String classPath() {
-        return String.join(File.pathSeparator, entries().filter(entry -> !entry.endsWith(".jar") || entry.contains("terrace")).toList());
+        return String.join(
+                File.pathSeparator,
+                entries()
+                        .filter(entry -> !entry.endsWith(".jar") || entry.contains("terrace"))
+                        .toList());
     }
 
     private static Stream<String> entries() {
@@ -90,7 +115,8 @@ final class StandaloneCluster implements AutoCloseable {
                 return;
             } catch (IOException e) {
                 if (System.nanoTime() > end) {
-                    throw new AssertionError("the master does not answer: " + directory.resolve("master.log"), e);
+                    throw new AssertionError(
+                            "the master does not answer: " + directory.resolve("master.log"), e);
                 }
                 Thread.sleep(50);
             }
@@ -102,13 +128,25 @@ final class StandaloneCluster implements AutoCloseable {
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
         command.addAll(List.of(JavaModuleOptions.defaultModuleOptionArray()));
         // Such processes live for a moment: that is not worth an optimizing compiler.
-        command.addAll(List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-XX:-CreateCoredumpOnCrash"));
+        command.addAll(
+                List.of(
+                        "-XX:TieredStopAtLevel=1",
+                        "-XX:+UseSerialGC",
+                        "-Xmx512m",
+                        "-XX:-CreateCoredumpOnCrash"));
         command.addAll(List.of("-Dterrace.log=" + System.getProperty("terrace.log", "warn")));
         command.addAll(List.of("-cp", System.getProperty("java.class.path"), main));
         Stream.of(arguments).map(Object::toString).forEach(command::add);
         ProcessBuilder builder = new ProcessBuilder(command).directory(directory.toFile());
-        builder.environment().putAll(Map.of(
-                "SPARK_HOME", home.toString(), "SPARK_SCALA_VERSION", "2.13", "JAVA_HOME", System.getProperty("java.home")));
+        builder.environment()
+                .putAll(
+                        Map.of(
+                                "SPARK_HOME",
+                                home.toString(),
+                                "SPARK_SCALA_VERSION",
+                                "2.13",
+                                "JAVA_HOME",
+                                System.getProperty("java.home")));
         builder.redirectErrorStream(true).redirectOutput(directory.resolve(name + ".log").toFile());
         Process process = builder.start();
         processes.add(process);
@@ -118,12 +156,16 @@ final class StandaloneCluster implements AutoCloseable {
     /// Runs a driver until it ends.
     ///
     /// @return what it wrote
-    List<String> run(Class<?> driver, Object... arguments) throws IOException, InterruptedException {
+    List<String> run(Class<?> driver, Object... arguments)
+            throws IOException, InterruptedException {
         Process process = start("driver", driver.getName(), arguments);
         boolean hasEnded = process.waitFor(SECONDS_MAX, TimeUnit.SECONDS);
         List<String> lines = Files.readAllLines(directory.resolve("driver.log"));
         if (!hasEnded || process.exitValue() != 0) {
-            throw new AssertionError((hasEnded ? "the driver failed" : "the driver does not end") + ":\n" + String.join("\n", lines));
+            throw new AssertionError(
+                    (hasEnded ? "the driver failed" : "the driver does not end")
+                            + ":\n"
+                            + String.join("\n", lines));
         }
         return lines;
     }

@@ -18,8 +18,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class TableWriterTest {
-    @TempDir
-    private Path dir;
+    @TempDir private Path dir;
 
     @Test
     void aBlockOfManyColumnsEndsAfterSixteenMebibytes() throws IOException {
@@ -29,11 +28,17 @@ class TableWriterTest {
         }
         Configuration configuration = new Configuration(false);
         TableOptions options = TableOptions.of(Map.of(), Map.of());
-        PartStore store = new PartStore(Storage.of(dir.toString(), configuration), options.partitions(), configuration);
+        PartStore store =
+                new PartStore(
+                        Storage.of(dir.toString(), configuration),
+                        options.partitions(),
+                        configuration);
         BlockLayout layout = new BlockLayout(schema, options::tierOf);
         WriterCommitMessage nothing = new WriterCommitMessage() {};
-        try (TableWriter writer = new TableWriter(store, "part", options.blockRows(), layout, _ -> nothing)) {
-            InternalRow row = new GenericInternalRow(Collections.nCopies(50, new byte[100_000]).toArray());
+        try (TableWriter writer =
+                new TableWriter(store, "part", options.blockRows(), layout, _ -> nothing)) {
+            InternalRow row =
+                    new GenericInternalRow(Collections.nCopies(50, new byte[100_000]).toArray());
             int rows = 0;
             while (!Files.exists(dir.resolve("parts").resolve("part"))) {
                 writer.write(row);

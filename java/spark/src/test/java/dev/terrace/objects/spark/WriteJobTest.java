@@ -21,8 +21,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /// What a driver leaves when something fails around its commit.
 class WriteJobTest {
-    @TempDir
-    private Path dir;
+    @TempDir private Path dir;
 
     private final Configuration configuration = new Configuration(false);
     private ManifestLog log;
@@ -32,7 +31,11 @@ class WriteJobTest {
     void open() throws IOException {
         configuration.set("fs.unsure.impl", UnsureFileSystem.class.getName());
         log = new ManifestLog("unsure:" + dir, configuration);
-        store = new PartStore(log.root(), PartitionOptions.defaults().pmem(dir.resolve("copies").toString()), configuration);
+        store =
+                new PartStore(
+                        log.root(),
+                        PartitionOptions.defaults().pmem(dir.resolve("copies").toString()),
+                        configuration);
     }
 
     @AfterEach
@@ -48,7 +51,8 @@ class WriteJobTest {
     }
 
     private static Manifest next(Manifest present, Part part) {
-        return new Manifest(Manifest.number(present) + 1, Manifest.TABLE, "{}", Map.of(), List.of(part));
+        return new Manifest(
+                Manifest.number(present) + 1, Manifest.TABLE, "{}", Map.of(), List.of(part));
     }
 
     private List<String> names(String directory) throws IOException {
@@ -69,8 +73,13 @@ class WriteJobTest {
         WriteJob job = WriteJob.begin(log, store);
         Part part = written(job, 1);
         UnsureFileSystem.fail(Failure.RENAME_WITHOUT_ANSWER);
-        IOException thrown = assertThrows(IOException.class, () -> job.commit(List.of(part), present -> next(present, part)));
-        assertTrue(thrown.getMessage().contains("commit 1 of " + log.root() + " is there"), thrown::getMessage);
+        IOException thrown =
+                assertThrows(
+                        IOException.class,
+                        () -> job.commit(List.of(part), present -> next(present, part)));
+        assertTrue(
+                thrown.getMessage().contains("commit 1 of " + log.root() + " is there"),
+                thrown::getMessage);
         job.abort();
         assertEquals(part.name(), log.require(Manifest.TABLE).parts().getFirst().name());
         assertEquals(List.of(part.name()), names("parts"));
@@ -91,7 +100,10 @@ class WriteJobTest {
         WriteJob job = WriteJob.begin(log, store);
         Part part = written(job, 1);
         UnsureFileSystem.fail(Failure.RENAME_NOT_DONE);
-        IOException thrown = assertThrows(IOException.class, () -> job.commit(List.of(part), present -> next(present, part)));
+        IOException thrown =
+                assertThrows(
+                        IOException.class,
+                        () -> job.commit(List.of(part), present -> next(present, part)));
         assertEquals("not done", thrown.getMessage());
         assertEquals(List.of(), names("parts"));
         assertEquals(List.of(), names("manifests"));
@@ -119,8 +131,11 @@ class WriteJobTest {
         WriteJob job = WriteJob.begin(log, store);
         Part part = written(job, 1);
         assertEquals(new Snapshots.Removed(0, 1), vacuum(Duration.ofSeconds(-10)));
-        String message = assertThrows(CommitConflictException.class, () -> job.commit(List.of(part), present -> next(present, part)))
-                .getMessage();
+        String message =
+                assertThrows(
+                                CommitConflictException.class,
+                                () -> job.commit(List.of(part), present -> next(present, part)))
+                        .getMessage();
         assertTrue(message.contains("vacuum"), message);
         assertEquals(List.of(), names("manifests"));
     }
@@ -137,7 +152,10 @@ class WriteJobTest {
         assertEquals(new Snapshots.Removed(0, 0), vacuum(Duration.ofHours(1)));
         assertEquals(4, names("parts").size());
         assertEquals(new Snapshots.Removed(0, 2), vacuum(Duration.ofSeconds(-10)));
-        assertEquals(List.of(part.name(), "of somebody else"), names("parts"), () -> late + ", " + unfinished);
+        assertEquals(
+                List.of(part.name(), "of somebody else"),
+                names("parts"),
+                () -> late + ", " + unfinished);
     }
 
     @Test
@@ -167,7 +185,9 @@ class WriteJobTest {
         Part part = written(job, 1);
         job.commit(List.of(part), present -> next(present, part));
         assertEquals(List.of(part.name()), List.copyOf(log.parts(List.of(1L)).keySet()));
-        String message = assertThrows(FileNotFoundException.class, () -> log.parts(List.of(1L, 2L))).getMessage();
+        String message =
+                assertThrows(FileNotFoundException.class, () -> log.parts(List.of(1L, 2L)))
+                        .getMessage();
         assertTrue(message.contains("another vacuum"), message);
     }
 }

@@ -32,36 +32,50 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// Whoever reads a table's part whose device gives [WrongBlocks] gets the rows that were stored, or an exception of
-/// this library's.
+/// Whoever reads a table's part whose device gives [WrongBlocks] gets the rows that were stored, or
+/// an exception of this library's.
 ///
-/// In persistent memory numbers and slots of a block have no checksum. There a row may get a value of another, or none;
-/// never what nobody has stored, nor another number of rows.
+/// In persistent memory numbers and slots of a block have no checksum. There a row may get a value
+/// of another, or none; never what nobody has stored, nor another number of rows.
 class WrongPartsTest {
-    private static final StructType SCHEMA = new StructType()
-            .add("id", DataTypes.LongType)
-            .add("name", DataTypes.StringType)
-            .add("note", DataTypes.StringType)
-            .add("number", DataTypes.IntegerType)
-            .add("big", DataTypes.createDecimalType(30, 0))
-            .add("tags", DataTypes.createArrayType(DataTypes.StringType));
-    private static final Map<String, String> OPTIONS = Map.of(
-            "tier.default", "DISK", "tier.note", "PMEM", "tier.big", "PMEM", "extent", "1048576", "block.rows", "200");
+    private static final StructType SCHEMA =
+            new StructType()
+                    .add("id", DataTypes.LongType)
+                    .add("name", DataTypes.StringType)
+                    .add("note", DataTypes.StringType)
+                    .add("number", DataTypes.IntegerType)
+                    .add("big", DataTypes.createDecimalType(30, 0))
+                    .add("tags", DataTypes.createArrayType(DataTypes.StringType));
+    private static final Map<String, String> OPTIONS =
+            Map.of(
+                    "tier.default",
+                    "DISK",
+                    "tier.note",
+                    "PMEM",
+                    "tier.big",
+                    "PMEM",
+                    "extent",
+                    "1048576",
+                    "block.rows",
+                    "200");
     private static final int ROWS = 1900;
 
-    @TempDir
-    private Path dir;
+    @TempDir private Path dir;
 
     private static InternalRow row(int i) {
         boolean isNull = i % 7 == 0;
-        return new GenericInternalRow(new @Nullable Object[] {
-            (long) i,
-            text("name " + i),
-            isNull ? null : text("note of row " + i),
-            isNull ? null : i * 3,
-            isNull ? null : Decimal.apply("1234567890123456789" + i),
-            isNull ? null : new GenericArrayData(new Object[] {text("tag " + i), text("tag " + i * i)})
-        });
+        return new GenericInternalRow(
+                new @Nullable Object[] {
+                    (long) i,
+                    text("name " + i),
+                    isNull ? null : text("note of row " + i),
+                    isNull ? null : i * 3,
+                    isNull ? null : Decimal.apply("1234567890123456789" + i),
+                    isNull
+                            ? null
+                            : new GenericArrayData(
+                                    new Object[] {text("tag " + i), text("tag " + i * i)})
+                });
     }
 
     private static UTF8String text(String text) {
@@ -96,10 +110,16 @@ class WrongPartsTest {
         TableOptions options = TableOptions.of(OPTIONS, Map.of());
         BlockLayout layout = new BlockLayout(SCHEMA, options::tierOf);
         WriterCommitMessage message = new WriterCommitMessage() {};
-        try (TableWriter writer = new TableWriter(store(), "part", options.blockRows(), layout, part -> {
-            written.set(part);
-            return message;
-        })) {
+        try (TableWriter writer =
+                new TableWriter(
+                        store(),
+                        "part",
+                        options.blockRows(),
+                        layout,
+                        part -> {
+                            written.set(part);
+                            return message;
+                        })) {
             for (int i = 0; i < ROWS; i++) {
                 writer.write(row(i));
             }
@@ -111,9 +131,11 @@ class WrongPartsTest {
     /// All rows of a part; null: it is refused.
     private @Nullable List<List<String>> read(Part part) throws IOException {
         int[] columns = IntStream.range(0, SCHEMA.size()).toArray();
-        var factory = new BlockReader.Factory(store(), SCHEMA, columns, List.of(), Integer.MAX_VALUE);
+        var factory =
+                new BlockReader.Factory(store(), SCHEMA, columns, List.of(), Integer.MAX_VALUE);
         List<List<String>> rows = new ArrayList<>();
-        try (PartitionReader<ColumnarBatch> reader = factory.createColumnarReader(new TableScan.PartInput(part, 0, 1, 0))) {
+        try (PartitionReader<ColumnarBatch> reader =
+                factory.createColumnarReader(new TableScan.PartInput(part, 0, 1, 0))) {
             while (reader.next()) {
                 reader.get().rowIterator().forEachRemaining(row -> rows.add(values(row)));
             }
@@ -133,11 +155,14 @@ class WrongPartsTest {
         List<List<String>> right = IntStream.range(0, ROWS).mapToObj(i -> values(row(i))).toList();
         assertEquals(right, read(part));
         int[] refused = {0};
-        blocks("disk-0").forEach(what -> {
-            List<List<String>> rows = read(part);
-            refused[0] += rows == null ? 1 : 0;
-            assertTrue(rows == null || rows.equals(right), () -> what + " shows rows that are none: " + difference(right, rows));
-        });
+        blocks("disk-0")
+                .forEach(what -> {
+                    List<List<String>> rows = read(part);
+                    refused[0] += rows == null ? 1 : 0;
+                    assertTrue(
+                            rows == null || rows.equals(right),
+                            () -> what + " shows rows that are none: " + difference(right, rows));
+                });
         assertTrue(refused[0] > WrongBlocks.TRIALS / 5, refused[0] + " were noticed");
         assertEquals(right, read(part));
     }
@@ -159,16 +184,19 @@ class WrongPartsTest {
         }
         IntStream.range(0, ROWS).forEach(i -> addAll(stored, values(row(i))));
         int[] refused = {0};
-        blocks("pool").forEach(what -> {
-            List<List<String>> rows = read(part);
-            refused[0] += rows == null ? 1 : 0;
-            assertTrue(rows == null || rows.size() == ROWS, what);
-            for (List<String> row : rows == null ? List.<List<String>>of() : rows) {
-                for (int column = 0; column < row.size(); column++) {
-                    assertTrue(stored.get(column).contains(row.get(column)), what + " shows what nobody has stored: " + row);
-                }
-            }
-        });
+        blocks("pool")
+                .forEach(what -> {
+                    List<List<String>> rows = read(part);
+                    refused[0] += rows == null ? 1 : 0;
+                    assertTrue(rows == null || rows.size() == ROWS, what);
+                    for (List<String> row : rows == null ? List.<List<String>>of() : rows) {
+                        for (int column = 0; column < row.size(); column++) {
+                            assertTrue(
+                                    stored.get(column).contains(row.get(column)),
+                                    what + " shows what nobody has stored: " + row);
+                        }
+                    }
+                });
         assertTrue(refused[0] > WrongBlocks.TRIALS / 5, refused[0] + " were noticed");
     }
 

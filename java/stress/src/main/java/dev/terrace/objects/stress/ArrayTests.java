@@ -36,7 +36,10 @@ public final class ArrayTests {
 
     @JCStressTest
     @Description("The copy of an array within the record is of one commit.")
-    @Outcome(id = {"1", "2"}, expect = Expect.ACCEPTABLE, desc = "before or after")
+    @Outcome(
+            id = {"1", "2"},
+            expect = Expect.ACCEPTABLE,
+            desc = "before or after")
     @Outcome(expect = Expect.FORBIDDEN, desc = "elements of several commits")
     @State
     public static class InRecord {
@@ -54,16 +57,24 @@ public final class ArrayTests {
         @Actor
         public void get(J_Result seen) {
             long[] row = new long[Pair.LENGTH];
-            seen.r1 = Rig.look(1, () -> {
-                pair.copyRow(row);
-                return same(row);
-            });
+            seen.r1 =
+                    Rig.look(
+                            1,
+                            () -> {
+                                pair.copyRow(row);
+                                return same(row);
+                            });
         }
     }
 
     @JCStressTest
-    @Description("The copy of an array behind a slot is of one commit, also in a pool that is only read.")
-    @Outcome(id = {"1, 1", "1, 2", "2, 2"}, expect = Expect.ACCEPTABLE, desc = "each before or after")
+    @Description(
+            "The copy of an array behind a slot is of one commit, also in a pool that is only"
+                    + " read.")
+    @Outcome(
+            id = {"1, 1", "1, 2", "2, 2"},
+            expect = Expect.ACCEPTABLE,
+            desc = "each before or after")
     @Outcome(id = "2, 1", expect = Expect.FORBIDDEN, desc = "time goes back")
     @Outcome(expect = Expect.FORBIDDEN, desc = "elements of several commits")
     @State
@@ -84,17 +95,24 @@ public final class ArrayTests {
         @Actor
         public void get(JJ_Result seen) {
             long[] list = new long[LENGTH];
-            seen.r1 = Rig.look(1, () -> {
-                pair.copyList(list);
-                seen.r2 = same(Objects.requireNonNull(same.getList()));
-                return same(list);
-            });
+            seen.r1 =
+                    Rig.look(
+                            1,
+                            () -> {
+                                pair.copyList(list);
+                                seen.r2 = same(Objects.requireNonNull(same.getList()));
+                                return same(list);
+                            });
         }
     }
 
     @JCStressTest
-    @Description("An element of an array behind a slot beside sets of the array, of another length.")
-    @Outcome(id = {"1, 1", "1, 2", "2, 2"}, expect = Expect.ACCEPTABLE, desc = "each before or after")
+    @Description(
+            "An element of an array behind a slot beside sets of the array, of another length.")
+    @Outcome(
+            id = {"1, 1", "1, 2", "2, 2"},
+            expect = Expect.ACCEPTABLE,
+            desc = "each before or after")
     @Outcome(id = "2, 1", expect = Expect.FORBIDDEN, desc = "time goes back")
     @Outcome(expect = Expect.FORBIDDEN, desc = "no element of it")
     @State
@@ -114,11 +132,14 @@ public final class ArrayTests {
 
         @Actor
         public void get(JJ_Result seen) {
-            seen.r1 = Rig.look(1, () -> {
-                long element = pair.getList(LENGTH - 1);
-                seen.r2 = same.getList(LENGTH - 1);
-                return element;
-            });
+            seen.r1 =
+                    Rig.look(
+                            1,
+                            () -> {
+                                long element = pair.getList(LENGTH - 1);
+                                seen.r2 = same.getList(LENGTH - 1);
+                                return element;
+                            });
         }
     }
 }

@@ -14,11 +14,13 @@ import org.openjdk.jcstress.annotations.Outcome;
 import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.II_Result;
 
-/// Use of a pool beside its close. Each state opens a pool of its own, with the files of the one that all tests share.
+/// Use of a pool beside its close. Each state opens a pool of its own, with the files of the one
+/// that all tests share.
 public final class CloseTests {
     private static final int CLOSED = -1;
     private static final String TEXT = "a text that is long enough";
     private static final long REFERENCE;
+
     /// Of pools that have the same files, and are not open.
     private static final ConcurrentLinkedQueue<Path> DIRECTORIES = new ConcurrentLinkedQueue<>();
 
@@ -32,8 +34,13 @@ public final class CloseTests {
     private CloseTests() {}
 
     @JCStressTest
-    @Description("Getters beside close: the value, or that the pool has been closed; no crash, nothing else.")
-    @Outcome(id = {"1, 1", "1, -1", "-1, -1"}, expect = Expect.ACCEPTABLE, desc = "a value until it is closed")
+    @Description(
+            "Getters beside close: the value, or that the pool has been closed; no crash, nothing"
+                    + " else.")
+    @Outcome(
+            id = {"1, 1", "1, -1", "-1, -1"},
+            expect = Expect.ACCEPTABLE,
+            desc = "a value until it is closed")
     @Outcome(id = "-1, 1", expect = Expect.FORBIDDEN, desc = "closed, and open again")
     @Outcome(expect = Expect.FORBIDDEN, desc = "what nobody has written")
     @State

@@ -12,8 +12,8 @@ import org.openjdk.jcstress.annotations.Outcome;
 import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.JI_Result;
 
-/// Getters beside the deletion of their object, in whose place another is made at once. The second result is 1 if it is the same place:
-/// without that the tests would show nothing.
+/// Getters beside the deletion of their object, in whose place another is made at once. The second
+/// result is 1 if it is the same place: without that the tests would show nothing.
 public final class DeletionTests {
     private static final long STALE = -1;
     private static final long MIXED = -2;
@@ -43,7 +43,8 @@ public final class DeletionTests {
         return pair;
     }
 
-    /// What a getter says of an object that may be gone: the first look that is not of the old one, or that it is gone.
+    /// What a getter says of an object that may be gone: the first look that is not of the old one,
+    /// or that it is gone.
     private static long lookOrStale(LongSupplier getter) {
         try {
             return Rig.look(1, getter);
@@ -54,8 +55,14 @@ public final class DeletionTests {
 
     @JCStressTest
     @Description("A getter beside the deletion of its object.")
-    @Outcome(id = {"1, 0", "1, 1", "-1, 0", "-1, 1"}, expect = Expect.ACCEPTABLE, desc = "the old value, or that it is gone")
-    @Outcome(id = {"2, 0", "2, 1"}, expect = Expect.FORBIDDEN, desc = "the new object's value")
+    @Outcome(
+            id = {"1, 0", "1, 1", "-1, 0", "-1, 1"},
+            expect = Expect.ACCEPTABLE,
+            desc = "the old value, or that it is gone")
+    @Outcome(
+            id = {"2, 0", "2, 1"},
+            expect = Expect.FORBIDDEN,
+            desc = "the new object's value")
     @Outcome(expect = Expect.FORBIDDEN, desc = "what was in between")
     @State
     public static class InProcess {
@@ -75,8 +82,14 @@ public final class DeletionTests {
 
     @JCStressTest
     @Description("The same of a pool that is only read, which counts no deletions.")
-    @Outcome(id = {"1, 0", "1, 1", "-1, 0", "-1, 1"}, expect = Expect.ACCEPTABLE, desc = "the old value, or that it is gone")
-    @Outcome(id = {"2, 0", "2, 1"}, expect = Expect.FORBIDDEN, desc = "the new object's value")
+    @Outcome(
+            id = {"1, 0", "1, 1", "-1, 0", "-1, 1"},
+            expect = Expect.ACCEPTABLE,
+            desc = "the old value, or that it is gone")
+    @Outcome(
+            id = {"2, 0", "2, 1"},
+            expect = Expect.FORBIDDEN,
+            desc = "the new object's value")
     @Outcome(expect = Expect.FORBIDDEN, desc = "what was in between")
     @State
     public static class OnlyReading {
@@ -97,8 +110,14 @@ public final class DeletionTests {
 
     @JCStressTest
     @Description("An array's copy beside the deletion of its object.")
-    @Outcome(id = {"1, 0", "1, 1", "-1, 0", "-1, 1"}, expect = Expect.ACCEPTABLE, desc = "the old array, or that it is gone")
-    @Outcome(id = {"2, 0", "2, 1"}, expect = Expect.FORBIDDEN, desc = "the new object's array")
+    @Outcome(
+            id = {"1, 0", "1, 1", "-1, 0", "-1, 1"},
+            expect = Expect.ACCEPTABLE,
+            desc = "the old array, or that it is gone")
+    @Outcome(
+            id = {"2, 0", "2, 1"},
+            expect = Expect.FORBIDDEN,
+            desc = "the new object's array")
     @Outcome(expect = Expect.FORBIDDEN, desc = "what was in between")
     @State
     public static class Copy {
@@ -113,17 +132,25 @@ public final class DeletionTests {
         @Actor
         public void get(JI_Result seen) {
             long[] row = new long[Pair.LENGTH];
-            seen.r1 = lookOrStale(() -> {
-                pair.copyRow(row);
-                return ArrayTests.same(row);
-            });
+            seen.r1 =
+                    lookOrStale(() -> {
+                        pair.copyRow(row);
+                        return ArrayTests.same(row);
+                    });
         }
     }
 
     @JCStressTest
-    @Description("The getter of a text, of a pool that is only read, beside the deletion of its object.")
-    @Outcome(id = {"1, 0", "1, 1", "-1, 0", "-1, 1"}, expect = Expect.ACCEPTABLE, desc = "the old text, or that it is gone")
-    @Outcome(id = {"2, 0", "2, 1"}, expect = Expect.FORBIDDEN, desc = "the new object's text")
+    @Description(
+            "The getter of a text, of a pool that is only read, beside the deletion of its object.")
+    @Outcome(
+            id = {"1, 0", "1, 1", "-1, 0", "-1, 1"},
+            expect = Expect.ACCEPTABLE,
+            desc = "the old text, or that it is gone")
+    @Outcome(
+            id = {"2, 0", "2, 1"},
+            expect = Expect.FORBIDDEN,
+            desc = "the new object's text")
     @Outcome(expect = Expect.FORBIDDEN, desc = "what was in between")
     @State
     public static class Text {
@@ -138,10 +165,11 @@ public final class DeletionTests {
 
         @Actor
         public void get(JI_Result seen) {
-            seen.r1 = lookOrStale(() -> {
-                String text = same.getText();
-                return OLD.equals(text) ? 1 : NEW.equals(text) ? 2 : MIXED;
-            });
+            seen.r1 =
+                    lookOrStale(() -> {
+                        String text = same.getText();
+                        return OLD.equals(text) ? 1 : NEW.equals(text) ? 2 : MIXED;
+                    });
         }
     }
 }

@@ -15,7 +15,10 @@ public final class GetterTests {
 
     @JCStressTest
     @Description("A getter beside a set: the value before, or the value after, never a part of it.")
-    @Outcome(id = {"0", "-1"}, expect = Expect.ACCEPTABLE, desc = "before or after")
+    @Outcome(
+            id = {"0", "-1"},
+            expect = Expect.ACCEPTABLE,
+            desc = "before or after")
     @Outcome(expect = Expect.FORBIDDEN, desc = "torn")
     @State
     public static class BesideSet {
@@ -37,8 +40,13 @@ public final class GetterTests {
     }
 
     @JCStressTest
-    @Description("Sets are seen in the order in which they were done: who sees the second sees the first.")
-    @Outcome(id = {"0, 0", "0, 1", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "none, the first, both")
+    @Description(
+            "Sets are seen in the order in which they were done: who sees the second sees the"
+                    + " first.")
+    @Outcome(
+            id = {"0, 0", "0, 1", "1, 1"},
+            expect = Expect.ACCEPTABLE,
+            desc = "none, the first, both")
     @Outcome(id = "1, 0", expect = Expect.FORBIDDEN, desc = "the second without the first")
     @State
     public static class InOrder {
@@ -56,18 +64,29 @@ public final class GetterTests {
 
         @Actor
         public void get(JJ_Result seen) {
-            seen.r1 = Rig.look(0, () -> {
-                long second = pair.getSecond();
-                seen.r2 = pair.getFirst();
-                return second;
-            });
+            seen.r1 =
+                    Rig.look(
+                            0,
+                            () -> {
+                                long second = pair.getSecond();
+                                seen.r2 = pair.getFirst();
+                                return second;
+                            });
         }
     }
 
     @JCStressTest
-    @Description("Getters without a consistent read beside a transaction: each value is of a commit, not all of the same.")
-    @Outcome(id = {"0, 0", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "before or after")
-    @Outcome(id = {"0, 1", "1, 0"}, expect = Expect.ACCEPTABLE_INTERESTING, desc = "one before, one after")
+    @Description(
+            "Getters without a consistent read beside a transaction: each value is of a commit, not"
+                    + " all of the same.")
+    @Outcome(
+            id = {"0, 0", "1, 1"},
+            expect = Expect.ACCEPTABLE,
+            desc = "before or after")
+    @Outcome(
+            id = {"0, 1", "1, 0"},
+            expect = Expect.ACCEPTABLE_INTERESTING,
+            desc = "one before, one after")
     @Outcome(expect = Expect.FORBIDDEN, desc = "what nobody has committed")
     @State
     public static class BesideTransaction {
@@ -88,11 +107,13 @@ public final class GetterTests {
 
         @Actor
         public void get(JJ_Result seen) {
-            Rig.look(0, () -> {
-                seen.r1 = pair.getFirst();
-                seen.r2 = pair.getSecond();
-                return seen.r1 + seen.r2;
-            });
+            Rig.look(
+                    0,
+                    () -> {
+                        seen.r1 = pair.getFirst();
+                        seen.r2 = pair.getSecond();
+                        return seen.r1 + seen.r2;
+                    });
         }
     }
 

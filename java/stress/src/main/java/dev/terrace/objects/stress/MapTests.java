@@ -27,7 +27,10 @@ public final class MapTests {
 
     @JCStressTest
     @Description("get beside put of the same key, which is there or not.")
-    @Outcome(id = {"0, 1", "0, 2", "2, 1", "2, 2"}, expect = Expect.ACCEPTABLE, desc = "each before or after")
+    @Outcome(
+            id = {"0, 1", "0, 2", "2, 1", "2, 2"},
+            expect = Expect.ACCEPTABLE,
+            desc = "each before or after")
     @Outcome(expect = Expect.FORBIDDEN, desc = "what nobody has put")
     @State
     public static class BesidePut {
@@ -46,15 +49,20 @@ public final class MapTests {
 
         @Actor
         public void get(II_Result seen) {
-            seen.r2 = (int) Rig.look(1, () -> {
-                seen.r1 = MapTests.get(MAP, key);
-                return MapTests.get(MAP, key + 1);
-            });
+            seen.r2 =
+                    (int)
+                            Rig.look(
+                                    1,
+                                    () -> {
+                                        seen.r1 = MapTests.get(MAP, key);
+                                        return MapTests.get(MAP, key + 1);
+                                    });
         }
     }
 
     @JCStressTest
-    @Description("get of a key that is there, beside the growth of the map, and the removal of others.")
+    @Description(
+            "get of a key that is there, beside the growth of the map, and the removal of others.")
     @Outcome(id = "7", expect = Expect.ACCEPTABLE, desc = "it is there")
     @Outcome(expect = Expect.FORBIDDEN, desc = "it was not found, or is another's")
     @State

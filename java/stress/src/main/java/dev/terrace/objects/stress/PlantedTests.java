@@ -18,7 +18,8 @@ import org.openjdk.jcstress.infra.results.I_Result;
 import org.openjdk.jcstress.infra.results.JJ_Result;
 import org.openjdk.jcstress.infra.results.J_Result;
 
-/// Mistakes that must be found: readers that leave out what makes those of the library right. Each fails when it is run.
+/// Mistakes that must be found: readers that leave out what makes those of the library right. Each
+/// fails when it is run.
 public final class PlantedTests {
     private static final String OLD = "o".repeat(40);
     private static final String NEW = "n".repeat(39);
@@ -60,7 +61,10 @@ public final class PlantedTests {
 
     @JCStressTest
     @Description("A text that is read, again and again, without another look at its slot.")
-    @Outcome(id = {"1", "2"}, expect = Expect.ACCEPTABLE, desc = "before or after")
+    @Outcome(
+            id = {"1", "2"},
+            expect = Expect.ACCEPTABLE,
+            desc = "before or after")
     @Outcome(expect = Expect.FORBIDDEN, desc = "another's, or a mixture")
     @State
     public static class TextWithoutSecondLook {
@@ -84,17 +88,31 @@ public final class PlantedTests {
         public void get(I_Result seen) {
             long slot = PMEM.getLong(at(pair, "text"));
             long buffer = Objects.requireNonNull(Buffers.place(slot)).offset();
-            seen.r1 = (int) Rig.look(1, () -> {
-                byte[] bytes = new byte[(int) PMEM.getLong(buffer + 8)];
-                PMEM.get(buffer + 16, MemorySegment.ofArray(bytes), 0, bytes.length);
-                return bytes.length == 0 ? 0 : Rig.number(String.valueOf(Text.decode(bytes)), TEXTS);
-            });
+            seen.r1 =
+                    (int)
+                            Rig.look(
+                                    1,
+                                    () -> {
+                                        byte[] bytes = new byte[(int) PMEM.getLong(buffer + 8)];
+                                        PMEM.get(
+                                                buffer + 16,
+                                                MemorySegment.ofArray(bytes),
+                                                0,
+                                                bytes.length);
+                                        return bytes.length == 0
+                                                ? 0
+                                                : Rig.number(
+                                                        String.valueOf(Text.decode(bytes)), TEXTS);
+                                    });
         }
     }
 
     @JCStressTest
     @Description("A read of two values that is not repeated when a commit comes in between.")
-    @Outcome(id = {"0, 0", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "before or after")
+    @Outcome(
+            id = {"0, 0", "1, 1"},
+            expect = Expect.ACCEPTABLE,
+            desc = "before or after")
     @Outcome(expect = Expect.FORBIDDEN, desc = "a part of a transaction")
     @State
     public static class ReadWithoutSequence {
@@ -111,11 +129,13 @@ public final class PlantedTests {
 
         @Actor
         public void get(JJ_Result seen) {
-            Rig.look(0, () -> {
-                seen.r1 = pair.getFirst();
-                seen.r2 = pair.getSecond();
-                return seen.r1 + seen.r2;
-            });
+            Rig.look(
+                    0,
+                    () -> {
+                        seen.r1 = pair.getFirst();
+                        seen.r2 = pair.getSecond();
+                        return seen.r1 + seen.r2;
+                    });
         }
     }
 }

@@ -14,7 +14,10 @@ public final class ReadTests {
 
     @JCStressTest
     @Description("A consistent read beside a transaction sees all of it or nothing.")
-    @Outcome(id = {"0, 0", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "before or after")
+    @Outcome(
+            id = {"0, 0", "1, 1"},
+            expect = Expect.ACCEPTABLE,
+            desc = "before or after")
     @Outcome(expect = Expect.FORBIDDEN, desc = "a part of a transaction")
     @State
     public static class InProcess {
@@ -31,17 +34,25 @@ public final class ReadTests {
 
         @Actor
         public void get(JJ_Result seen) {
-            Rig.look(0, () -> Rig.POOL.read(() -> {
-                seen.r1 = pair.getFirst();
-                seen.r2 = pair.getSecond();
-                return seen.r1 + seen.r2;
-            }));
+            Rig.look(
+                    0,
+                    () ->
+                            Rig.POOL.read(() -> {
+                                seen.r1 = pair.getFirst();
+                                seen.r2 = pair.getSecond();
+                                return seen.r1 + seen.r2;
+                            }));
         }
     }
 
     @JCStressTest
-    @Description("The same of a pool that is only read, as another process reads it: no lock is shared with who writes.")
-    @Outcome(id = {"0, 0", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "before or after")
+    @Description(
+            "The same of a pool that is only read, as another process reads it: no lock is shared"
+                    + " with who writes.")
+    @Outcome(
+            id = {"0, 0", "1, 1"},
+            expect = Expect.ACCEPTABLE,
+            desc = "before or after")
     @Outcome(expect = Expect.FORBIDDEN, desc = "a part of a transaction")
     @State
     public static class OnlyReading {
@@ -59,17 +70,23 @@ public final class ReadTests {
 
         @Actor
         public void get(JJ_Result seen) {
-            Rig.look(0, () -> Rig.READER.read(() -> {
-                seen.r1 = same.getFirst();
-                seen.r2 = same.getSecond();
-                return seen.r1 + seen.r2;
-            }));
+            Rig.look(
+                    0,
+                    () ->
+                            Rig.READER.read(() -> {
+                                seen.r1 = same.getFirst();
+                                seen.r2 = same.getSecond();
+                                return seen.r1 + seen.r2;
+                            }));
         }
     }
 
     @JCStressTest
     @Description("Two consistent reads: what the first has seen the second sees as well.")
-    @Outcome(id = {"0, 0", "0, 1", "1, 1"}, expect = Expect.ACCEPTABLE, desc = "time passes")
+    @Outcome(
+            id = {"0, 0", "0, 1", "1, 1"},
+            expect = Expect.ACCEPTABLE,
+            desc = "time passes")
     @Outcome(id = "1, 0", expect = Expect.FORBIDDEN, desc = "time goes back")
     @State
     public static class Twice {
@@ -87,11 +104,14 @@ public final class ReadTests {
 
         @Actor
         public void get(JJ_Result seen) {
-            seen.r1 = Rig.look(0, () -> {
-                long first = Rig.READER.read(same::getFirst);
-                seen.r2 = Rig.READER.read(same::getSecond);
-                return first;
-            });
+            seen.r1 =
+                    Rig.look(
+                            0,
+                            () -> {
+                                long first = Rig.READER.read(same::getFirst);
+                                seen.r2 = Rig.READER.read(same::getSecond);
+                                return first;
+                            });
         }
     }
 }

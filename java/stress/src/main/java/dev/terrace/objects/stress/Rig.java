@@ -11,16 +11,20 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.LongSupplier;
 import java.util.stream.Stream;
 
-/// The pool that the tests of a process share, and the same pool opened a second time, as a process that only reads would open it.
+/// The pool that the tests of a process share, and the same pool opened a second time, as a process
+/// that only reads would open it.
 final class Rig {
     /// Where pools are made: a directory that [Stress] makes and deletes.
     static final String PROPERTY = "terrace.stress.directory";
+
     private static final int LOOKS_MAX = 1000;
+
     /// More objects than states at a time have, so that no two states have the same.
     private static final int PLACES = 1 << 11;
 
     /// The pool.
     static final Pool POOL;
+
     /// The same files, mapped again, only to read.
     static final Pool READER;
 
@@ -44,8 +48,8 @@ final class Rig {
 
     private Rig() {}
 
-    /// Looks again and again until it sees something else than `before`, and returns that; `before` if it does not for a while. So
-    /// who reads is at it when the commit comes.
+    /// Looks again and again until it sees something else than `before`, and returns that; `before`
+    /// if it does not for a while. So who reads is at it when the commit comes.
     static long look(long before, LongSupplier get) {
         long seen = before;
         for (int i = 0; i < LOOKS_MAX && seen == before; i++) {
@@ -62,7 +66,8 @@ final class Rig {
         }
     }
 
-    /// A directory with the pool's files. A pool is opened once in a process, by its directory: from here it is opened once more.
+    /// A directory with the pool's files. A pool is opened once in a process, by its directory:
+    /// from here it is opened once more.
     static Path linkedDirectory() {
         Path other = newDirectory();
         try (Stream<Path> files = Files.list(DIRECTORY)) {
@@ -129,7 +134,8 @@ final class Rig {
         return READER.handle(DurablePair.TYPE, pair.reference());
     }
 
-    /// What a text is among those that a test writes: its number from 1 on, 0 for null, -1 if it is none of them.
+    /// What a text is among those that a test writes: its number from 1 on, 0 for null, -1 if it is
+    /// none of them.
     static int number(String text, List<String> texts) {
         int index = texts.indexOf(text);
         return index < 0 ? -1 : index + 1;

@@ -35,8 +35,13 @@ public final class TextTests {
     }
 
     @JCStressTest
-    @Description("The getter of a text beside a set of it, and of another text that takes the old one's place.")
-    @Outcome(id = {"1", "2"}, expect = Expect.ACCEPTABLE, desc = "before or after")
+    @Description(
+            "The getter of a text beside a set of it, and of another text that takes the old one's"
+                    + " place.")
+    @Outcome(
+            id = {"1", "2"},
+            expect = Expect.ACCEPTABLE,
+            desc = "before or after")
     @Outcome(id = "3", expect = Expect.FORBIDDEN, desc = "another object's")
     @Outcome(expect = Expect.FORBIDDEN, desc = "a mixture")
     @State
@@ -61,7 +66,10 @@ public final class TextTests {
 
     @JCStressTest
     @Description("The same of a pool that is only read.")
-    @Outcome(id = {"1", "2"}, expect = Expect.ACCEPTABLE, desc = "before or after")
+    @Outcome(
+            id = {"1", "2"},
+            expect = Expect.ACCEPTABLE,
+            desc = "before or after")
     @Outcome(id = "3", expect = Expect.FORBIDDEN, desc = "another object's")
     @Outcome(expect = Expect.FORBIDDEN, desc = "a mixture")
     @State

@@ -17,14 +17,17 @@ import org.junit.jupiter.api.Test;
 /// Runs all tests for a moment, and the planted mistakes.
 class StressTest {
     private static final Path REPORT = Path.of("target", "stress").toAbsolutePath();
-    private static final Pattern RESULT = Pattern.compile("\\[([A-Z]+)] " + Stress.class.getPackageName() + "\\.(\\S+)");
+    private static final Pattern RESULT =
+            Pattern.compile("\\[([A-Z]+)] " + Stress.class.getPackageName() + "\\.(\\S+)");
     private static final int TESTS = 19;
     private static final int PLANTED = 3;
 
-    /// What jcstress says of each test: after its heading of all results, as while it runs only some are named.
+    /// What jcstress says of each test: after its heading of all results, as while it runs only
+    /// some are named.
     private static Map<String, String> results(String output) {
         Map<String, String> results = new TreeMap<>();
-        Matcher found = RESULT.matcher(output.substring(Math.max(0, output.indexOf("RUN RESULTS"))));
+        Matcher found =
+                RESULT.matcher(output.substring(Math.max(0, output.indexOf("RUN RESULTS"))));
         while (found.find()) {
             results.put(found.group(2), found.group(1));
         }
@@ -32,23 +35,27 @@ class StressTest {
     }
 
     @Test
-    void onlyWhatMayBeSeenIsSeenAndPlantedMistakesAreFound() throws IOException, InterruptedException {
+    void onlyWhatMayBeSeenIsSeenAndPlantedMistakesAreFound()
+            throws IOException, InterruptedException {
         Files.createDirectories(REPORT);
         Path output = REPORT.resolve("output.txt");
-        Process process = new ProcessBuilder(List.of(
-                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                        "--enable-native-access=ALL-UNNAMED",
-                        "-cp",
-                        System.getProperty("java.class.path"),
-                        Stress.class.getName(),
-                        Stress.ALL,
-                        "quick",
-                        REPORT.toString(),
-                        "-v"))
-                .directory(REPORT.toFile())
-                .redirectErrorStream(true)
-                .redirectOutput(output.toFile())
-                .start();
+        Process process =
+                new ProcessBuilder(
+                                List.of(
+                                        Path.of(System.getProperty("java.home"), "bin", "java")
+                                                .toString(),
+                                        "--enable-native-access=ALL-UNNAMED",
+                                        "-cp",
+                                        System.getProperty("java.class.path"),
+                                        Stress.class.getName(),
+                                        Stress.ALL,
+                                        "quick",
+                                        REPORT.toString(),
+                                        "-v"))
+                        .directory(REPORT.toFile())
+                        .redirectErrorStream(true)
+                        .redirectOutput(output.toFile())
+                        .start();
         try {
             assertTrue(process.waitFor(10, TimeUnit.MINUTES), "it does not end: see " + output);
         } finally {
@@ -57,7 +64,10 @@ class StressTest {
         Map<String, String> results = results(Files.readString(output));
         assertEquals(TESTS + PLANTED, results.size(), "see " + output);
         results.forEach((test, result) ->
-                assertEquals(test.startsWith("PlantedTests.") ? "FAILED" : "OK", result, test + ": see " + output));
+                assertEquals(
+                        test.startsWith("PlantedTests.") ? "FAILED" : "OK",
+                        result,
+                        test + ": see " + output));
         assertTrue(process.exitValue() != 0, "the planted mistakes fail a run that is not watched");
     }
 }

@@ -6,7 +6,9 @@ import picocli.CommandLine.HelpCommand;
 /// What placements are applied to.
 @Command(
         name = "apply",
-        description = "Applies a placement: to a pool, whose values move, or to sources, whose tags change.",
+        description =
+                "Applies a placement: to a pool, whose values move, or to sources, whose tags"
+                        + " change.",
         subcommands = {ApplyPoolCommand.class, ApplySourcesCommand.class, HelpCommand.class},
         synopsisSubcommandLabel = "COMMAND",
         mixinStandardHelpOptions = true)

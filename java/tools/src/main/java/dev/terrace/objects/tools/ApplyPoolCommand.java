@@ -20,10 +20,16 @@ import picocli.CommandLine.Option;
 /// Applies a placement to a pool.
 @Command(
         name = "pool",
-        description = "Has values of a pool lie where a placement says, from now on and for all programs, whatever their tags say, and moves those there are."
-                + " Opens the pool to write. May be interrupted, and goes on when it is run again.")
+        description =
+                "Has values of a pool lie where a placement says, from now on and for all programs,"
+                        + " whatever their tags say, and moves those there are. Opens the pool to"
+                        + " write. May be interrupted, and goes on when it is run again.")
 final class ApplyPoolCommand extends PoolCommand {
-    @Option(names = "--placement", required = true, paramLabel = "FILE", description = "What `place` wrote.")
+    @Option(
+            names = "--placement",
+            required = true,
+            paramLabel = "FILE",
+            description = "What `place` wrote.")
     private Path placement = Path.of("");
 
     @Override
@@ -41,11 +47,23 @@ final class ApplyPoolCommand extends PoolCommand {
                 map.put("left", report.valuesLeft());
                 out().println(Json.of(map));
             } else {
-                possible.forEach((type, fields) -> fields.forEach((field, tiers) ->
-                        out().println(type + "." + field + ": " + ProfileShowCommand.tiers(tiers))));
-                out().println("moved: " + report.valuesMoved() + " values, " + Text.bytes(report.bytesMoved()));
+                possible.forEach((type, fields) ->
+                        fields.forEach((field, tiers) ->
+                                out().println(
+                                                type
+                                                        + "."
+                                                        + field
+                                                        + ": "
+                                                        + ProfileShowCommand.tiers(tiers))));
+                out().println(
+                                "moved: "
+                                        + report.valuesMoved()
+                                        + " values, "
+                                        + Text.bytes(report.bytesMoved()));
                 if (report.valuesLeft() > 0) {
-                    out().println("left where they were, for want of room: " + Text.count(report.valuesLeft(), "value"));
+                    out().println(
+                                    "left where they were, for want of room: "
+                                            + Text.count(report.valuesLeft(), "value"));
                 }
             }
             return Main.OK;
@@ -54,7 +72,8 @@ final class ApplyPoolCommand extends PoolCommand {
         }
     }
 
-    /// What is to be said to the pool: nothing of what is so anyway, as it lies within the records or lives in memory.
+    /// What is to be said to the pool: nothing of what is so anyway, as it lies within the records
+    /// or lives in memory.
     private static Map<String, Map<String, List<StorageTier>>> possible(
             Pool pool, Map<String, Map<String, List<StorageTier>>> wanted) throws IOException {
         Map<String, FieldSpec> stored = new TreeMap<>();
@@ -65,20 +84,27 @@ final class ApplyPoolCommand extends PoolCommand {
         Map<String, Map<String, List<StorageTier>>> possible = new TreeMap<>();
         wanted.forEach((type, fields) -> {
             // Also of a class of which nothing is said: its tags hold again.
-            Map<String, List<StorageTier>> its = possible.computeIfAbsent(type, _ -> new TreeMap<>());
+            Map<String, List<StorageTier>> its =
+                    possible.computeIfAbsent(type, _ -> new TreeMap<>());
             fields.forEach((field, tiers) -> {
                 FieldSpec spec = stored.get(type + "." + field);
-                boolean stays = spec != null && (spec.isVolatile() || spec.isInline() && !spec.isCollection());
+                boolean stays =
+                        spec != null
+                                && (spec.isVolatile() || spec.isInline() && !spec.isCollection());
                 if (!stays) {
                     its.put(field, tiers);
-                } else if (!tiers.equals(List.of(spec.isVolatile() ? StorageTier.DRAM : StorageTier.PMEM))) {
+                } else if (!tiers.equals(
+                        List.of(spec.isVolatile() ? StorageTier.DRAM : StorageTier.PMEM))) {
                     impossible.add(type + "." + field);
                 }
             });
         });
         if (!impossible.isEmpty()) {
-            throw new IOException(String.join(", ", impossible)
-                    + " cannot move in a pool that is there: `place --live` leaves such fields where they are, and `apply sources` tags them for new objects");
+            throw new IOException(
+                    String.join(", ", impossible)
+                            + " cannot move in a pool that is there: `place --live` leaves such"
+                            + " fields where they are, and `apply sources` tags them for new"
+                            + " objects");
         }
         return possible;
     }

@@ -16,15 +16,26 @@ import picocli.CommandLine.Parameters;
 /// Applies a placement to sources.
 @Command(
         name = "sources",
-        description = "Tags fields in Java sources as a placement says. Only the tags change: all files, or, if something is in the way, none.")
+        description =
+                "Tags fields in Java sources as a placement says. Only the tags change: all files,"
+                        + " or, if something is in the way, none.")
 final class ApplySourcesCommand extends FileCommand {
-    @Parameters(arity = "1..*", paramLabel = "PATH", description = "Files, and directories with all Java files below them.")
+    @Parameters(
+            arity = "1..*",
+            paramLabel = "PATH",
+            description = "Files, and directories with all Java files below them.")
     private List<Path> places = List.of();
 
-    @Option(names = "--placement", required = true, paramLabel = "FILE", description = "What `place` wrote.")
+    @Option(
+            names = "--placement",
+            required = true,
+            paramLabel = "FILE",
+            description = "What `place` wrote.")
     private Path placement = Path.of("");
 
-    @Option(names = "--dry-run", description = "Changes nothing: shows what would change, as a patch.")
+    @Option(
+            names = "--dry-run",
+            description = "Changes nothing: shows what would change, as a patch.")
     private boolean dryRun;
 
     @Override

@@ -20,13 +20,19 @@ final class Capacities {
     }
 
     /// The devices, with the room that was said.
-    static List<Device> apply(List<Device> devices, Map<String, Long> capacities, FileCommand command) {
+    static List<Device> apply(
+            List<Device> devices, Map<String, Long> capacities, FileCommand command) {
         List<Device> changed = new ArrayList<>(devices);
         capacities.forEach((name, bytes) -> {
-            List<String> names = changed.stream().map(device -> device.name().toUpperCase(Locale.ROOT)).toList();
+            List<String> names =
+                    changed.stream().map(device -> device.name().toUpperCase(Locale.ROOT)).toList();
             int index = names.indexOf(name.toUpperCase(Locale.ROOT));
             if (index < 0) {
-                throw command.wrong("--capacity: there is no device " + name + ", but " + changed.stream().map(Device::name).toList());
+                throw command.wrong(
+                        "--capacity: there is no device "
+                                + name
+                                + ", but "
+                                + changed.stream().map(Device::name).toList());
             }
             changed.set(index, changed.get(index).capacity(bytes));
         });

@@ -12,8 +12,10 @@ import picocli.CommandLine.Command;
 /// Looks whether a pool is sound.
 @Command(
         name = "check",
-        description = "Looks at all of a pool: whether it is sound, and what no root reaches (which is no damage: `collect` frees it)."
-                + " Only reads, also while a program writes to the pool or after one was killed.")
+        description =
+                "Looks at all of a pool: whether it is sound, and what no root reaches (which is no"
+                    + " damage: `collect` frees it). Only reads, also while a program writes to the"
+                    + " pool or after one was killed.")
 final class CheckCommand extends PoolCommand {
     @Override
     public Integer call() throws IOException {
@@ -45,16 +47,25 @@ final class CheckCommand extends PoolCommand {
     static void print(PoolReport report, PrintWriter out) {
         report.problems().forEach(problem -> out.println("damaged: " + Text.oneLine(problem)));
         long objects = report.objects().values().stream().mapToLong(Long::longValue).sum();
-        out.println(Text.count(objects, "object") + " of " + Text.count(report.objects().size(), "class", "classes"));
-        new TreeMap<>(report.leaked()).forEach((name, count) -> out.println("leaked: " + count + " of " + name));
+        out.println(
+                Text.count(objects, "object")
+                        + " of "
+                        + Text.count(report.objects().size(), "class", "classes"));
+        new TreeMap<>(report.leaked())
+                .forEach((name, count) -> out.println("leaked: " + count + " of " + name));
         if (report.leakedBytes() > 0) {
             out.println("leaked: " + Text.bytes(report.leakedBytes()) + ", which collect frees");
         }
         if (report.staleReferences() > 0) {
-            out.println(Text.count(report.staleReferences(), "reference") + " to what has been deleted");
+            out.println(
+                    Text.count(report.staleReferences(), "reference")
+                            + " to what has been deleted");
         }
-        out.println(report.problems().isEmpty()
-                ? "The pool is sound."
-                : "The pool is damaged: " + Text.count(report.problems().size(), "problem") + ".");
+        out.println(
+                report.problems().isEmpty()
+                        ? "The pool is sound."
+                        : "The pool is damaged: "
+                                + Text.count(report.problems().size(), "problem")
+                                + ".");
     }
 }

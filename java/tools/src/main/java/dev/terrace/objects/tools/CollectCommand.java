@@ -11,8 +11,9 @@ import picocli.CommandLine.Command;
 /// Frees what no root reaches.
 @Command(
         name = "collect",
-        description = "Frees what no root reaches. Opens the pool to write: no program may have it open for that. Of a pool that is"
-                + " damaged nothing is freed.")
+        description =
+                "Frees what no root reaches. Opens the pool to write: no program may have it open"
+                        + " for that. Of a pool that is damaged nothing is freed.")
 final class CollectCommand extends PoolCommand {
     @Override
     public Integer call() throws IOException {
@@ -25,7 +26,8 @@ final class CollectCommand extends PoolCommand {
                 map.put("freed_bytes", report.leakedBytes());
                 out().println(Json.of(map));
             } else {
-                new TreeMap<>(report.leaked()).forEach((name, count) -> out().println("freed: " + count + " of " + name));
+                new TreeMap<>(report.leaked())
+                        .forEach((name, count) -> out().println("freed: " + count + " of " + name));
                 out().println("freed: " + Text.bytes(report.leakedBytes()));
             }
             return Main.OK;

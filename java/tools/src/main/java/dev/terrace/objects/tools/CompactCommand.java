@@ -10,8 +10,11 @@ import picocli.CommandLine.Command;
 /// Moves values closer together.
 @Command(
         name = "compact",
-        description = "Moves strings, arrays and other values closer together on each tier, and gives back what that leaves at the end of"
-                + " disks. Opens the pool to write: no program may have it open for that. May be interrupted, and goes on the next time.")
+        description =
+                "Moves strings, arrays and other values closer together on each tier, and gives"
+                    + " back what that leaves at the end of disks. Opens the pool to write: no"
+                    + " program may have it open for that. May be interrupted, and goes on the next"
+                    + " time.")
 final class CompactCommand extends PoolCommand {
     @Override
     public Integer call() throws IOException {
@@ -26,9 +29,16 @@ final class CompactCommand extends PoolCommand {
                 map.put("given_back_bytes", report.bytesGivenBack());
                 out().println(Json.of(map));
             } else {
-                out().println("moved: " + report.valuesMoved() + " values, " + Text.bytes(report.bytesMoved()));
+                out().println(
+                                "moved: "
+                                        + report.valuesMoved()
+                                        + " values, "
+                                        + Text.bytes(report.bytesMoved()));
                 out().println("freed: " + report.chunksFreed() + " chunks of 64 KiB");
-                out().println("given back: " + Text.bytes(report.bytesGivenBack()) + " of disks and segments");
+                out().println(
+                                "given back: "
+                                        + Text.bytes(report.bytesGivenBack())
+                                        + " of disks and segments");
             }
             return Main.OK;
         }

@@ -10,13 +10,19 @@ import picocli.CommandLine.Spec;
 
 /// A database of profiles, and what is known of a data set.
 final class DataSetArguments {
-    @Option(names = "--database", required = true, paramLabel = "DIR", description = "The directory of profiles of data sets.")
+    @Option(
+            names = "--database",
+            required = true,
+            paramLabel = "DIR",
+            description = "The directory of profiles of data sets.")
     private Path database = Path.of("");
 
     @Option(
             names = "--property",
             paramLabel = "NAME=VALUE",
-            description = "What is known of the data set, a number or a text: rows=1e6, kind=graph. More than once for more.")
+            description =
+                    "What is known of the data set, a number or a text: rows=1e6, kind=graph. More"
+                            + " than once for more.")
     private Map<String, String> properties = new LinkedHashMap<>();
 
     @Spec(Spec.Target.MIXEE)
@@ -29,7 +35,9 @@ final class DataSetArguments {
     /// Numbers as such, all else as text.
     Map<String, Object> properties() {
         if (properties.isEmpty()) {
-            throw new ParameterException(command.commandLine(), "--property: at least one is needed, to tell data sets apart");
+            throw new ParameterException(
+                    command.commandLine(),
+                    "--property: at least one is needed, to tell data sets apart");
         }
         Map<String, Object> typed = new LinkedHashMap<>();
         properties.forEach((name, value) -> typed.put(name, typed(name, value)));
@@ -44,7 +52,13 @@ final class DataSetArguments {
             return value;
         }
         if (!Double.isFinite(number)) {
-            throw new ParameterException(command.commandLine(), "--property: " + name + "=" + value + " cannot be compared: a number, or a text, is wanted");
+            throw new ParameterException(
+                    command.commandLine(),
+                    "--property: "
+                            + name
+                            + "="
+                            + value
+                            + " cannot be compared: a number, or a text, is wanted");
         }
         return number;
     }

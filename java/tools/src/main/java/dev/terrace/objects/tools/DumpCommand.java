@@ -11,8 +11,10 @@ import picocli.CommandLine.ParameterException;
 /// Prints what a pool holds.
 @Command(
         name = "dump",
-        description = "Prints roots and classes, and with --objects what objects hold, without the program's classes. Only reads, as"
-                + " check does; each object is as one commit left it, also while a program writes.")
+        description =
+                "Prints roots and classes, and with --objects what objects hold, without the"
+                    + " program's classes. Only reads, as check does; each object is as one commit"
+                    + " left it, also while a program writes.")
 final class DumpCommand extends PoolCommand {
     private static final String ALL = "*";
 
@@ -21,7 +23,9 @@ final class DumpCommand extends PoolCommand {
             paramLabel = "CLASS",
             arity = "0..1",
             fallbackValue = ALL,
-            description = "Prints objects: of this class (fully qualified), or of all. As --objects=CLASS.")
+            description =
+                    "Prints objects: of this class (fully qualified), or of all. As"
+                            + " --objects=CLASS.")
     private @Nullable String objects;
 
     @Option(names = "--limit", paramLabel = "N", description = "At most so many objects.")
@@ -30,13 +34,17 @@ final class DumpCommand extends PoolCommand {
     @Option(
             names = "--elements",
             paramLabel = "N",
-            description = "At most so many elements of each list, array, map and sorted map; 16 without this option.")
+            description =
+                    "At most so many elements of each list, array, map and sorted map; 16 without"
+                            + " this option.")
     private int elements = 16;
 
     @Override
     public Integer call() throws IOException {
         if (limit < 0 || elements < 0) {
-            throw new ParameterException(spec.commandLine(), (limit < 0 ? "--limit" : "--elements") + " is not negative");
+            throw new ParameterException(
+                    spec.commandLine(),
+                    (limit < 0 ? "--limit" : "--elements") + " is not negative");
         }
         try (PoolArguments.Opened opened = arguments.openToRead()) {
             Pool pool = opened.pool();
@@ -44,7 +52,8 @@ final class DumpCommand extends PoolCommand {
             String wanted = ALL.equals(objects) ? null : objects;
             if (wanted != null && !dump.forms().containsKey(wanted)) {
                 throw new ParameterException(
-                        spec.commandLine(), "the pool has no class " + wanted + "; it has " + dump.forms().keySet());
+                        spec.commandLine(),
+                        "the pool has no class " + wanted + "; it has " + dump.forms().keySet());
             }
             DumpWriter writer = new DumpWriter(dump, out());
             long most = objects == null ? 0 : limit;

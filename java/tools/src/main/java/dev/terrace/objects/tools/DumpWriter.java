@@ -21,6 +21,7 @@ import org.jspecify.annotations.Nullable;
 final class DumpWriter {
     /// Elements of an array that are shown.
     private static final int ELEMENTS_MAX = 16;
+
     /// Characters of a string that are shown.
     private static final int CHARACTERS_MAX = 200;
 
@@ -35,10 +36,18 @@ final class DumpWriter {
     // To be read
 
     void text(@Nullable String wanted, long limit) {
-        dump.roots().forEach((name, leads) -> out.println("root " + Json.of(name) + " -> " + text(leads)));
+        dump.roots()
+                .forEach((name, leads) ->
+                        out.println("root " + Json.of(name) + " -> " + text(leads)));
         for (StoredType type : dump.types()) {
-            out.println("class " + type.name() + ", form " + type.id() + ", "
-                    + Text.count(type.layout().bytes(), "byte") + " each");
+            out.println(
+                    "class "
+                            + type.name()
+                            + ", form "
+                            + type.id()
+                            + ", "
+                            + Text.count(type.layout().bytes(), "byte")
+                            + " each");
             for (int i = 0; i < type.fields().size(); i++) {
                 out.println("  " + describe(type.fields().get(i), type.layout().offsets()[i]));
             }
@@ -52,9 +61,15 @@ final class DumpWriter {
         String length = field.fixedLength() > 0 ? "[" + field.fixedLength() + "]" : "";
         String target = field.target().isEmpty() ? "" : " " + field.target();
         String constants = field.constants().isEmpty() ? "" : " " + field.constants();
-        return field.name() + ": " + lower(field.kind()) + length + target + constants
+        return field.name()
+                + ": "
+                + lower(field.kind())
+                + length
+                + target
+                + constants
                 + (field.nullable() ? " or null" : "")
-                + " on " + String.join(", ", field.tiers().stream().map(DumpWriter::lower).toList())
+                + " on "
+                + String.join(", ", field.tiers().stream().map(DumpWriter::lower).toList())
                 + (offset < 0 ? "" : ", " + (field.isInline() ? "at " : "slot at ") + offset);
     }
 
@@ -63,7 +78,13 @@ final class DumpWriter {
     }
 
     private void print(GenericObject object) {
-        out.println("object " + hex(object.reference()) + " of " + object.type().name() + ", form " + object.type().id());
+        out.println(
+                "object "
+                        + hex(object.reference())
+                        + " of "
+                        + object.type().name()
+                        + ", form "
+                        + object.type().id());
         object.fields().forEach((name, value) -> out.println("  " + name + " = " + text(value)));
         for (GenericObject part = object.extension(); part != null; part = part.extension()) {
             out.println("  since form " + part.type().id() + ":");
@@ -74,14 +95,21 @@ final class DumpWriter {
     private static String text(@Nullable Object value) {
         return switch (value) {
             case null -> "null";
-            case String string -> string.length() <= CHARACTERS_MAX
-                    ? Json.of(string)
-                    : Json.of(string.substring(0, CHARACTERS_MAX)) + "... " + string.length() + " characters";
+            case String string ->
+                    string.length() <= CHARACTERS_MAX
+                            ? Json.of(string)
+                            : Json.of(string.substring(0, CHARACTERS_MAX))
+                                    + "... "
+                                    + string.length()
+                                    + " characters";
             case Character character -> Json.of(character.toString());
             case Constant constant -> constant.name();
-            case Reference leads -> hex(leads.reference())
-                    + (leads.type() == null ? " (deleted)" : " of " + leads.type())
-                    + (leads.elements() == null ? "" : " " + elementsText(leads.elements()));
+            case Reference leads ->
+                    hex(leads.reference())
+                            + (leads.type() == null ? " (deleted)" : " of " + leads.type())
+                            + (leads.elements() == null
+                                    ? ""
+                                    : " " + elementsText(leads.elements()));
             default -> value.getClass().isArray() ? arrayText(value) : value.toString();
         };
     }
@@ -107,7 +135,9 @@ final class DumpWriter {
             shown.add(text(Array.get(array, i)));
         }
         String all = String.join(", ", shown);
-        return length > ELEMENTS_MAX ? "[" + all + ", ...] " + length + " elements" : "[" + all + "]";
+        return length > ELEMENTS_MAX
+                ? "[" + all + ", ...] " + length + " elements"
+                : "[" + all + "]";
     }
 
     private static String hex(long reference) {
@@ -125,10 +155,13 @@ final class DumpWriter {
         if (limit > 0) {
             out.print(",\"objects\":[");
             String[] before = {"\n"};
-            dump.forEach(wanted, limit, object -> {
-                out.print(before[0] + Json.of(asMap(object)));
-                before[0] = ",\n";
-            });
+            dump.forEach(
+                    wanted,
+                    limit,
+                    object -> {
+                        out.print(before[0] + Json.of(asMap(object)));
+                        before[0] = ",\n";
+                    });
             out.print("]");
         }
         out.println("}");
@@ -151,7 +184,10 @@ final class DumpWriter {
         List<@Nullable Object> all = elements.first();
         for (int i = 0; i < all.size(); i += elements.areEntries() ? 2 : 1) {
             Object element = jsonValue(all.get(i));
-            shown.add(elements.areEntries() ? Arrays.asList(element, jsonValue(all.get(i + 1))) : element);
+            shown.add(
+                    elements.areEntries()
+                            ? Arrays.asList(element, jsonValue(all.get(i + 1)))
+                            : element);
         }
         return shown;
     }

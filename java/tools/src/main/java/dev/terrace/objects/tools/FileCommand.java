@@ -16,8 +16,7 @@ abstract class FileCommand implements Callable<Integer> {
     boolean json;
 
     /// This command.
-    @Spec
-    CommandSpec spec = CommandSpec.create();
+    @Spec CommandSpec spec = CommandSpec.create();
 
     /// Where the answer goes.
     final PrintWriter out() {

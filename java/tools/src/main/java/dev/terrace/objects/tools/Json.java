@@ -4,7 +4,8 @@ import java.util.Iterator;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/// Maps, lists, strings, numbers, booleans and null as JSON, all in ASCII. Numbers that JSON has not (NaN, infinities) are strings.
+/// Maps, lists, strings, numbers, booleans and null as JSON, all in ASCII. Numbers that JSON has
+/// not (NaN, infinities) are strings.
 final class Json {
     private Json() {}
 

@@ -15,8 +15,10 @@ import picocli.CommandLine.Command;
 /// The command. Its exit status is like fsck's.
 @Command(
         name = "terrace-objects",
-        description = "Looks at a pool of durable objects, frees what none of its roots reaches, and moves the rest together; and finds, from what programs did"
-                + " with the objects, the tier on which each of their fields costs least.",
+        description =
+                "Looks at a pool of durable objects, frees what none of its roots reaches, and"
+                        + " moves the rest together; and finds, from what programs did with the"
+                        + " objects, the tier on which each of their fields costs least.",
         subcommands = {
             CheckCommand.class,
             StatsCommand.class,
@@ -71,7 +73,12 @@ public final class Main {
             case TerraceException e -> String.valueOf(e.getMessage());
             case NoSuchFileException e -> e.getFile() + " is not there";
             case AccessDeniedException e -> e.getFile() + ": permission denied";
-            case FileSystemException e -> e.getFile() + ": " + (e.getReason() == null ? e.getClass().getSimpleName() : e.getReason());
+            case FileSystemException e ->
+                    e.getFile()
+                            + ": "
+                            + (e.getReason() == null
+                                    ? e.getClass().getSimpleName()
+                                    : e.getReason());
             case IOException e -> String.valueOf(e.getMessage());
             case UncheckedIOException e -> message(e.getCause());
             // A mistake of this program: what happened is wanted then.

@@ -27,28 +27,48 @@ import picocli.CommandLine.Parameters;
 /// Finds where fields cost least.
 @Command(
         name = "place",
-        description = "Finds the tier of each field with which all that a profile has counted costs least, and says why: what each other one would cost, or why"
-                + " it cannot be. Changes nothing: `apply` does.")
+        description =
+                "Finds the tier of each field with which all that a profile has counted costs"
+                    + " least, and says why: what each other one would cost, or why it cannot be."
+                    + " Changes nothing: `apply` does.")
 final class PlaceCommand extends FileCommand {
     @Parameters(paramLabel = "PROFILE", description = "The file with the profile.")
     private Path file = Path.of("");
 
-    @Option(names = "--devices", required = true, paramLabel = "FILE", description = "What accesses cost: what `probe` wrote, and anybody may have changed.")
+    @Option(
+            names = "--devices",
+            required = true,
+            paramLabel = "FILE",
+            description = "What accesses cost: what `probe` wrote, and anybody may have changed.")
     private Path devices = Path.of("");
 
-    @Option(names = "--capacity", paramLabel = "DEVICE=BYTES", converter = {Capacities.NameConverter.class, SizeConverter.class}, description = "How much room there is: pmem=1G.")
+    @Option(
+            names = "--capacity",
+            paramLabel = "DEVICE=BYTES",
+            converter = {Capacities.NameConverter.class, SizeConverter.class},
+            description = "How much room there is: pmem=1G.")
     private Map<String, Long> capacities = new LinkedHashMap<>();
 
-    @Option(names = "--objects", paramLabel = "CLASS=N", description = "How many objects of a class there will be, instead of those there were.")
+    @Option(
+            names = "--objects",
+            paramLabel = "CLASS=N",
+            description = "How many objects of a class there will be, instead of those there were.")
     private Map<String, Long> objects = new LinkedHashMap<>();
 
-    @Mixin
-    private RuleArguments rules = new RuleArguments();
+    @Mixin private RuleArguments rules = new RuleArguments();
 
-    @Option(names = "--limit", paramLabel = "SECONDS", description = "How long to search; 30 without this option. Then the best so far is the answer.")
+    @Option(
+            names = "--limit",
+            paramLabel = "SECONDS",
+            description =
+                    "How long to search; 30 without this option. Then the best so far is the"
+                            + " answer.")
     private int limit = 30;
 
-    @Option(names = {"-o", "--output"}, paramLabel = "FILE", description = "Where the placement goes, for `apply`.")
+    @Option(
+            names = {"-o", "--output"},
+            paramLabel = "FILE",
+            description = "Where the placement goes, for `apply`.")
     private @Nullable Path output;
 
     @Override
@@ -57,7 +77,8 @@ final class PlaceCommand extends FileCommand {
             throw wrong("--limit: " + limit + " is not positive");
         }
         Profile profile = withObjects(ProfileFile.read(file));
-        List<Device> found = Capacities.apply(DeviceReport.read(devices).devices(), capacities, this);
+        List<Device> found =
+                Capacities.apply(DeviceReport.read(devices).devices(), capacities, this);
         PlacementOptions options = rules.options(profile);
         PlacementProblem problem;
         try {
@@ -67,7 +88,9 @@ final class PlaceCommand extends FileCommand {
         }
         Placement placement;
         try {
-            placement = Progress.during(spec, () -> new OjAlgoSolver(Duration.ofSeconds(limit)).solve(problem));
+            placement =
+                    Progress.during(
+                            spec, () -> new OjAlgoSolver(Duration.ofSeconds(limit)).solve(problem));
         } catch (InfeasibleException e) {
             throw new IOException(String.valueOf(e.getMessage()), e);
         }
@@ -86,12 +109,20 @@ final class PlaceCommand extends FileCommand {
     private Profile withObjects(Profile profile) {
         List<ClassProfile> classes = new ArrayList<>(profile.classes());
         objects.forEach((name, count) -> {
-            List<ClassProfile> meant = classes.stream()
-                    .filter(type -> type.name().equals(name) || type.name().endsWith("." + name))
-                    .toList();
+            List<ClassProfile> meant =
+                    classes.stream()
+                            .filter(type ->
+                                    type.name().equals(name) || type.name().endsWith("." + name))
+                            .toList();
             if (meant.size() != 1 || count < 0) {
-                throw wrong("--objects: " + name + "=" + count + ": one of the classes "
-                        + classes.stream().map(ClassProfile::name).toList() + " is wanted, and how many");
+                throw wrong(
+                        "--objects: "
+                                + name
+                                + "="
+                                + count
+                                + ": one of the classes "
+                                + classes.stream().map(ClassProfile::name).toList()
+                                + " is wanted, and how many");
             }
             ClassProfile type = meant.getFirst();
             classes.set(classes.indexOf(type), new ClassProfile(type.name(), count, type.fields()));

@@ -54,14 +54,16 @@ record PlacementReport(Profile profile, Placement placement) {
 
     private static Map<String, Object> asMap(Placement.Explanation explanation) {
         List<Object> alternatives = new ArrayList<>();
-        explanation.alternatives().forEach(alternative -> {
-            Map<String, Object> map = new LinkedHashMap<>();
-            map.put("device", alternative.device().name());
-            map.put("cost_ns", alternative.nanos());
-            map.put("difference_ns", alternative.differenceNanos());
-            map.put("obstacle", alternative.obstacle());
-            alternatives.add(map);
-        });
+        explanation
+                .alternatives()
+                .forEach(alternative -> {
+                    Map<String, Object> map = new LinkedHashMap<>();
+                    map.put("device", alternative.device().name());
+                    map.put("cost_ns", alternative.nanos());
+                    map.put("difference_ns", alternative.differenceNanos());
+                    map.put("obstacle", alternative.obstacle());
+                    alternatives.add(map);
+                });
         Map<String, Object> map = new LinkedHashMap<>();
         map.put("class", explanation.field().type());
         map.put("field", explanation.field().field());
@@ -77,8 +79,12 @@ record PlacementReport(Profile profile, Placement placement) {
         List<String> reasons = new ArrayList<>();
         Text.Table table = new Text.Table(head());
         for (Placement.Explanation explanation : placement.explain()) {
-            List<String> row = new ArrayList<>(List.of(
-                    explanation.field().toString(), explanation.device().label(), Text.nanos(explanation.choice().nanos())));
+            List<String> row =
+                    new ArrayList<>(
+                            List.of(
+                                    explanation.field().toString(),
+                                    explanation.device().label(),
+                                    Text.nanos(explanation.choice().nanos())));
             for (Device device : devices()) {
                 row.add(cell(explanation, device, reasons));
             }
@@ -100,15 +106,19 @@ record PlacementReport(Profile profile, Placement placement) {
         return head.toArray(String[]::new);
     }
 
-    private static String cell(Placement.Explanation explanation, Device device, List<String> reasons) {
+    private static String cell(
+            Placement.Explanation explanation, Device device, List<String> reasons) {
         if (device.equals(explanation.device())) {
             return "*";
         }
-        Placement.Alternative alternative = explanation.alternatives().stream()
-                .filter(each -> each.device().equals(device))
-                .findAny()
-                .orElseThrow();
-        String difference = (alternative.differenceNanos() < 0 ? "-" : "+") + Text.nanos(Math.abs(alternative.differenceNanos()));
+        Placement.Alternative alternative =
+                explanation.alternatives().stream()
+                        .filter(each -> each.device().equals(device))
+                        .findAny()
+                        .orElseThrow();
+        String difference =
+                (alternative.differenceNanos() < 0 ? "-" : "+")
+                        + Text.nanos(Math.abs(alternative.differenceNanos()));
         if (alternative.obstacle().isEmpty()) {
             return difference;
         }
@@ -120,20 +130,36 @@ record PlacementReport(Profile profile, Placement placement) {
 
     private void printUses(PrintWriter out) {
         Text.Table table = new Text.Table("device", "used", "of");
-        placement.uses().forEach(use ->
-                table.row(use.device().label(), Text.bytes(use.bytes()), Text.room(use.device().capacityBytes())));
+        placement
+                .uses()
+                .forEach(use ->
+                        table.row(
+                                use.device().label(),
+                                Text.bytes(use.bytes()),
+                                Text.room(use.device().capacityBytes())));
         table.print(out);
     }
 
     private void printCosts(PrintWriter out) {
-        String proved = placement.isOptimal()
-                ? "no placement costs less"
-                : String.format(Locale.ROOT, "another may cost %.2f %% less: the search ended at its limit", 100 * placement.gap());
+        String proved =
+                placement.isOptimal()
+                        ? "no placement costs less"
+                        : String.format(
+                                Locale.ROOT,
+                                "another may cost %.2f %% less: the search ended at its limit",
+                                100 * placement.gap());
         out.println("costs " + Text.nanos(placement.cost()) + " in all; " + proved);
         Double now = costNow();
         if (now != null) {
-            out.println("as tagged now: " + Text.nanos(now)
-                    + (now > 0 ? String.format(Locale.ROOT, ", of which this is %.3f", placement.cost() / now) : ""));
+            out.println(
+                    "as tagged now: "
+                            + Text.nanos(now)
+                            + (now > 0
+                                    ? String.format(
+                                            Locale.ROOT,
+                                            ", of which this is %.3f",
+                                            placement.cost() / now)
+                                    : ""));
         }
     }
 }

@@ -19,14 +19,15 @@ final class PoolArguments {
     @Parameters(paramLabel = "POOL", description = "The pool's directory.")
     private Path pool = Path.of("");
 
-    @Mixin
-    private TierArguments tiers = new TierArguments();
+    @Mixin private TierArguments tiers = new TierArguments();
 
     @Option(
             names = "--patience",
             paramLabel = "SECONDS",
             converter = PatienceConverter.class,
-            description = "How long to try again while a program commits all the time; 10 without this option.")
+            description =
+                    "How long to try again while a program commits all the time; 10 without this"
+                            + " option.")
     private Duration patience = Duration.ofSeconds(10);
 
     @Option(names = "--json", description = "Answers in JSON.")

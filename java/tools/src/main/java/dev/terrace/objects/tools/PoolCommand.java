@@ -11,12 +11,10 @@ import picocli.CommandLine.Spec;
 @Command(mixinStandardHelpOptions = true)
 abstract class PoolCommand implements Callable<Integer> {
     /// Which pool, and how to answer.
-    @Mixin
-    PoolArguments arguments = new PoolArguments();
+    @Mixin PoolArguments arguments = new PoolArguments();
 
     /// This command.
-    @Spec
-    CommandSpec spec = CommandSpec.create();
+    @Spec CommandSpec spec = CommandSpec.create();
 
     /// Where the answer goes.
     final PrintWriter out() {

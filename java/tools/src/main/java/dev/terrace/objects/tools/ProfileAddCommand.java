@@ -12,7 +12,9 @@ import picocli.CommandLine.Parameters;
 /// Adds a profile to a database.
 @Command(
         name = "add",
-        description = "Adds a profile to a database, with what is known of its data set, in the place of one of the same name if there is one.")
+        description =
+                "Adds a profile to a database, with what is known of its data set, in the place of"
+                        + " one of the same name if there is one.")
 final class ProfileAddCommand extends FileCommand {
     @Parameters(index = "0", paramLabel = "PROFILE", description = "The file with the profile.")
     private Path file = Path.of("");
@@ -20,8 +22,7 @@ final class ProfileAddCommand extends FileCommand {
     @Parameters(index = "1", paramLabel = "NAME", description = "What the data set is called.")
     private String name = "";
 
-    @Mixin
-    private DataSetArguments dataSet = new DataSetArguments();
+    @Mixin private DataSetArguments dataSet = new DataSetArguments();
 
     @Override
     public Integer call() throws IOException {
@@ -37,7 +38,10 @@ final class ProfileAddCommand extends FileCommand {
         if (json) {
             out().println(Json.of(Map.of("profiles", database.entries().size())));
         } else {
-            out().println(dataSet.database() + " has " + Text.count(database.entries().size(), "profile"));
+            out().println(
+                            dataSet.database()
+                                    + " has "
+                                    + Text.count(database.entries().size(), "profile"));
         }
         return Main.OK;
     }

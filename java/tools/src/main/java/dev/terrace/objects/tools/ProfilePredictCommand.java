@@ -17,15 +17,22 @@ import picocli.CommandLine.Option;
 /// Predicts a profile.
 @Command(
         name = "predict",
-        description = "Predicts the profile of a data set that was never profiled, from those of a database that are nearest to it, and says how near they are.")
+        description =
+                "Predicts the profile of a data set that was never profiled, from those of a"
+                        + " database that are nearest to it, and says how near they are.")
 final class ProfilePredictCommand extends FileCommand {
-    @Mixin
-    private DataSetArguments dataSet = new DataSetArguments();
+    @Mixin private DataSetArguments dataSet = new DataSetArguments();
 
-    @Option(names = "--neighbours", paramLabel = "N", description = "From how many; 3 without this option.")
+    @Option(
+            names = "--neighbours",
+            paramLabel = "N",
+            description = "From how many; 3 without this option.")
     private int neighbours = 3;
 
-    @Option(names = {"-o", "--output"}, paramLabel = "FILE", description = "Where the profile goes, for `place`.")
+    @Option(
+            names = {"-o", "--output"},
+            paramLabel = "FILE",
+            description = "Where the profile goes, for `place`.")
     private @Nullable Path output;
 
     @Override
@@ -36,7 +43,8 @@ final class ProfilePredictCommand extends FileCommand {
         }
         ProfileDatabase database = ProfileDatabase.open(dataSet.database());
         if (database.entries().isEmpty()) {
-            throw new IOException(dataSet.database() + " has no profiles yet: `profile add` adds one");
+            throw new IOException(
+                    dataSet.database() + " has no profiles yet: `profile add` adds one");
         }
         Prediction prediction = database.predict(properties, neighbours);
         if (output != null) {
@@ -53,13 +61,15 @@ final class ProfilePredictCommand extends FileCommand {
 
     private static Map<String, Object> asMap(Prediction prediction) {
         List<Object> from = new ArrayList<>();
-        prediction.neighbours().forEach(neighbour -> {
-            Map<String, Object> map = new LinkedHashMap<>();
-            map.put("name", neighbour.name());
-            map.put("distance", neighbour.distance());
-            map.put("weight", neighbour.weight());
-            from.add(map);
-        });
+        prediction
+                .neighbours()
+                .forEach(neighbour -> {
+                    Map<String, Object> map = new LinkedHashMap<>();
+                    map.put("name", neighbour.name());
+                    map.put("distance", neighbour.distance());
+                    map.put("weight", neighbour.weight());
+                    from.add(map);
+                });
         Map<String, Object> map = new LinkedHashMap<>();
         map.put("neighbours", from);
         map.put("usual_distance", prediction.usualDistance());

@@ -18,7 +18,11 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Parameters;
 
 /// Shows a profile.
-@Command(name = "show", description = "Shows what a program did with each field: how often it was read and written, and how large it is.")
+@Command(
+        name = "show",
+        description =
+                "Shows what a program did with each field: how often it was read and written, and"
+                        + " how large it is.")
 final class ProfileShowCommand extends FileCommand {
     @Parameters(paramLabel = "PROFILE", description = "The file with the profile.")
     private Path file = Path.of("");
@@ -39,13 +43,16 @@ final class ProfileShowCommand extends FileCommand {
         Map<String, Object> map = new LinkedHashMap<>();
         map.put("seconds", profile.nanos() / 1e9);
         List<Object> classes = new ArrayList<>();
-        profile.classes().forEach(type -> {
-            Map<String, Object> its = new LinkedHashMap<>();
-            its.put("name", type.name());
-            its.put("objects", type.objects());
-            its.put("fields", type.fields().stream().map(ProfileShowCommand::asMap).toList());
-            classes.add(its);
-        });
+        profile.classes()
+                .forEach(type -> {
+                    Map<String, Object> its = new LinkedHashMap<>();
+                    its.put("name", type.name());
+                    its.put("objects", type.objects());
+                    its.put(
+                            "fields",
+                            type.fields().stream().map(ProfileShowCommand::asMap).toList());
+                    classes.add(its);
+                });
         map.put("classes", classes);
         return map;
     }
@@ -74,7 +81,17 @@ final class ProfileShowCommand extends FileCommand {
             out.println();
             out.println(type.name() + ": " + Text.count(type.objects(), "object"));
             Text.Table table =
-                    new Text.Table("field", "tiers", "reads", "writes", "element reads", "element writes", "read", "written", "size", "recomputed");
+                    new Text.Table(
+                            "field",
+                            "tiers",
+                            "reads",
+                            "writes",
+                            "element reads",
+                            "element writes",
+                            "read",
+                            "written",
+                            "size",
+                            "recomputed");
             for (FieldProfile field : type.fields()) {
                 table.row(
                         field.field().name(),
@@ -88,7 +105,11 @@ final class ProfileShowCommand extends FileCommand {
                         String.format(Locale.ROOT, "%.1f B", field.bytesStored()),
                         field.recomputations() == 0
                                 ? ""
-                                : Text.nanos((double) field.recomputeNanos() / field.recomputations()) + " x " + field.recomputations());
+                                : Text.nanos(
+                                                (double) field.recomputeNanos()
+                                                        / field.recomputations())
+                                        + " x "
+                                        + field.recomputations());
             }
             table.print(out);
         }

@@ -9,7 +9,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import picocli.CommandLine.Model.CommandSpec;
 
-/// Says on standard error for how long a command has been at work, each second, if somebody sits there.
+/// Says on standard error for how long a command has been at work, each second, if somebody sits
+/// there.
 final class Progress {
     private Progress() {}
 
@@ -33,7 +34,9 @@ final class Progress {
     private static boolean isTerminal() {
         try {
             String leads = Files.readSymbolicLink(Path.of("/proc/self/fd/2")).toString();
-            return leads.startsWith("/dev/pts/") || leads.startsWith("/dev/tty") || leads.equals("/dev/console");
+            return leads.startsWith("/dev/pts/")
+                    || leads.startsWith("/dev/tty")
+                    || leads.equals("/dev/console");
         } catch (IOException | UnsupportedOperationException unknown) {
             return false;
         }

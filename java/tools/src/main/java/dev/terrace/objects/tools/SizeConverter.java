@@ -9,9 +9,13 @@ final class SizeConverter implements ITypeConverter<Long> {
 
     @Override
     public Long convert(String value) {
-        int unit = value.isEmpty() ? -1 : UNITS.indexOf(Character.toUpperCase(value.charAt(value.length() - 1)));
+        int unit =
+                value.isEmpty()
+                        ? -1
+                        : UNITS.indexOf(Character.toUpperCase(value.charAt(value.length() - 1)));
         try {
-            double number = Double.parseDouble(unit < 0 ? value : value.substring(0, value.length() - 1));
+            double number =
+                    Double.parseDouble(unit < 0 ? value : value.substring(0, value.length() - 1));
             double bytes = number * (1L << 10 * (unit + 1));
             if (bytes >= 0 && bytes < Long.MAX_VALUE) {
                 return Math.round(bytes);
@@ -19,6 +23,7 @@ final class SizeConverter implements ITypeConverter<Long> {
         } catch (NumberFormatException e) {
             // Said below.
         }
-        throw new TypeConversionException("'" + value + "' is no number of bytes, as 1048576, 64M or 1.5G");
+        throw new TypeConversionException(
+                "'" + value + "' is no number of bytes, as 1048576, 64M or 1.5G");
     }
 }

@@ -19,8 +19,10 @@ import picocli.CommandLine.Command;
 /// Shows what a pool uses, and for what.
 @Command(
         name = "stats",
-        description = "Shows what is used of each tier, objects, bytes and forms of each class, and which fields lie where the pool was told instead of where their tags"
-                + " say. Only reads, as check does.")
+        description =
+                "Shows what is used of each tier, objects, bytes and forms of each class, and which"
+                    + " fields lie where the pool was told instead of where their tags say. Only"
+                    + " reads, as check does.")
 final class StatsCommand extends PoolCommand {
     /// A tier of the pool: its name, bytes in use, bytes of its file or segments.
     private record TierUse(String name, long used, long capacity) {}
@@ -54,8 +56,14 @@ final class StatsCommand extends PoolCommand {
         Map<String, List<StoredType>> forms = new PoolDump(pool).forms();
         Map<String, ClassUse> classes = new TreeMap<>();
         forms.forEach((name, its) -> classes.put(name, new ClassUse(0, 0, its.size())));
-        report.objects().forEach((name, count) -> classes.put(name, new ClassUse(
-                count, report.bytes().getOrDefault(name, 0L), forms.getOrDefault(name, List.of()).size())));
+        report.objects()
+                .forEach((name, count) ->
+                        classes.put(
+                                name,
+                                new ClassUse(
+                                        count,
+                                        report.bytes().getOrDefault(name, 0L),
+                                        forms.getOrDefault(name, List.of()).size())));
         return new Found(tiers(pool), classes, pool.placements(), report);
     }
 
@@ -63,7 +71,11 @@ final class StatsCommand extends PoolCommand {
         PoolStatistics statistics = pool.statistics();
         List<TierUse> tiers = new ArrayList<>();
         for (int i = 0; i < statistics.used().size(); i++) {
-            tiers.add(new TierUse(nameOf(i, pool), statistics.used().get(i), statistics.capacity().get(i)));
+            tiers.add(
+                    new TierUse(
+                            nameOf(i, pool),
+                            statistics.used().get(i),
+                            statistics.capacity().get(i)));
         }
         return tiers;
     }
@@ -108,20 +120,29 @@ final class StatsCommand extends PoolCommand {
 
     private static void print(Found found, PrintWriter out) {
         Text.Table tiers = new Text.Table("tier", "used", "of");
-        found.tiers.forEach(tier -> tiers.row(tier.name, Text.bytes(tier.used), Text.bytes(tier.capacity)));
+        found.tiers.forEach(
+                tier -> tiers.row(tier.name, Text.bytes(tier.used), Text.bytes(tier.capacity)));
         tiers.print(out);
         out.println();
         Text.Table classes = new Text.Table("class", "objects", "bytes", "forms", "leaked");
-        found.classes.forEach((name, use) -> classes.row(
-                name,
-                Long.toString(use.objects),
-                Text.bytes(use.bytes),
-                Integer.toString(use.forms),
-                Long.toString(found.report.leaked().getOrDefault(name, 0L))));
+        found.classes.forEach((name, use) ->
+                classes.row(
+                        name,
+                        Long.toString(use.objects),
+                        Text.bytes(use.bytes),
+                        Integer.toString(use.forms),
+                        Long.toString(found.report.leaked().getOrDefault(name, 0L))));
         classes.print(out);
         out.println();
-        found.placements.forEach((type, fields) -> fields.forEach((field, its) ->
-                out.println("placed, whatever its tag says: " + type + "." + field + " on " + ProfileShowCommand.tiers(its))));
+        found.placements.forEach((type, fields) ->
+                fields.forEach((field, its) ->
+                        out.println(
+                                "placed, whatever its tag says: "
+                                        + type
+                                        + "."
+                                        + field
+                                        + " on "
+                                        + ProfileShowCommand.tiers(its))));
         out.println("leaked: " + Text.bytes(found.report.leakedBytes()));
         out.println("references to what has been deleted: " + found.report.staleReferences());
         if (!found.report.problems().isEmpty()) {

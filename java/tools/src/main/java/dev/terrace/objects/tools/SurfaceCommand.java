@@ -12,13 +12,21 @@ import picocli.CommandLine.Parameters;
 /// Draws the surface of the paper's figure 3.
 @Command(
         name = "surface",
-        description = "Draws where two fields cost least, on memory or persistent memory, over how long their computation takes and how often memory is lost: the surface of the"
-                + " paper's figure 3.")
+        description =
+                "Draws where two fields cost least, on memory or persistent memory, over how long"
+                    + " their computation takes and how often memory is lost: the surface of the"
+                    + " paper's figure 3.")
 final class SurfaceCommand extends FileCommand {
-    @Parameters(paramLabel = "FILE", description = "Where the picture goes, as SVG; with a name that ends in .csv, the values.")
+    @Parameters(
+            paramLabel = "FILE",
+            description =
+                    "Where the picture goes, as SVG; with a name that ends in .csv, the values.")
     private Path file = Path.of("");
 
-    @Option(names = "--points", paramLabel = "N", description = "Points along each side; 41 without this option.")
+    @Option(
+            names = "--points",
+            paramLabel = "N",
+            description = "Points along each side; 41 without this option.")
     private int points = 41;
 
     @Override

@@ -23,7 +23,8 @@ final class Text {
             return bytes + " B";
         }
         int unit = Math.min((63 - Long.numberOfLeadingZeros(bytes)) / 10, units.length);
-        return String.format(Locale.ROOT, "%.1f %s", (double) bytes / (1L << 10 * unit), units[unit - 1]);
+        return String.format(
+                Locale.ROOT, "%.1f %s", (double) bytes / (1L << 10 * unit), units[unit - 1]);
     }
 
     /// Room for so many bytes.
@@ -47,7 +48,9 @@ final class Text {
     /// Without characters that would do something to a terminal.
     static String oneLine(String text) {
         StringBuilder clean = new StringBuilder();
-        text.chars().forEach(character -> clean.append(Character.isISOControl(character) ? '?' : (char) character));
+        text.chars()
+                .forEach(character ->
+                        clean.append(Character.isISOControl(character) ? '?' : (char) character));
         return clean.toString();
     }
 

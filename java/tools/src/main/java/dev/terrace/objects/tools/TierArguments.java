@@ -23,14 +23,18 @@ final class TierArguments {
             names = "--disk",
             paramLabel = "TIER=DIR",
             converter = DiskConverter.class,
-            description = "A disk of the pool: ssd or hdd, and its directory; in the order in which programs name them."
-                    + " Without this option: an SSD in the pool's directory.")
+            description =
+                    "A disk of the pool: ssd or hdd, and its directory; in the order in which"
+                            + " programs name them. Without this option: an SSD in the pool's"
+                            + " directory.")
     private List<PoolOptions.Disk> disks = List.of();
 
     @Option(
             names = "--remote",
             paramLabel = "URI",
-            description = "The directory of the pool's remote tier, in any file system that Hadoop knows: hdfs://host/dir, file:///dir.")
+            description =
+                    "The directory of the pool's remote tier, in any file system that Hadoop knows:"
+                            + " hdfs://host/dir, file:///dir.")
     private @Nullable URI remote;
 
     @Spec(Spec.Target.MIXEE)
@@ -47,7 +51,8 @@ final class TierArguments {
                 throw new TypeConversionException("'" + value + "' is not ssd=DIR or hdd=DIR");
             }
             StorageTier storageTier = isHdd ? StorageTier.HDD : StorageTier.SSD;
-            return new PoolOptions.Disk(storageTier, Path.of(value.substring(equals + 1)), Long.MAX_VALUE);
+            return new PoolOptions.Disk(
+                    storageTier, Path.of(value.substring(equals + 1)), Long.MAX_VALUE);
         }
     }
 
@@ -56,7 +61,8 @@ final class TierArguments {
     /// @param <T> what comes of it
     @FunctionalInterface
     interface Use<T> {
-        /// Does it, with options and the remote tier, which stays open until whoever was given it closes it.
+        /// Does it, with options and the remote tier, which stays open until whoever was given it
+        /// closes it.
         T with(PoolOptions options, @Nullable HadoopSegments segments) throws IOException;
     }
 
@@ -81,7 +87,9 @@ final class TierArguments {
 
     private PoolOptions options() {
         if (disks.size() > Superblock.DISKS_MAX) {
-            throw new ParameterException(command.commandLine(), "--disk: a pool has at most " + Superblock.DISKS_MAX + " disks");
+            throw new ParameterException(
+                    command.commandLine(),
+                    "--disk: a pool has at most " + Superblock.DISKS_MAX + " disks");
         }
         PoolOptions options = PoolOptions.defaults();
         for (PoolOptions.Disk disk : disks) {

@@ -34,8 +34,7 @@ class CommandIT {
     private static final int LOG_AT = 4096;
     private static final int SEQUENCE_AT = 64;
 
-    @TempDir
-    Path dir;
+    @TempDir Path dir;
 
     private Path place = Path.of("");
     private PoolOptions options = PoolOptions.defaults();
@@ -45,7 +44,10 @@ class CommandIT {
     @BeforeEach
     void makePool() throws IOException {
         place = dir.resolve("pool");
-        options = PoolOptions.defaults().extents(1 << 20).disk(StorageTier.HDD, Files.createDirectory(dir.resolve("disk")));
+        options =
+                PoolOptions.defaults()
+                        .extents(1 << 20)
+                        .disk(StorageTier.HDD, Files.createDirectory(dir.resolve("disk")));
         try (Pool pool = Pool.open(place, options)) {
             pool.transact(() -> {
                 DurableItem second = item(pool, 2);
@@ -70,11 +72,19 @@ class CommandIT {
     private Result run(String... arguments) throws IOException, InterruptedException {
         Path out = dir.resolve("out");
         Path err = dir.resolve("err");
-        List<String> command = new ArrayList<>(List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(), "-XX:TieredStopAtLevel=1", "-jar",
-                System.getProperty("terrace.tools.jar")));
+        List<String> command =
+                new ArrayList<>(
+                        List.of(
+                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                                "-XX:TieredStopAtLevel=1",
+                                "-jar",
+                                System.getProperty("terrace.tools.jar")));
         command.addAll(List.of(arguments));
-        Process process = new ProcessBuilder(command).redirectOutput(out.toFile()).redirectError(err.toFile()).start();
+        Process process =
+                new ProcessBuilder(command)
+                        .redirectOutput(out.toFile())
+                        .redirectError(err.toFile())
+                        .start();
         try {
             assertTrue(process.waitFor(60, TimeUnit.SECONDS), "the command does not end");
         } finally {
@@ -87,8 +97,16 @@ class CommandIT {
         return run(command, place.toString(), "--disk", "hdd=" + dir.resolve("disk"));
     }
 
-    private Result runJson(String command, String... more) throws IOException, InterruptedException {
-        List<String> all = new ArrayList<>(List.of(command, place.toString(), "--disk", "HDD=" + dir.resolve("disk"), "--json"));
+    private Result runJson(String command, String... more)
+            throws IOException, InterruptedException {
+        List<String> all =
+                new ArrayList<>(
+                        List.of(
+                                command,
+                                place.toString(),
+                                "--disk",
+                                "HDD=" + dir.resolve("disk"),
+                                "--json"));
         all.addAll(List.of(more));
         return run(all.toArray(String[]::new));
     }
@@ -96,8 +114,11 @@ class CommandIT {
     @Test
     void aSoundPoolIsFoundSound() throws Exception {
         assertEquals(new Result(0, "2 objects of 1 class\nThe pool is sound.\n", ""), run("check"));
-        String json = "{\"sound\":true,\"problems\":[],\"objects\":{\"" + CLASS + "\":2},\"leaked\":{},\"leaked_bytes\":0,"
-                + "\"stale_references\":0}\n";
+        String json =
+                "{\"sound\":true,\"problems\":[],\"objects\":{\""
+                        + CLASS
+                        + "\":2},\"leaked\":{},\"leaked_bytes\":0,"
+                        + "\"stale_references\":0}\n";
         assertEquals(new Result(0, json, ""), runJson("check"));
     }
 
@@ -106,12 +127,16 @@ class CommandIT {
         try (Pool pool = Pool.open(place, options)) {
             pool.root("first \"item\"", DurableItem.class).set(null);
         }
-        String leaks = "0 objects of 0 classes\nleaked: 2 of " + CLASS + "\nleaked: 4 of strings and arrays\n"
-                + "leaked: 704 B, which collect frees\nThe pool is sound.\n";
+        String leaks =
+                "0 objects of 0 classes\nleaked: 2 of "
+                        + CLASS
+                        + "\nleaked: 4 of strings and arrays\n"
+                        + "leaked: 704 B, which collect frees\nThe pool is sound.\n";
         assertEquals(new Result(0, leaks, ""), run("check"));
         String freed = "freed: 2 of " + CLASS + "\nfreed: 4 of strings and arrays\nfreed: 704 B\n";
         assertEquals(new Result(0, freed, ""), run("collect"));
-        assertEquals(new Result(0, "0 objects of 0 classes\nThe pool is sound.\n", ""), run("check"));
+        assertEquals(
+                new Result(0, "0 objects of 0 classes\nThe pool is sound.\n", ""), run("check"));
         assertEquals(new Result(0, "{\"freed\":{},\"freed_bytes\":0}\n", ""), runJson("collect"));
     }
 
@@ -125,7 +150,10 @@ class CommandIT {
             large.delete();
             rest.delete();
         }
-        String moved = "moved: 0 values, 0 B\nfreed: 0 chunks of 64 KiB\ngiven back: 1.0 MiB of disks and segments\n";
+        String moved =
+                "moved: 0 values, 0 B\n"
+                        + "freed: 0 chunks of 64 KiB\n"
+                        + "given back: 1.0 MiB of disks and segments\n";
         assertEquals(new Result(0, moved, ""), run("compact"));
         assertEquals(1 << 20, Files.size(dir.resolve("disk").resolve("disk-0")));
         String json = "{\"moved\":0,\"moved_bytes\":0,\"freed_chunks\":0,\"given_back_bytes\":0}\n";
@@ -146,19 +174,29 @@ class CommandIT {
             }
         }
         String[] named = {"--remote", directory.toUri().toString()};
-        assertEquals(new Result(0, "5 objects of 2 classes\nThe pool is sound.\n", ""), runNamed("check", named));
+        assertEquals(
+                new Result(0, "5 objects of 2 classes\nThe pool is sound.\n", ""),
+                runNamed("check", named));
         Result stats = runNamed("stats", named);
         assertEquals(0, stats.status(), stats::err);
-        assertTrue(Pattern.compile("remote +3.0 KiB +3.1 KiB").matcher(stats.out()).find(), stats::out);
-        String moved = "moved: 3 values, 2.9 KiB\nfreed: 0 chunks of 64 KiB\ngiven back: 128 B of disks and segments\n";
+        assertTrue(
+                Pattern.compile("remote +3.0 KiB +3.1 KiB").matcher(stats.out()).find(),
+                stats::out);
+        String moved =
+                "moved: 3 values, 2.9 KiB\n"
+                        + "freed: 0 chunks of 64 KiB\n"
+                        + "given back: 128 B of disks and segments\n";
         assertEquals(new Result(0, moved, ""), runNamed("compact", named));
         Result without = run("check");
         assertEquals(8, without.status(), without::out);
         assertTrue(without.err().contains("name it when the pool is opened"), without::err);
     }
 
-    private Result runNamed(String command, String... more) throws IOException, InterruptedException {
-        List<String> all = new ArrayList<>(List.of(command, place.toString(), "--disk", "hdd=" + dir.resolve("disk")));
+    private Result runNamed(String command, String... more)
+            throws IOException, InterruptedException {
+        List<String> all =
+                new ArrayList<>(
+                        List.of(command, place.toString(), "--disk", "hdd=" + dir.resolve("disk")));
         all.addAll(List.of(more));
         return run(all.toArray(String[]::new));
     }
@@ -177,18 +215,28 @@ class CommandIT {
         assertEquals(4, run("stats").status);
         Result collect = run("collect");
         assertEquals(4, collect.status);
-        assertTrue(collect.err.startsWith("terrace-objects collect: the pool is damaged, so nothing of it is freed"), collect.err);
+        assertTrue(
+                collect.err.startsWith(
+                        "terrace-objects collect: the pool is damaged, so nothing of it is freed"),
+                collect.err);
     }
 
     @Test
     void statsShowTiersAndClasses() throws Exception {
         Result json = runJson("stats");
         assertEquals(0, json.status, json.err);
-        String tiers = "\"tiers\":[{\"tier\":\"pmem\",\"used_bytes\":0,\"capacity_bytes\":1048576},"
-                + "{\"tier\":\"disk-0 hdd\",\"used_bytes\":128,\"capacity_bytes\":1048576}]";
-        String classes = "\"classes\":{\"" + CLASS + "\":{\"objects\":2,\"bytes\":704,\"forms\":1,\"leaked\":0}}";
-        String all = "{" + tiers + "," + classes + ",\"placements\":{},\"leaked_bytes\":0,\"stale_references\":0,\"problems\":0}\n";
-        assertEquals(all, json.out.replaceFirst("\"used_bytes\":[0-9]+", "\"used_bytes\":0"), "but for the bytes of maps");
+        String all =
+                """
+                {"tiers":[{"tier":"pmem","used_bytes":0,"capacity_bytes":1048576},\
+                {"tier":"disk-0 hdd","used_bytes":128,"capacity_bytes":1048576}],\
+                "classes":{"%s":{"objects":2,"bytes":704,"forms":1,"leaked":0}},\
+                "placements":{},"leaked_bytes":0,"stale_references":0,"problems":0}
+                """
+                        .formatted(CLASS);
+        assertEquals(
+                all,
+                json.out.replaceFirst("\"used_bytes\":[0-9]+", "\"used_bytes\":0"),
+                "but for the bytes of maps");
         List<String> lines = run("stats").out.lines().toList();
         assertEquals("disk-0 hdd     128 B  1.0 MiB", lines.get(2));
         assertEquals(CLASS + "        2  704 B      1       0", lines.get(5));
@@ -199,20 +247,37 @@ class CommandIT {
         try (Pool pool = Pool.open(place, options)) {
             pool.root("first \"item\"", DurableItem.class).get().setTags(List.of("a", "b"));
         }
-        Result text = run("dump", place.toString(), "--disk", "hdd=" + dir.resolve("disk"), "--objects");
+        Result text =
+                run("dump", place.toString(), "--disk", "hdd=" + dir.resolve("disk"), "--objects");
         assertEquals(0, text.status, text.err);
         assertTrue(text.out.contains("root \"first \\\"item\\\"\" -> 0x"), text.out);
         assertTrue(text.out.contains("  picture: bytes or null on disk, slot at "), text.out);
         assertTrue(text.out.contains("  row: doubles[20] on pmem, at "), text.out);
-        assertTrue(text.out.contains("  color: enum " + CLASS + ".Color [RED, GREEN] or null on pmem, at "), text.out);
-        assertTrue(text.out.contains("  label = \"item\\n1 \\u00e6\"\n  color = GREEN\n  sign = \"\\\"\"\n  rank = null\n"), text.out);
-        assertTrue(text.out.matches("(?s).* tags = 0x[0-9a-f]+ of list of 2 \\[\"a\", \"b\"]\n.*"), text.out);
+        assertTrue(
+                text.out.contains(
+                        "  color: enum " + CLASS + ".Color [RED, GREEN] or null on pmem, at "),
+                text.out);
+        assertTrue(
+                text.out.contains(
+                        "  label = \"item\\n1 \\u00e6\"\n"
+                                + "  color = GREEN\n"
+                                + "  sign = \"\\\"\"\n"
+                                + "  rank = null\n"),
+                text.out);
+        assertTrue(
+                text.out.matches("(?s).* tags = 0x[0-9a-f]+ of list of 2 \\[\"a\", \"b\"]\n.*"),
+                text.out);
         assertTrue(text.out.contains("0.0, 0.0, ...] 20 elements\n"), text.out);
         assertEquals(2, text.out.split("\nobject 0x", -1).length - 1, text.out);
         Result json = runJson("dump", "--objects=" + CLASS, "--limit", "1");
         assertEquals(0, json.status, json.err);
-        assertTrue(json.out.startsWith("{\"roots\":{\"first \\\"item\\\"\":{\"reference\":\"0x"), json.out);
-        assertTrue(json.out.contains("\"class\":\"" + CLASS + "\",\"form\":1,\"fields\":{\"number\":2,"), json.out);
+        assertTrue(
+                json.out.startsWith("{\"roots\":{\"first \\\"item\\\"\":{\"reference\":\"0x"),
+                json.out);
+        assertTrue(
+                json.out.contains(
+                        "\"class\":\"" + CLASS + "\",\"form\":1,\"fields\":{\"number\":2,"),
+                json.out);
         assertTrue(json.out.contains("\"picture\":{\"length\":36,\"first\":[97,32,112,"), json.out);
         assertTrue(json.out.endsWith("\"next\":null,\"tags\":null}}]}\n"), json.out);
     }
@@ -222,30 +287,59 @@ class CommandIT {
         try (Pool pool = Pool.open(place, options)) {
             pool.transact(() -> {
                 DurableItem item = pool.root("first \"item\"", DurableItem.class).get();
-                DurableList.root(pool, "a list", ElementType.of(DurableItem.TYPE)).addAll(Arrays.asList(item, null));
+                DurableList.root(pool, "a list", ElementType.of(DurableItem.TYPE))
+                        .addAll(Arrays.asList(item, null));
                 DurableArray.root(pool, "an array", ElementType.LONG, 2).set(1, 7L);
-                DurableTree<String, Double> tree = DurableTree.root(pool, "a tree", ElementType.STRING, ElementType.DOUBLE);
+                DurableTree<String, Double> tree =
+                        DurableTree.root(pool, "a tree", ElementType.STRING, ElementType.DOUBLE);
                 for (int i = 0; i < 100; i++) {
                     tree.put(String.format("key\n%02d", i), i == 1 ? null : i / 2.0);
                 }
-                DurableMap.root(pool, "a map", ElementType.CHARACTER, ElementType.BYTES).put(null, new byte[] {1, 2});
+                DurableMap.root(pool, "a map", ElementType.CHARACTER, ElementType.BYTES)
+                        .put(null, new byte[] {1, 2});
             });
         }
-        Result text = run("dump", place.toString(), "--disk", "hdd=" + dir.resolve("disk"), "--elements=3");
+        Result text =
+                run(
+                        "dump",
+                        place.toString(),
+                        "--disk",
+                        "hdd=" + dir.resolve("disk"),
+                        "--elements=3");
         assertEquals(0, text.status, text.err);
         String item = "0x[0-9a-f]+ of " + CLASS;
         List<String> lines = text.out.lines().toList();
-        assertTrue(lines.get(0).matches("root \"a list\" -> 0x[0-9a-f]+ of list of 2 \\[" + item + ", null]"), text.out);
+        assertTrue(
+                lines.get(0)
+                        .matches(
+                                "root \"a list\" -> 0x[0-9a-f]+ of list of 2 \\["
+                                        + item
+                                        + ", null]"),
+                text.out);
         assertTrue(lines.get(1).endsWith(" of map of 1 {null: [1, 2]}"), text.out);
-        assertTrue(lines.get(2).endsWith(
-                " of sorted map of 100 {\"key\\n00\": 0.0, \"key\\n01\": null, \"key\\n02\": 1.0, ...}"), text.out);
+        assertTrue(
+                lines.get(2)
+                        .endsWith(
+                                " of sorted map of 100 {\"key\\n00\": 0.0, \"key\\n01\": null,"
+                                        + " \"key\\n02\": 1.0, ...}"),
+                text.out);
         assertTrue(lines.get(3).endsWith(" of array of 2 [null, 7]"), text.out);
-        assertEquals(-1, run("dump").out.lines().toList().get(2).indexOf("key\\n16"), "16 of them without the option");
+        assertEquals(
+                -1,
+                run("dump").out.lines().toList().get(2).indexOf("key\\n16"),
+                "16 of them without the option");
         Result json = runJson("dump", "--elements", "2");
-        assertTrue(json.out.contains("\"class\":\"sorted map of 100\",\"count\":100,"
-                + "\"first\":[[\"key\\n00\",0.0],[\"key\\n01\",null]]}"), json.out);
-        assertTrue(json.out.contains("\"count\":1,\"first\":[[null,{\"length\":2,\"first\":[1,2]}]]}"), json.out);
-        assertTrue(json.out.contains("\"class\":\"array of 2\",\"count\":2,\"first\":[null,7]}"), json.out);
+        assertTrue(
+                json.out.contains(
+                        "\"class\":\"sorted map of 100\",\"count\":100,"
+                                + "\"first\":[[\"key\\n00\",0.0],[\"key\\n01\",null]]}"),
+                json.out);
+        assertTrue(
+                json.out.contains("\"count\":1,\"first\":[[null,{\"length\":2,\"first\":[1,2]}]]}"),
+                json.out);
+        assertTrue(
+                json.out.contains("\"class\":\"array of 2\",\"count\":2,\"first\":[null,7]}"),
+                json.out);
         Result none = runJson("dump", "--elements", "0");
         assertTrue(none.out.contains("\"class\":\"list of 2\"},"), none.out);
         assertEquals(2, runJson("dump", "--elements", "-1").status);
@@ -266,8 +360,8 @@ class CommandIT {
         }
     }
 
-    /// The writer was killed when the last commit was in the log, and none of its words in its place: among them those that lead to the
-    /// disk's first extent.
+    /// The writer was killed when the last commit was in the log, and none of its words in its
+    /// place: among them those that lead to the disk's first extent.
     @Test
     void whatAKilledWriterHasCommittedIsSeen() throws Exception {
         place = dir.resolve("killed");
@@ -293,14 +387,19 @@ class CommandIT {
         }
         byte[] killed = Files.readAllBytes(file);
         assertEquals("1 object of 1 class\nThe pool is sound.\n", run("check").out);
-        Result dump = run("dump", place.toString(), "--disk", "hdd=" + dir.resolve("disk"), "--objects");
-        assertTrue(dump.out.contains("root \"third\" -> 0x") && dump.out.contains("number = 3\n"), dump.out);
+        Result dump =
+                run("dump", place.toString(), "--disk", "hdd=" + dir.resolve("disk"), "--objects");
+        assertTrue(
+                dump.out.contains("root \"third\" -> 0x") && dump.out.contains("number = 3\n"),
+                dump.out);
         assertTrue(run("stats").out.contains("disk-0 hdd     64 B  1.0 MiB"), "stats see it too");
         assertArrayEquals(killed, Files.readAllBytes(file), "nothing was written");
     }
 
     private void assertMistake(String command, Path directory, String message) throws Exception {
-        assertEquals(new Result(8, "", "terrace-objects " + command + ": " + directory + message + "\n"), run(command, directory.toString()));
+        assertEquals(
+                new Result(8, "", "terrace-objects " + command + ": " + directory + message + "\n"),
+                run(command, directory.toString()));
     }
 
     @Test
@@ -310,9 +409,17 @@ class CommandIT {
         Result disk = run("check", place.toString(), "--disk", "tape=/x");
         assertEquals(2, disk.status);
         assertTrue(disk.err.contains("'tape=/x' is not ssd=DIR or hdd=DIR"), disk.err);
-        Result name = run("dump", place.toString(), "--disk", "hdd=" + dir.resolve("disk"), "--objects=Nobody");
+        Result name =
+                run(
+                        "dump",
+                        place.toString(),
+                        "--disk",
+                        "hdd=" + dir.resolve("disk"),
+                        "--objects=Nobody");
         assertEquals(2, name.status);
-        assertTrue(name.err.startsWith("the pool has no class Nobody; it has [" + CLASS + "]"), name.err);
+        assertTrue(
+                name.err.startsWith("the pool has no class Nobody; it has [" + CLASS + "]"),
+                name.err);
         List<String> nine = new ArrayList<>(List.of("check", place.toString()));
         for (int i = 0; i < 9; i++) {
             nine.addAll(List.of("--disk", "hdd=" + dir));
@@ -323,17 +430,31 @@ class CommandIT {
         Result never = run("check", place.toString(), "--patience", "-1");
         assertEquals(2, never.status);
         assertTrue(never.err.contains("'-1' is no number of seconds"), never.err);
-        assertMistake("check", dir.resolve("none"), " is not there, so it is no pool: look at the path");
-        assertMistake("collect", dir.resolve("disk"), " has no file pool, so it is no pool: look at the path");
+        assertMistake(
+                "check", dir.resolve("none"), " is not there, so it is no pool: look at the path");
+        assertMistake(
+                "collect",
+                dir.resolve("disk"),
+                " has no file pool, so it is no pool: look at the path");
         Result nowhere = runNamed("check", "--remote", "tape:x");
         assertEquals(8, nowhere.status);
-        assertTrue(nowhere.err.startsWith("terrace-objects check: 'tape:x' is no directory of a file system: "), nowhere.err);
+        assertTrue(
+                nowhere.err.startsWith(
+                        "terrace-objects check: 'tape:x' is no directory of a file system: "),
+                nowhere.err);
         Result fewer = run("check", place.toString());
         assertEquals(8, fewer.status);
-        assertTrue(fewer.err.contains("disk-0 is missing: name the directory that it is in as the pool's disk 0"), fewer.err);
+        assertTrue(
+                fewer.err.contains(
+                        "disk-0 is missing: name the directory that it is in as the pool's disk 0"),
+                fewer.err);
         Result other = run("check", place.toString(), "--disk", "ssd=" + dir.resolve("disk"));
         assertEquals(8, other.status);
-        assertTrue(other.err.contains("disk-0 is of the tier HDD, and was named as SSD: name the pool's disk 0 as"), other.err);
+        assertTrue(
+                other.err.contains(
+                        "disk-0 is of the tier HDD, and was named as SSD: name the pool's disk 0"
+                                + " as"),
+                other.err);
         Result help = run("--help");
         assertEquals(0, help.status);
         assertTrue(help.out.contains("4   the pool is damaged"), help.out);

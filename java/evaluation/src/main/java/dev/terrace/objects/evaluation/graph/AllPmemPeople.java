@@ -13,7 +13,13 @@ final class AllPmemPeople extends PoolPeople<DurableAllPmemPerson> {
 
     /// Makes the pool.
     static void load(Path graph, Path pmem, Path disk) throws IOException {
-        load(graph, pmem, disk, DurableAllPmemPerson.TYPE, AllPmemPerson::new, DurableAllPmemPerson::of);
+        load(
+                graph,
+                pmem,
+                disk,
+                DurableAllPmemPerson.TYPE,
+                AllPmemPerson::new,
+                DurableAllPmemPerson::of);
     }
 
     @Override

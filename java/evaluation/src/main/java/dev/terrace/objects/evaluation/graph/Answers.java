@@ -8,7 +8,8 @@ final class Answers {
     private @Nullable Long first;
     private @Nullable List<Long> all;
 
-    /// Compares what a layout has found with what those before have. Slow ones are only asked the first questions.
+    /// Compares what a layout has found with what those before have. Slow ones are only asked the
+    /// first questions.
     ///
     /// @throws IllegalStateException if it is not the same
     void check(Layout layout, SearchJob.Result result) {
@@ -25,6 +26,7 @@ final class Answers {
     }
 
     private static IllegalStateException different(Layout layout) {
-        return new IllegalStateException(layout.title + " has found other people than the layouts before");
+        return new IllegalStateException(
+                layout.title + " has found other people than the layouts before");
     }
 }

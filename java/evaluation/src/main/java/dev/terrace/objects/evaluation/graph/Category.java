@@ -5,11 +5,13 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/// What a profile's features are sorted into, with the number of features that each has in the data set ego-Facebook.
+/// What a profile's features are sorted into, with the number of features that each has in the data
+/// set ego-Facebook.
 ///
 /// A feature has a number: those of the first category come first.
 enum Category {
-    // These are searched by, in this order: who works at X, and lives in Y, and went to school Z ...
+    // These are searched by, in this order: who works at X, and lives in Y, and went to school Z
+    // ...
     EMPLOYER("work;employer;id", 145),
     LOCATION("location;id", 75),
     SCHOOL("education;school;id", 357),
@@ -41,6 +43,7 @@ enum Category {
 
     /// How many of the first categories are searched by.
     static final int SEARCHED = 5;
+
     /// All of them, which `values()` would copy each time.
     static final List<Category> ALL = List.of(values());
 
@@ -56,6 +59,7 @@ enum Category {
 
     /// As in the data set's files.
     final String nameInData;
+
     /// How many features there are.
     final int features;
 

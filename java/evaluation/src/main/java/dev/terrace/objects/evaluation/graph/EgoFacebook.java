@@ -14,10 +14,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.zip.GZIPInputStream;
 
-/// The data set ego-Facebook ("Social circles: Facebook", McAuley and Leskovec, 2012), from the archive in which it is distributed: ten
-/// people, their friends, and what all of these have in their profiles, made anonymous.
+/// The data set ego-Facebook ("Social circles: Facebook", McAuley and Leskovec, 2012), from the
+/// archive in which it is distributed: ten people, their friends, and what all of these have in
+/// their profiles, made anonymous.
 final class EgoFacebook {
-    private static final String SHA_256 = "7ce16f295d8db8914af1f568c2053640f89b59d32315b40dcd298108c1ab510c";
+    private static final String SHA_256 =
+            "7ce16f295d8db8914af1f568c2053640f89b59d32315b40dcd298108c1ab510c";
     private static final String EDGES = "facebook_combined.txt";
     private static final String NAMES = ".featnames";
     private static final String FRIENDS = ".feat";
@@ -33,10 +35,18 @@ final class EgoFacebook {
         byte[] bytes = Files.readAllBytes(archive);
         String sum = sha256(bytes);
         if (!sum.equals(SHA_256)) {
-            throw new IOException(archive + " is not the archive ego-facebook.tar.gz of the ten ego networks: its SHA-256 is " + sum
-                    + " and not " + SHA_256 + ". Fetch it again, or leave --data out for a synthetic graph of the same shape");
+            throw new IOException(
+                    archive
+                            + " is not the archive ego-facebook.tar.gz of the ten ego networks: its"
+                            + " SHA-256 is "
+                            + sum
+                            + " and not "
+                            + SHA_256
+                            + ". Fetch it again, or leave --data out for a synthetic graph of the"
+                            + " same shape");
         }
-        try (InputStream in = new BufferedInputStream(new GZIPInputStream(new ByteArrayInputStream(bytes)))) {
+        try (InputStream in =
+                new BufferedInputStream(new GZIPInputStream(new ByteArrayInputStream(bytes)))) {
             return parse(TarFile.read(in));
         }
     }
@@ -56,7 +66,8 @@ final class EgoFacebook {
             String[] ends = line.split(" ");
             graph.befriend(Integer.parseInt(ends[0]), Integer.parseInt(ends[1]));
         }
-        // The archive numbers a category's features through all of the data set; a person's bits are numbered from 0.
+        // The archive numbers a category's features through all of the data set; a person's bits
+        // are numbered from 0.
         FeatureNumbers numbers = new FeatureNumbers();
         for (String name : files.keySet()) {
             if (name.endsWith(NAMES)) {

@@ -16,8 +16,10 @@ import java.util.List;
 /// Graph search: figures 5 and 6 of the paper.
 public final class GraphExperiment implements Experiment {
     private static final int MIB = 1 << 20;
+
     /// What a process needs that has no people at all.
     private static final int HEAP_MIB_MIN = 24;
+
     private static final long SEED = 5;
 
     /// Looks whether a file is the data set: better before all other measurements than after them.
@@ -29,10 +31,12 @@ public final class GraphExperiment implements Experiment {
 
     @Override
     public Section run(Settings settings) throws IOException, InterruptedException {
-        SocialGraph graph = settings.data() == null ? SyntheticGraph.make() : EgoFacebook.read(settings.data());
+        SocialGraph graph =
+                settings.data() == null ? SyntheticGraph.make() : EgoFacebook.read(settings.data());
         try (Scratch scratch = Scratch.in(settings.pmem(), settings.disk())) {
             Path file = scratch.disk().resolve("graph");
-            settings.progress().accept("graph: writing " + settings.copies() + " copies of the graph");
+            settings.progress()
+                    .accept("graph: writing " + settings.copies() + " copies of the graph");
             GraphFile.write(file, graph, settings.copies());
             Measuring measuring = new Measuring(settings, graph, file);
             return GraphSection.of(settings, measuring.all(), measuring.isCacheDropped);
@@ -70,21 +74,40 @@ public final class GraphExperiment implements Experiment {
                 if (layout != Layout.HEAP) {
                     plain.add(runs(layout, Jvm.of(Jvm.Collector.G1)));
                 }
-                limited.add(runs(layout, Jvm.of(Jvm.Collector.PARALLEL).heap(mib(live * GraphMeasurements.LIMITED))));
+                limited.add(
+                        runs(
+                                layout,
+                                Jvm.of(Jvm.Collector.PARALLEL)
+                                        .heap(mib(live * GraphMeasurements.LIMITED))));
             }
             for (Jvm.Collector collector : Jvm.Collector.values()) {
-                for (double times : settings.isQuick() ? List.of(2.0) : List.of(1.1, 1.25, 1.5, 2.0, 3.0)) {
+                for (double times :
+                        settings.isQuick() ? List.of(2.0) : List.of(1.1, 1.25, 1.5, 2.0, 3.0)) {
                     sweep.add(runs(Layout.HEAP, Jvm.of(collector).heap(mib(live * times))));
                 }
             }
-            for (Layout layout : settings.isQuick() ? List.of(Layout.SERIALIZED, Layout.SELECT_PMEM) : List.of(Layout.values())) {
+            for (Layout layout :
+                    settings.isQuick()
+                            ? List.of(Layout.SERIALIZED, Layout.SELECT_PMEM)
+                            : List.of(Layout.values())) {
                 quarter.add(runs(layout, Jvm.of(Jvm.Collector.PARALLEL).heap(mib(live / 4))));
             }
-            String name = settings.data() == null ? "a synthetic graph of ego-Facebook's shape" : "ego-Facebook";
+            String name =
+                    settings.data() == null
+                            ? "a synthetic graph of ego-Facebook's shape"
+                            : "ego-Facebook";
             return new GraphMeasurements(
-                    name + (settings.copies() == 1 ? "" : ", " + settings.copies() + " copies of it"),
-                    graph.people() * settings.copies(), graph.edges() * settings.copies(),
-                    live, plain, limited, sweep, quarter);
+                    name
+                            + (settings.copies() == 1
+                                    ? ""
+                                    : ", " + settings.copies() + " copies of it"),
+                    graph.people() * settings.copies(),
+                    graph.edges() * settings.copies(),
+                    live,
+                    plain,
+                    limited,
+                    sweep,
+                    quarter);
         }
 
         private static int mib(double mib) {
@@ -98,17 +121,28 @@ public final class GraphExperiment implements Experiment {
             long diskBytes = 0;
             try {
                 for (int run = 1; run <= settings.runs(); run++) {
-                    settings.progress().accept("graph: " + layout.title + ", " + jvm.title() + ", run " + run);
+                    settings.progress()
+                            .accept("graph: " + layout.title + ", " + jvm.title() + ", run " + run);
                     try (Scratch scratch = Scratch.in(settings.pmem(), settings.disk())) {
                         if (layout.isStored()) {
                             isCacheDropped &= settings.dropCaches();
-                            loads.add(settings.processes().run(
-                                    jvm, new LoadJob(layout, file, scratch.pmem(), scratch.disk()), Phase.class));
+                            loads.add(
+                                    settings.processes()
+                                            .run(
+                                                    jvm,
+                                                    new LoadJob(
+                                                            layout,
+                                                            file,
+                                                            scratch.pmem(),
+                                                            scratch.disk()),
+                                                    Phase.class));
                             pmemBytes = Scratch.bytes(scratch.pmem());
                             diskBytes = Scratch.bytes(scratch.disk());
                         }
                         isCacheDropped &= settings.dropCaches();
-                        searches.add(settings.processes().run(jvm, search(layout, scratch), SearchJob.Result.class));
+                        searches.add(
+                                settings.processes()
+                                        .run(jvm, search(layout, scratch), SearchJob.Result.class));
                         answers.check(layout, searches.getLast().result());
                     }
                 }
@@ -121,8 +155,16 @@ public final class GraphExperiment implements Experiment {
 
         private SearchJob search(Layout layout, Scratch scratch) {
             return layout.isSlow
-                    ? new SearchJob(layout, file, scratch.pmem(), scratch.disk(), queries.subList(0, first), first, 1)
-                    : new SearchJob(layout, file, scratch.pmem(), scratch.disk(), queries, first, rounds);
+                    ? new SearchJob(
+                            layout,
+                            file,
+                            scratch.pmem(),
+                            scratch.disk(),
+                            queries.subList(0, first),
+                            first,
+                            1)
+                    : new SearchJob(
+                            layout, file, scratch.pmem(), scratch.disk(), queries, first, rounds);
         }
     }
 }

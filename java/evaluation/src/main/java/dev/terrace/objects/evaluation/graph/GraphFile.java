@@ -10,8 +10,8 @@ import java.util.Arrays;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 
-/// A graph as text, which is what programs load: a line for each person with number, friends and features, each in decimal; a comma between
-/// the three, spaces between numbers.
+/// A graph as text, which is what programs load: a line for each person with number, friends and
+/// features, each in decimal; a comma between the three, spaces between numbers.
 final class GraphFile {
     private GraphFile() {}
 
@@ -43,7 +43,8 @@ final class GraphFile {
     ///
     /// @param maker makes a person without friends and features
     /// @return how many people there are
-    static <P extends Person> int read(Path file, Supplier<P> maker, Consumer<P> each) throws IOException {
+    static <P extends Person> int read(Path file, Supplier<P> maker, Consumer<P> each)
+            throws IOException {
         try (BufferedReader in = Files.newBufferedReader(file, StandardCharsets.US_ASCII)) {
             int people = 0;
             int[] numbers = new int[64];

@@ -26,26 +26,40 @@ final class GraphSection {
     private static final double MICROS = 1e6;
     private static final double MIB = 1 << 20;
     private static final double PERCENT = 100;
+
     /// What the paper's lower figure, 40 % less time, leaves.
     private static final double GOAL = 0.6;
 
     private GraphSection() {}
 
-    static Section of(Settings settings, GraphMeasurements measured, boolean isCacheDropped) throws IOException {
+    static Section of(Settings settings, GraphMeasurements measured, boolean isCacheDropped)
+            throws IOException {
         return new Section(
                 "graph",
                 "Graph search (figures 5 and 6)",
                 text(measured),
                 Conditions.now(settings.command(), isCacheDropped),
-                List.of(loads(measured),
-                        searches("On as much heap as Java chooses, G1: microseconds of a search", measured.plain()),
-                        searches(limited(measured) + ": microseconds of a search", measured.limited()),
+                List.of(
+                        loads(measured),
+                        searches(
+                                "On as much heap as Java chooses, G1: microseconds of a search",
+                                measured.plain()),
+                        searches(
+                                limited(measured) + ": microseconds of a search",
+                                measured.limited()),
                         sweep(measured),
                         memory(measured)),
-                Stream.of(loadChart(measured),
-                        searchChart("graph-plain", "Figure 6, heap as Java chooses", measured.plain()),
-                        searchChart("graph-limited", "Figure 6, heap limited", measured.limited()),
-                        sweepChart(measured))
+                Stream.of(
+                                loadChart(measured),
+                                searchChart(
+                                        "graph-plain",
+                                        "Figure 6, heap as Java chooses",
+                                        measured.plain()),
+                                searchChart(
+                                        "graph-limited",
+                                        "Figure 6, heap limited",
+                                        measured.limited()),
+                                sweepChart(measured))
                         .map(Figure::of)
                         .toList(),
                 claims(measured),
@@ -62,18 +76,35 @@ final class GraphSection {
 
     private static List<String> text(GraphMeasurements measured) {
         return List.of(
-                String.format(Locale.ROOT, "Who of u's friends works at X, lives in Y, and so on? Of %s: %,d people, %,d friendships,"
-                                + " %,d binary features in %d categories, a bit each. Five categories are searched by. The paper does not say which graph of"
-                                + " the two that it mentions its figures show, nor how many queries were run.",
-                        measured.graph(), measured.people(), measured.edges(), Category.featuresOfAll(), Category.ALL.size()),
-                "NO-PMEM is *heap objects*: a class with an array for each category, all of it loaded from a text file by each process that searches. *Heap + Java"
-                        + " serialization* has each person in a file on disk, and keeps those that it has read last on half of the heap. *MapDB* has the"
-                        + " same in a mapped file in persistent memory, in a form with nothing but its bytes. ALL-PMEM and SELECT-PMEM are pools; the heap has handles. In"
-                        + " SELECT-PMEM the 22 categories that nobody searches by lie on disk. All are loaded with all features, so loading does not depend on the number of constraints.",
-                String.format(Locale.ROOT, "Heap objects take %s MiB of heap. The paper's heap was 4 GiB and its graph a thousandth of that, so how near its heap was to full cannot"
-                                + " be told; here the limited heap is %s times what heap objects take, and the sweep shows what other limits do. All"
-                                + " layouts have found the same people.",
-                        Spread.number(measured.liveMib()), Spread.number(GraphMeasurements.LIMITED)));
+                String.format(
+                        Locale.ROOT,
+                        "Who of u's friends works at X, lives in Y, and so on? Of %s: %,d people,"
+                            + " %,d friendships, %,d binary features in %d categories, a bit each."
+                            + " Five categories are searched by. The paper does not say which graph"
+                            + " of the two that it mentions its figures show, nor how many queries"
+                            + " were run.",
+                        measured.graph(),
+                        measured.people(),
+                        measured.edges(),
+                        Category.featuresOfAll(),
+                        Category.ALL.size()),
+                "NO-PMEM is *heap objects*: a class with an array for each category, all of it"
+                    + " loaded from a text file by each process that searches. *Heap + Java"
+                    + " serialization* has each person in a file on disk, and keeps those that it"
+                    + " has read last on half of the heap. *MapDB* has the same in a mapped file in"
+                    + " persistent memory, in a form with nothing but its bytes. ALL-PMEM and"
+                    + " SELECT-PMEM are pools; the heap has handles. In SELECT-PMEM the 22"
+                    + " categories that nobody searches by lie on disk. All are loaded with all"
+                    + " features, so loading does not depend on the number of constraints.",
+                String.format(
+                        Locale.ROOT,
+                        "Heap objects take %s MiB of heap. The paper's heap was 4 GiB and its graph"
+                            + " a thousandth of that, so how near its heap was to full cannot be"
+                            + " told; here the limited heap is %s times what heap objects take, and"
+                            + " the sweep shows what other limits do. All layouts have found the"
+                            + " same people.",
+                        Spread.number(measured.liveMib()),
+                        Spread.number(GraphMeasurements.LIMITED)));
     }
 
     private static Table loads(GraphMeasurements measured) {
@@ -81,15 +112,28 @@ final class GraphSection {
         for (int i = 0; i < measured.plain().size(); i++) {
             LayoutRuns plain = measured.plain().get(i);
             LayoutRuns limited = measured.limited().get(i);
-            rows.add(List.of(plain.layout().title,
-                    cell(plain, runs -> runs.load().toString()),
-                    cell(plain, runs -> ratio(runs.load(), measured.plain().getFirst().load())),
-                    cell(limited, runs -> runs.load().toString()),
-                    cell(plain, runs -> runs.open().toString()),
-                    cell(limited, runs -> runs.open().toString())));
+            rows.add(
+                    List.of(
+                            plain.layout().title,
+                            cell(plain, runs -> runs.load().toString()),
+                            cell(
+                                    plain,
+                                    runs -> ratio(runs.load(), measured.plain().getFirst().load())),
+                            cell(limited, runs -> runs.load().toString()),
+                            cell(plain, runs -> runs.open().toString()),
+                            cell(limited, runs -> runs.open().toString())));
         }
-        return new Table("Figure 5: seconds to load the graph's file, and until a later process can search; medians, least and most in brackets",
-                List.of("layout", "load", "to heap objects", "load, heap limited", "later process", "later process, heap limited"), rows);
+        return new Table(
+                "Figure 5: seconds to load the graph's file, and until a later process can search;"
+                        + " medians, least and most in brackets",
+                List.of(
+                        "layout",
+                        "load",
+                        "to heap objects",
+                        "load, heap limited",
+                        "later process",
+                        "later process, heap limited"),
+                rows);
     }
 
     private static String cell(LayoutRuns runs, Function<LayoutRuns, String> text) {
@@ -102,13 +146,30 @@ final class GraphSection {
 
     private static Table searches(String caption, List<LayoutRuns> all) {
         List<String> columns = new ArrayList<>(List.of("layout"));
-        constraints().forEach(constraints -> columns.add(constraints + (constraints == 1 ? " constraint" : " constraints")));
+        constraints()
+                .forEach(constraints ->
+                        columns.add(
+                                constraints + (constraints == 1 ? " constraint" : " constraints")));
         columns.addAll(List.of("to heap objects", "stopped by the collector"));
         List<List<String>> rows = new ArrayList<>();
         for (LayoutRuns runs : all) {
             List<String> row = new ArrayList<>(List.of(runs.layout().title));
-            constraints().forEach(constraints -> row.add(cell(runs, some -> some.search(constraints).times(MICROS).toString())));
-            row.add(cell(runs, some -> all.getFirst().isDone() ? ratio(some.search(), all.getFirst().search()) : "–"));
+            constraints()
+                    .forEach(constraints ->
+                            row.add(
+                                    cell(
+                                            runs,
+                                            some ->
+                                                    some.search(constraints)
+                                                            .times(MICROS)
+                                                            .toString())));
+            row.add(
+                    cell(
+                            runs,
+                            some ->
+                                    all.getFirst().isDone()
+                                            ? ratio(some.search(), all.getFirst().search())
+                                            : "–"));
             row.add(cell(runs, some -> percent(some.gcShare())));
             rows.add(row);
         }
@@ -126,16 +187,25 @@ final class GraphSection {
     private static Table sweep(GraphMeasurements measured) {
         List<List<String>> rows = new ArrayList<>();
         for (LayoutRuns runs : concat(measured.sweep(), measured.quarter())) {
-            rows.add(List.of(runs.layout().title,
-                    runs.jvm().collector().title,
-                    Integer.toString(runs.jvm().heapMib()),
-                    Spread.number(runs.jvm().heapMib() / measured.liveMib()),
-                    cell(runs, some -> some.search().times(MICROS).toString()),
-                    cell(runs, some -> percent(some.gcShare())),
-                    cell(runs, some -> Spread.number(some.fullCollections()))));
+            rows.add(
+                    List.of(
+                            runs.layout().title,
+                            runs.jvm().collector().title,
+                            Integer.toString(runs.jvm().heapMib()),
+                            Spread.number(runs.jvm().heapMib() / measured.liveMib()),
+                            cell(runs, some -> some.search().times(MICROS).toString()),
+                            cell(runs, some -> percent(some.gcShare())),
+                            cell(runs, some -> Spread.number(some.fullCollections()))));
         }
-        return new Table("Heaps of other sizes: the mean over one to five constraints",
-                List.of("layout", "collector", "heap, MiB", "to what heap objects take", "µs of a search", "stopped by the collector",
+        return new Table(
+                "Heaps of other sizes: the mean over one to five constraints",
+                List.of(
+                        "layout",
+                        "collector",
+                        "heap, MiB",
+                        "to what heap objects take",
+                        "µs of a search",
+                        "stopped by the collector",
                         "collections of the whole heap"),
                 rows);
     }
@@ -149,81 +219,159 @@ final class GraphSection {
     private static Table memory(GraphMeasurements measured) {
         List<List<String>> rows = new ArrayList<>();
         for (LayoutRuns runs : concat(measured.plain(), measured.quarter())) {
-            rows.add(List.of(runs.layout().title + ", " + runs.jvm().title(),
-                    cell(runs, some -> mib(some, search -> search.result().liveBytes())),
-                    cell(runs, some -> mib(some, search -> search.memory().anonymous())),
-                    cell(runs, some -> mib(some, search -> search.memory().residentPeak())),
-                    Spread.number(runs.pmemBytes() / MIB),
-                    Spread.number(runs.diskBytes() / MIB)));
+            rows.add(
+                    List.of(
+                            runs.layout().title + ", " + runs.jvm().title(),
+                            cell(runs, some -> mib(some, search -> search.result().liveBytes())),
+                            cell(runs, some -> mib(some, search -> search.memory().anonymous())),
+                            cell(runs, some -> mib(some, search -> search.memory().residentPeak())),
+                            Spread.number(runs.pmemBytes() / MIB),
+                            Spread.number(runs.diskBytes() / MIB)));
         }
-        return new Table("Memory, MiB; what is resident includes mapped pages of persistent memory, which is memory here",
-                List.of("layout", "heap in use", "the process' own", "resident at most", "persistent memory", "disk"), rows);
+        return new Table(
+                "Memory, MiB; what is resident includes mapped pages of persistent memory, which is"
+                        + " memory here",
+                List.of(
+                        "layout",
+                        "heap in use",
+                        "the process' own",
+                        "resident at most",
+                        "persistent memory",
+                        "disk"),
+                rows);
     }
 
     private static String mib(LayoutRuns runs, ToDoubleFunction<Outcome<SearchJob.Result>> of) {
-        return Spread.number(Spread.of(runs.searches().stream().mapToDouble(of).toArray()).median() / MIB);
+        return Spread.number(
+                Spread.of(runs.searches().stream().mapToDouble(of).toArray()).median() / MIB);
     }
 
     private static Chart loadChart(GraphMeasurements measured) {
         List<Chart.Series> series = new ArrayList<>();
         for (int i = 0; i < measured.plain().size(); i++) {
             List<LayoutRuns> both = List.of(measured.plain().get(i), measured.limited().get(i));
-            series.add(new Chart.Series(both.getFirst().layout().title, values(both, runs -> runs.load().median())));
+            series.add(
+                    new Chart.Series(
+                            both.getFirst().layout().title,
+                            values(both, runs -> runs.load().median())));
         }
-        return new Chart("graph-load", "Figure 5: load time", "s", false, List.of("heap as Java chooses", "heap limited"), series);
+        return new Chart(
+                "graph-load",
+                "Figure 5: load time",
+                "s",
+                false,
+                List.of("heap as Java chooses", "heap limited"),
+                series);
     }
 
-    private static List<@Nullable Double> values(List<LayoutRuns> all, ToDoubleFunction<LayoutRuns> value) {
+    private static List<@Nullable Double> values(
+            List<LayoutRuns> all, ToDoubleFunction<LayoutRuns> value) {
         List<@Nullable Double> values = new ArrayList<>();
         all.forEach(runs -> values.add(runs.isDone() ? value.applyAsDouble(runs) : null));
         return values;
     }
 
-    /// The layouts that make objects of bytes take ten times as long: beside them the others could not be told apart.
+    /// The layouts that make objects of bytes take ten times as long: beside them the others could
+    /// not be told apart.
     private static Chart searchChart(String name, String title, List<LayoutRuns> all) {
-        List<Chart.Series> series = all.stream()
-                .filter(runs -> runs.isDone() && !runs.layout().isSlow)
-                .map(runs -> new Chart.Series(
-                        runs.layout().title,
-                        constraints().stream().map(n -> (@Nullable Double) (runs.search(n).median() * MICROS)).toList()))
-                .toList();
-        List<String> groups = constraints().stream().map(n -> n + (n == 1 ? " constraint" : " constraints")).toList();
+        List<Chart.Series> series =
+                all.stream()
+                        .filter(runs -> runs.isDone() && !runs.layout().isSlow)
+                        .map(runs ->
+                                new Chart.Series(
+                                        runs.layout().title,
+                                        constraints().stream()
+                                                .map(n ->
+                                                        (@Nullable Double)
+                                                                (runs.search(n).median() * MICROS))
+                                                .toList()))
+                        .toList();
+        List<String> groups =
+                constraints().stream()
+                        .map(n -> n + (n == 1 ? " constraint" : " constraints"))
+                        .toList();
         return new Chart(name, title, "µs of a search", false, groups, series);
     }
 
     private static Chart sweepChart(GraphMeasurements measured) {
-        List<String> groups = measured.sweep().stream()
-                .filter(runs -> runs.jvm().collector() == Jvm.Collector.PARALLEL)
-                .map(runs -> runs.jvm().heapMib() + " MiB")
-                .toList();
+        List<String> groups =
+                measured.sweep().stream()
+                        .filter(runs -> runs.jvm().collector() == Jvm.Collector.PARALLEL)
+                        .map(runs -> runs.jvm().heapMib() + " MiB")
+                        .toList();
         List<Chart.Series> series = new ArrayList<>();
         for (Jvm.Collector collector : Jvm.Collector.values()) {
-            series.add(new Chart.Series("heap objects, " + collector.title, values(
-                    measured.sweep().stream().filter(runs -> runs.jvm().collector() == collector).toList(),
-                    runs -> runs.search().median() * MICROS)));
+            series.add(
+                    new Chart.Series(
+                            "heap objects, " + collector.title,
+                            values(
+                                    measured.sweep().stream()
+                                            .filter(runs -> runs.jvm().collector() == collector)
+                                            .toList(),
+                                    runs -> runs.search().median() * MICROS)));
         }
         LayoutRuns quarter = measured.quarter().getLast();
         List<@Nullable Double> same = new ArrayList<>();
-        groups.forEach(_ -> same.addAll(values(List.of(quarter), runs -> runs.search().median() * MICROS)));
+        groups.forEach(_ ->
+                same.addAll(values(List.of(quarter), runs -> runs.search().median() * MICROS)));
         series.add(new Chart.Series("SELECT-PMEM, " + quarter.jvm().heapMib() + " MiB", same));
-        return new Chart("graph-heaps", "Search on heaps of other sizes", "µs of a search", true, groups, series);
+        return new Chart(
+                "graph-heaps",
+                "Search on heaps of other sizes",
+                "µs of a search",
+                true,
+                groups,
+                series);
     }
 
     private static List<Claim> claims(GraphMeasurements measured) {
         return List.of(
-                claim("graph search, heap limited: SELECT-PMEM's time to heap objects'", "0.6 to 0.7 (30–40 % less)",
-                        measured.limited(), Layout.HEAP, LayoutRuns::search, GOAL),
-                claim("the same on as much heap as Java chooses", "–", measured.plain(), Layout.HEAP, LayoutRuns::search, null),
-                claim("the same on a quarter of what heap objects take, to heap + Java serialization", "–",
-                        measured.quarter(), Layout.SERIALIZED, LayoutRuns::search, null),
-                claim("loading the graph: SELECT-PMEM's time to heap objects'", "more than 1", measured.plain(), Layout.HEAP, LayoutRuns::load, null),
-                claim("until a later process can search: SELECT-PMEM's time to heap objects'", "–",
-                        measured.plain(), Layout.HEAP, LayoutRuns::open, null));
+                claim(
+                        "graph search, heap limited: SELECT-PMEM's time to heap objects'",
+                        "0.6 to 0.7 (30–40 % less)",
+                        measured.limited(),
+                        Layout.HEAP,
+                        LayoutRuns::search,
+                        GOAL),
+                claim(
+                        "the same on as much heap as Java chooses",
+                        "–",
+                        measured.plain(),
+                        Layout.HEAP,
+                        LayoutRuns::search,
+                        null),
+                claim(
+                        "the same on a quarter of what heap objects take, to heap + Java"
+                                + " serialization",
+                        "–",
+                        measured.quarter(),
+                        Layout.SERIALIZED,
+                        LayoutRuns::search,
+                        null),
+                claim(
+                        "loading the graph: SELECT-PMEM's time to heap objects'",
+                        "more than 1",
+                        measured.plain(),
+                        Layout.HEAP,
+                        LayoutRuns::load,
+                        null),
+                claim(
+                        "until a later process can search: SELECT-PMEM's time to heap objects'",
+                        "–",
+                        measured.plain(),
+                        Layout.HEAP,
+                        LayoutRuns::open,
+                        null));
     }
 
     /// SELECT-PMEM's to another layout's, of the same runs.
     private static Claim claim(
-            String work, String paper, List<LayoutRuns> runs, Layout other, Function<LayoutRuns, Spread> of, @Nullable Double goal) {
+            String work,
+            String paper,
+            List<LayoutRuns> runs,
+            Layout other,
+            Function<LayoutRuns, Spread> of,
+            @Nullable Double goal) {
         LayoutRuns select = GraphMeasurements.of(runs, Layout.SELECT_PMEM);
         LayoutRuns beside = GraphMeasurements.of(runs, other);
         if (!select.isDone() || !beside.isDone()) {

@@ -68,7 +68,9 @@ enum Layout {
 
     /// What it is called in reports.
     final String title;
-    /// Whether it makes an object of a person's bytes whenever it looks at one: it is searched less often then.
+
+    /// Whether it makes an object of a person's bytes whenever it looks at one: it is searched less
+    /// often then.
     final boolean isSlow;
 
     Layout(String title, boolean isSlow) {

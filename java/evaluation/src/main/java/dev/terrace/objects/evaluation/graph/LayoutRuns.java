@@ -35,21 +35,30 @@ record LayoutRuns(
 
     /// Seconds until a new process could search.
     Spread open() {
-        return Spread.of(searches.stream().mapToDouble(search -> search.result().open().seconds()).toArray());
+        return Spread.of(
+                searches.stream()
+                        .mapToDouble(search -> search.result().open().seconds())
+                        .toArray());
     }
 
     /// Seconds of a search with so many constraints.
     Spread search(int constraints) {
-        return Spread.of(searches.stream()
-                .mapToDouble(search -> search.result().perSearch().get(constraints - 1))
-                .toArray());
+        return Spread.of(
+                searches.stream()
+                        .mapToDouble(search -> search.result().perSearch().get(constraints - 1))
+                        .toArray());
     }
 
     /// Seconds of a search, the mean over all numbers of constraints.
     Spread search() {
-        return Spread.of(searches.stream()
-                .mapToDouble(search -> search.result().perSearch().stream().mapToDouble(Double::doubleValue).average().orElseThrow())
-                .toArray());
+        return Spread.of(
+                searches.stream()
+                        .mapToDouble(search ->
+                                search.result().perSearch().stream()
+                                        .mapToDouble(Double::doubleValue)
+                                        .average()
+                                        .orElseThrow())
+                        .toArray());
     }
 
     /// What share of the time of searches the garbage collector stopped the process for.
@@ -65,7 +74,8 @@ record LayoutRuns(
 
     /// Collections of the whole heap during the searches of a run, on average.
     double fullCollections() {
-        return (double) phases().stream().mapToLong(phase -> phase.gc().full()).sum() / searches.size();
+        return (double) phases().stream().mapToLong(phase -> phase.gc().full()).sum()
+                / searches.size();
     }
 
     private List<Phase> phases() {

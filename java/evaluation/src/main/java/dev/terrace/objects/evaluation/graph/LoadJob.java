@@ -14,10 +14,12 @@ record LoadJob(Layout layout, Path graph, Path pmem, Path disk) implements Job<P
     @Override
     public Phase run() throws Exception {
         Meter meter = new Meter();
-        meter.phase(LOAD, () -> {
-            layout.load(graph, pmem, disk);
-            return layout;
-        });
+        meter.phase(
+                LOAD,
+                () -> {
+                    layout.load(graph, pmem, disk);
+                    return layout;
+                });
         return meter.phases().getFirst();
     }
 }

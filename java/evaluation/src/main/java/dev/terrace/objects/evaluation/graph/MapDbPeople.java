@@ -10,7 +10,8 @@ import org.mapdb.DataOutput2;
 import org.mapdb.HTreeMap;
 import org.mapdb.Serializer;
 
-/// People in a map of MapDB's, in a file that is mapped; each is a value in a form that has nothing but its bytes.
+/// People in a map of MapDB's, in a file that is mapped; each is a value in a form that has nothing
+/// but its bytes.
 final class MapDbPeople extends PlainPeople {
     private static final String NAME = "people";
 

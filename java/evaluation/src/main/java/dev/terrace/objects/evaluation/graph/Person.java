@@ -4,7 +4,8 @@ import dev.terrace.objects.Durable;
 import dev.terrace.objects.FixedLength;
 import java.io.Serializable;
 
-/// Somebody with friends and binary features, as the data set gives them: a bit for each feature, by category.
+/// Somebody with friends and binary features, as the data set gives them: a bit for each feature,
+/// by category.
 ///
 /// Subclasses say where the features lie that nobody searches by.
 @Durable

@@ -14,8 +14,9 @@ import java.util.List;
 import java.util.function.BiFunction;
 import java.util.function.Supplier;
 
-/// People in a pool. On the heap are only their handles, in the order of their numbers, so that those of friends lie near each other. What
-/// reads their fields is written for each class, as generated classes have nothing in common by which it could be written once.
+/// People in a pool. On the heap are only their handles, in the order of their numbers, so that
+/// those of friends lie near each other. What reads their fields is written for each class, as
+/// generated classes have nothing in common by which it could be written once.
 ///
 /// @param <D> the generated class
 abstract class PoolPeople<D extends DurableObject> extends People<D> {
@@ -36,21 +37,30 @@ abstract class PoolPeople<D extends DurableObject> extends People<D> {
     /// @param maker makes a plain person
     /// @param copier copies it into a pool
     static <P extends Person, D extends DurableObject> void load(
-            Path graph, Path pmem, Path disk, ObjectType<D> type, Supplier<P> maker, BiFunction<Pool, P, D> copier)
+            Path graph,
+            Path pmem,
+            Path disk,
+            ObjectType<D> type,
+            Supplier<P> maker,
+            BiFunction<Pool, P, D> copier)
             throws IOException {
         try (Pool pool = Pool.open(pmem, options(disk))) {
             DurableList<D> people = DurableList.root(pool, ROOT, ElementType.of(type));
             List<P> some = new ArrayList<>();
-            Runnable store = () -> {
-                some.forEach(person -> people.add(copier.apply(pool, person)));
-                some.clear();
-            };
-            GraphFile.read(graph, maker, person -> {
-                some.add(person);
-                if (some.size() == PER_TRANSACTION) {
-                    pool.transact(store);
-                }
-            });
+            Runnable store =
+                    () -> {
+                        some.forEach(person -> people.add(copier.apply(pool, person)));
+                        some.clear();
+                    };
+            GraphFile.read(
+                    graph,
+                    maker,
+                    person -> {
+                        some.add(person);
+                        if (some.size() == PER_TRANSACTION) {
+                            pool.transact(store);
+                        }
+                    });
             pool.transact(store);
         }
     }

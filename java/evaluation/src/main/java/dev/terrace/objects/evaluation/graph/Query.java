@@ -4,18 +4,20 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
 
-/// A question: which friends of `person` have all of these features? As in "who work at X and live in Y".
+/// A question: which friends of `person` have all of these features? As in "who work at X and live
+/// in Y".
 ///
 /// @param person whose friends
-/// @param features one of each category that is searched by; a search with n constraints takes the first n
+/// @param features one of each category that is searched by; a search with n constraints takes the
+///   first n
 record Query(int person, List<Integer> features) {
     /// Copies its list.
     Query {
         features = List.copyOf(features);
     }
 
-    /// Questions about people of a graph of which there are so many copies, features drawn from what a friend has where that friend has some:
-    /// the same each time.
+    /// Questions about people of a graph of which there are so many copies, features drawn from
+    /// what a friend has where that friend has some: the same each time.
     static List<Query> draw(SocialGraph graph, int copies, int count, long seed) {
         Random random = new Random(seed);
         List<Query> queries = new ArrayList<>();

@@ -14,7 +14,8 @@ import java.util.List;
 /// @param queries all of which are searched with each number of constraints
 /// @param first how many of them are searched before anything is measured, so that code is compiled
 /// @param rounds how often all are searched
-record SearchJob(Layout layout, Path graph, Path pmem, Path disk, List<Query> queries, int first, int rounds)
+record SearchJob(
+        Layout layout, Path graph, Path pmem, Path disk, List<Query> queries, int first, int rounds)
         implements Job<SearchJob.Result> {
     /// What came out.
     ///
@@ -38,28 +39,49 @@ record SearchJob(Layout layout, Path graph, Path pmem, Path disk, List<Query> qu
     public Result run() throws Exception {
         Meter meter = new Meter();
         try (People<?> people = meter.phase("open", () -> layout.open(graph, pmem, disk))) {
-            long found = meter.phase("first searches", () -> {
-                long sum = 0;
-                for (int constraints = 1; constraints <= Category.SEARCHED; constraints++) {
-                    sum = sum * 31 + search(people, constrained(queries.subList(0, first), constraints));
-                }
-                return sum;
-            });
+            long found =
+                    meter.phase(
+                            "first searches",
+                            () -> {
+                                long sum = 0;
+                                for (int constraints = 1;
+                                        constraints <= Category.SEARCHED;
+                                        constraints++) {
+                                    sum =
+                                            sum * 31
+                                                    + search(
+                                                            people,
+                                                            constrained(
+                                                                    queries.subList(0, first),
+                                                                    constraints));
+                                }
+                                return sum;
+                            });
             List<Long> foundByAll = new ArrayList<>();
             List<Double> perSearch = new ArrayList<>();
             for (int constraints = 1; constraints <= Category.SEARCHED; constraints++) {
                 List<Constrained> all = constrained(queries, constraints);
-                foundByAll.add(meter.phase(constraints + " constraints", () -> {
-                    long sum = 0;
-                    for (int round = 0; round < rounds; round++) {
-                        sum = search(people, all);
-                    }
-                    return sum;
-                }));
+                foundByAll.add(
+                        meter.phase(
+                                constraints + " constraints",
+                                () -> {
+                                    long sum = 0;
+                                    for (int round = 0; round < rounds; round++) {
+                                        sum = search(people, all);
+                                    }
+                                    return sum;
+                                }));
                 perSearch.add(meter.phases().getLast().seconds() / rounds / all.size());
             }
             List<Phase> phases = meter.phases();
-            return new Result(phases.get(0), phases.get(1), phases.subList(2, phases.size()), perSearch, found, foundByAll, live());
+            return new Result(
+                    phases.get(0),
+                    phases.get(1),
+                    phases.subList(2, phases.size()),
+                    perSearch,
+                    found,
+                    foundByAll,
+                    live());
         }
     }
 
@@ -67,9 +89,13 @@ record SearchJob(Layout layout, Path graph, Path pmem, Path disk, List<Query> qu
 
     private static List<Constrained> constrained(List<Query> queries, int constraints) {
         return queries.stream()
-                .map(query -> new Constrained(
-                        query.person(),
-                        query.features().stream().limit(constraints).map(People.Feature::of).toArray(People.Feature[]::new)))
+                .map(query ->
+                        new Constrained(
+                                query.person(),
+                                query.features().stream()
+                                        .limit(constraints)
+                                        .map(People.Feature::of)
+                                        .toArray(People.Feature[]::new)))
                 .toList();
     }
 

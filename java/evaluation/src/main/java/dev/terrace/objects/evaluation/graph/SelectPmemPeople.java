@@ -13,7 +13,13 @@ final class SelectPmemPeople extends PoolPeople<DurableSelectPmemPerson> {
 
     /// Makes the pool.
     static void load(Path graph, Path pmem, Path disk) throws IOException {
-        load(graph, pmem, disk, DurableSelectPmemPerson.TYPE, SelectPmemPerson::new, DurableSelectPmemPerson::of);
+        load(
+                graph,
+                pmem,
+                disk,
+                DurableSelectPmemPerson.TYPE,
+                SelectPmemPerson::new,
+                DurableSelectPmemPerson::of);
     }
 
     @Override

@@ -18,7 +18,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/// People in a file, each in the form of Java's serialization. Those that were looked at last are kept on half of the heap.
+/// People in a file, each in the form of Java's serialization. Those that were looked at last are
+/// kept on half of the heap.
 ///
 /// The file is all of them, then where each ends, then how many there are.
 final class SerializedPeople extends PlainPeople {
@@ -27,7 +28,8 @@ final class SerializedPeople extends PlainPeople {
 
     private final FileChannel file;
     private final long[] ends;
-    private final Map<Integer, Person> cache = new LastUsed((int) (Runtime.getRuntime().maxMemory() / 2 / BYTES_EACH));
+    private final Map<Integer, Person> cache =
+            new LastUsed((int) (Runtime.getRuntime().maxMemory() / 2 / BYTES_EACH));
 
     /// Opens the file.
     SerializedPeople(Path path) throws IOException {
@@ -59,11 +61,14 @@ final class SerializedPeople extends PlainPeople {
     static void load(Path graph, Path path) throws IOException {
         List<Long> ends = new ArrayList<>();
         try (OutputStream out = new BufferedOutputStream(Files.newOutputStream(path), 1 << 16)) {
-            GraphFile.read(graph, AllPmemPerson::new, person -> {
-                byte[] bytes = serialize(person);
-                ends.add((ends.isEmpty() ? 0 : ends.getLast()) + bytes.length);
-                write(out, bytes);
-            });
+            GraphFile.read(
+                    graph,
+                    AllPmemPerson::new,
+                    person -> {
+                        byte[] bytes = serialize(person);
+                        ends.add((ends.isEmpty() ? 0 : ends.getLast()) + bytes.length);
+                        write(out, bytes);
+                    });
             DataOutputStream index = new DataOutputStream(out);
             for (long end : ends) {
                 index.writeLong(end);
@@ -102,8 +107,10 @@ final class SerializedPeople extends PlainPeople {
 
     private Person deserialize(int number) {
         long begin = number == 0 ? 0 : ends[number - 1];
-        try (ObjectInputStream in = new ObjectInputStream(
-                new ByteArrayInputStream(read(begin, (int) (ends[number] - begin)).array()))) {
+        try (ObjectInputStream in =
+                new ObjectInputStream(
+                        new ByteArrayInputStream(
+                                read(begin, (int) (ends[number] - begin)).array()))) {
             return (Person) in.readObject();
         } catch (IOException e) {
             throw new UncheckedIOException(e);

@@ -2,14 +2,19 @@ package dev.terrace.objects.evaluation.graph;
 
 import java.util.Random;
 
-/// A graph of the shape of ego-Facebook, for who has not got that: as many people and friendships, ten of them with hundreds of friends who mostly
-/// know each other, and as many features by category, a few of which most people share.
+/// A graph of the shape of ego-Facebook, for who has not got that: as many people and friendships,
+/// ten of them with hundreds of friends who mostly know each other, and as many features by
+/// category, a few of which most people share.
 final class SyntheticGraph {
     /// People of each circle around one of the ten, as the data set's files have them.
     private static final int[] CIRCLES = {347, 1045, 792, 755, 547, 227, 59, 159, 42, 66};
+
     private static final int EDGES = 88_234;
-    /// What share of people have some feature of a category that is searched by, and of any other; in the data set it is 1 % to 98 %.
+
+    /// What share of people have some feature of a category that is searched by, and of any other;
+    /// in the data set it is 1 % to 98 %.
     private static final double HAS_SEARCHED = 0.35;
+
     private static final double HAS_OTHER = 0.30;
     private static final long SEED = 2018;
 

@@ -31,7 +31,8 @@ final class TarFile {
             int size = size(header);
             byte[] content = in.readNBytes(size);
             if (content.length < size) {
-                throw new EOFException("the archive ends in the middle of " + text(header, 0, NAME_BYTES));
+                throw new EOFException(
+                        "the archive ends in the middle of " + text(header, 0, NAME_BYTES));
             }
             files.put(text(header, 0, NAME_BYTES), content);
             in.skipNBytes(-size & BLOCK_BYTES - 1);

@@ -6,8 +6,8 @@ import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
 
-/// The points of some partitions that come first in an order that has nothing to do with where they lie: a sample that is the same
-/// however points are divided into partitions.
+/// The points of some partitions that come first in an order that has nothing to do with where they
+/// lie: a sample that is the same however points are divided into partitions.
 ///
 /// @param points in this order
 record Candidates(List<double[]> points) implements Serializable {
@@ -33,7 +33,8 @@ record Candidates(List<double[]> points) implements Serializable {
 
     /// The first of all.
     static Candidates of(List<Candidates> all, int count) {
-        return new Candidates(first(all.stream().flatMap(some -> some.points.stream()).toList(), count));
+        return new Candidates(
+                first(all.stream().flatMap(some -> some.points.stream()).toList(), count));
     }
 
     private static List<double[]> first(List<double[]> points, int count) {

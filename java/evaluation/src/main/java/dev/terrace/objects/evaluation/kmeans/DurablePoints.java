@@ -15,7 +15,8 @@ final class DurablePoints implements Points {
 
     @Override
     public <R extends Serializable> List<R> eachPartition(RowWork<R> work) {
-        return points.<R>mapInPlace(cursor -> List.of(work.apply(rows(cursor))).iterator()).collect();
+        return points.<R>mapInPlace(cursor -> List.of(work.apply(rows(cursor))).iterator())
+                .collect();
     }
 
     private static Rows rows(Cursor<DurablePoint> cursor) {

@@ -16,7 +16,9 @@ final class FramePoints implements Points {
 
     @Override
     public <R extends Serializable> List<R> eachPartition(RowWork<R> work) {
-        return frame.javaRDD().mapPartitions(points -> List.of(work.apply(rows(points))).iterator()).collect();
+        return frame.javaRDD()
+                .mapPartitions(points -> List.of(work.apply(rows(points))).iterator())
+                .collect();
     }
 
     private static Rows rows(Iterator<Row> points) {

@@ -4,8 +4,9 @@ import dev.terrace.objects.evaluation.run.Meter;
 import java.util.ArrayList;
 import java.util.List;
 
-/// Lloyd's algorithm, with a fixed number of iterations, as steps over all points: they are counted, ten of them become the first centres, centres
-/// move to the middle of the points that are nearest to them, again and again, and at last the distances are added up.
+/// Lloyd's algorithm, with a fixed number of iterations, as steps over all points: they are
+/// counted, ten of them become the first centres, centres move to the middle of the points that are
+/// nearest to them, again and again, and at last the distances are added up.
 final class KMeans {
     static final String LOAD = "load";
     static final String INITIAL = "initial centres";
@@ -30,7 +31,10 @@ final class KMeans {
     record Clusters(long rows, double[] centres, double cost) {
         /// Whether others are the same, but for `tolerance` of each number.
         boolean isAbout(Clusters other, double tolerance) {
-            boolean isAbout = rows == other.rows && centres.length == other.centres.length && isAbout(cost, other.cost, tolerance);
+            boolean isAbout =
+                    rows == other.rows
+                            && centres.length == other.centres.length
+                            && isAbout(cost, other.cost, tolerance);
             for (int i = 0; isAbout && i < centres.length; i++) {
                 isAbout = isAbout(centres[i], other.centres[i], tolerance);
             }
@@ -46,7 +50,13 @@ final class KMeans {
     ///
     /// @throws IllegalArgumentException if there are fewer points than clusters
     Clusters run(int iterations) throws Exception {
-        long rows = meter.phase(LOAD, () -> points.eachPartition(KMeans::count).stream().mapToLong(Long::longValue).sum());
+        long rows =
+                meter.phase(
+                        LOAD,
+                        () ->
+                                points.eachPartition(KMeans::count).stream()
+                                        .mapToLong(Long::longValue)
+                                        .sum());
         double[] centres = meter.phase(INITIAL, this::initial);
         for (int i = 0; i < iterations; i++) {
             double[] before = centres;
@@ -68,7 +78,8 @@ final class KMeans {
         List<Candidates> some = points.eachPartition(rows -> Candidates.of(rows, CLUSTERS));
         List<double[]> first = Candidates.of(some, CLUSTERS).points();
         if (first.size() < CLUSTERS) {
-            throw new IllegalArgumentException(first.size() + " different points cannot be " + CLUSTERS + " clusters");
+            throw new IllegalArgumentException(
+                    first.size() + " different points cannot be " + CLUSTERS + " clusters");
         }
         double[] centres = new double[CLUSTERS * Point.DIMENSIONS];
         for (int i = 0; i < CLUSTERS; i++) {
@@ -113,7 +124,8 @@ final class KMeans {
         return least;
     }
 
-    /// The square of a distance. In four sums, so that an addition need not wait for the one before.
+    /// The square of a distance. In four sums, so that an addition need not wait for the one
+    /// before.
     private static double square(double[] row, double[] centres, int at) {
         double first = 0;
         double second = 0;

@@ -19,17 +19,23 @@ import org.jspecify.annotations.Nullable;
 public final class KMeansExperiment implements Experiment {
     private static final int ITERATIONS = 10;
     private static final int ITERATIONS_QUICK = 2;
-    /// What Spark needs to start at all, in MiB: 450 without one of the young generation's spaces, which ParallelGC does not count.
+
+    /// What Spark needs to start at all, in MiB: 450 without one of the young generation's spaces,
+    /// which ParallelGC does not count.
     private static final int HEAP_MIB_MIN = 512;
-    /// Room for all points on the heap: Spark keeps them on little more than half of it, and each takes an array's header more than its numbers.
+
+    /// Room for all points on the heap: Spark keeps them on little more than half of it, and each
+    /// takes an array's header more than its numbers.
     private static final long HEAP_BYTES_EACH = 264;
+
     /// How far centres may differ, to their size: sums are added in another order.
     private static final double TOLERANCE = 1e-9;
 
     @Override
     public Section run(Settings settings) throws IOException, InterruptedException {
         try (Scratch scratch = Scratch.in(settings.pmem(), settings.disk())) {
-            Measuring measuring = new Measuring(settings, new PointFiles(scratch.disk()), scratch.pmem());
+            Measuring measuring =
+                    new Measuring(settings, new PointFiles(scratch.disk()), scratch.pmem());
             return KMeansSection.of(settings, measuring.all(), measuring.isCacheDropped);
         }
     }
@@ -54,12 +60,24 @@ public final class KMeansExperiment implements Experiment {
             settings.progress().accept("kmeans: writing " + settings.rows() + " points");
             result(new WriteJob(files, settings.rows()), Phase.class);
             settings.progress().accept("kmeans: storing them as Parquet, as a table, and in pools");
-            List<Phase> stored = result(
-                    new StoreJob(List.of(Source.PARQUET_CACHED, Source.PMEM_TABLE, Source.ALL_PMEM), files, pmem), StoreJob.Result.class).phases();
+            List<Phase> stored =
+                    result(
+                                    new StoreJob(
+                                            List.of(
+                                                    Source.PARQUET_CACHED,
+                                                    Source.PMEM_TABLE,
+                                                    Source.ALL_PMEM),
+                                            files,
+                                            pmem),
+                                    StoreJob.Result.class)
+                            .phases();
             int heap = HEAP_MIB_MIN + (int) (settings.rows() * HEAP_BYTES_EACH >> 20);
             int quarter = Math.max(HEAP_MIB_MIN, heap / 4);
             List<SourceRuns> runs = new ArrayList<>();
-            for (Jvm.Collector collector : settings.isQuick() ? List.of(Jvm.Collector.PARALLEL) : List.of(Jvm.Collector.values())) {
+            for (Jvm.Collector collector :
+                    settings.isQuick()
+                            ? List.of(Jvm.Collector.PARALLEL)
+                            : List.of(Jvm.Collector.values())) {
                 Jvm jvm = Jvm.of(collector).with(LocalSpark.FLAGS);
                 for (Source source : Source.values()) {
                     runs.add(runs(source, jvm.heap(heap)));
@@ -67,18 +85,29 @@ public final class KMeansExperiment implements Experiment {
                 runs.add(runs(Source.ALL_PMEM, jvm.heap(quarter)));
             }
             return new KMeansMeasurements(
-                    settings.rows(), iterations, stored.getLast().seconds(), Scratch.bytes(Source.ALL_PMEM.inPmem(pmem)),
+                    settings.rows(),
+                    iterations,
+                    stored.getLast().seconds(),
+                    Scratch.bytes(Source.ALL_PMEM.inPmem(pmem)),
                     Scratch.bytes(Source.PMEM_TABLE.inPmem(pmem)),
                     new KMeansMeasurements.FileBytes(
-                            Scratch.bytes(files.text()), Scratch.bytes(files.binary()), Scratch.bytes(files.parquet())),
+                            Scratch.bytes(files.text()),
+                            Scratch.bytes(files.binary()),
+                            Scratch.bytes(files.parquet())),
                     runs);
         }
 
         private <R> R result(Job<R> job, Class<R> result) throws IOException, InterruptedException {
             try {
-                return settings.processes().run(Jvm.of(Jvm.Collector.G1).with(LocalSpark.FLAGS), job, result).result();
+                return settings.processes()
+                        .run(Jvm.of(Jvm.Collector.G1).with(LocalSpark.FLAGS), job, result)
+                        .result();
             } catch (HeapExhaustedException e) {
-                throw new IOException("this machine has too little memory for " + settings.rows() + " rows: try fewer with --rows", e);
+                throw new IOException(
+                        "this machine has too little memory for "
+                                + settings.rows()
+                                + " rows: try fewer with --rows",
+                        e);
             }
         }
 
@@ -86,9 +115,21 @@ public final class KMeansExperiment implements Experiment {
             List<Outcome<KMeansJob.Result>> outcomes = new ArrayList<>();
             try {
                 for (int run = 1; run <= settings.runs(); run++) {
-                    settings.progress().accept("kmeans: " + source.title + ", " + jvm.title() + ", run " + run);
+                    settings.progress()
+                            .accept(
+                                    "kmeans: "
+                                            + source.title
+                                            + ", "
+                                            + jvm.title()
+                                            + ", run "
+                                            + run);
                     isCacheDropped &= settings.dropCaches();
-                    outcomes.add(settings.processes().run(jvm, new KMeansJob(source, files, pmem, iterations), KMeansJob.Result.class));
+                    outcomes.add(
+                            settings.processes()
+                                    .run(
+                                            jvm,
+                                            new KMeansJob(source, files, pmem, iterations),
+                                            KMeansJob.Result.class));
                     compare(source, outcomes.getLast().result().clusters());
                 }
             } catch (HeapExhaustedException tooSmall) {
@@ -101,7 +142,8 @@ public final class KMeansExperiment implements Experiment {
         /// @throws IllegalStateException if others have been found before
         private void compare(Source source, KMeans.Clusters clusters) {
             if (found != null && !clusters.isAbout(found, TOLERANCE)) {
-                throw new IllegalStateException(source.title + " has found other clusters than the sources before");
+                throw new IllegalStateException(
+                        source.title + " has found other clusters than the sources before");
             }
             found = clusters;
         }

@@ -9,7 +9,8 @@ import java.util.List;
 import org.apache.spark.sql.SparkSession;
 
 /// Finds clusters once.
-record KMeansJob(Source source, PointFiles files, Path pmem, int iterations) implements Job<KMeansJob.Result> {
+record KMeansJob(Source source, PointFiles files, Path pmem, int iterations)
+        implements Job<KMeansJob.Result> {
     /// What came out.
     ///
     /// @param phases the algorithm's steps, in the order in which they were taken
@@ -18,7 +19,10 @@ record KMeansJob(Source source, PointFiles files, Path pmem, int iterations) imp
     record Result(List<Phase> phases, GcPauses gc, KMeans.Clusters clusters) {
         /// How long all steps with this name took, in seconds.
         double seconds(String name) {
-            return phases.stream().filter(phase -> phase.name().equals(name)).mapToDouble(Phase::seconds).sum();
+            return phases.stream()
+                    .filter(phase -> phase.name().equals(name))
+                    .mapToDouble(Phase::seconds)
+                    .sum();
         }
 
         /// How long all steps took, in seconds.
@@ -36,7 +40,8 @@ record KMeansJob(Source source, PointFiles files, Path pmem, int iterations) imp
     public Result run() throws Exception {
         Meter meter = new Meter();
         try (SparkSession session = LocalSpark.start(files.directory())) {
-            KMeans.Clusters clusters = new KMeans(source.open(session, files, pmem), meter).run(iterations);
+            KMeans.Clusters clusters =
+                    new KMeans(source.open(session, files, pmem), meter).run(iterations);
             return new Result(meter.phases(), GcPauses.now(), clusters);
         }
     }

@@ -14,13 +14,21 @@ import java.util.List;
 /// @param files how long the files are
 /// @param runs of all sources, for each collector
 record KMeansMeasurements(
-        int rows, int iterations, double importSeconds, long pmemBytes, long tableBytes, FileBytes files, List<SourceRuns> runs) {
+        int rows,
+        int iterations,
+        double importSeconds,
+        long pmemBytes,
+        long tableBytes,
+        FileBytes files,
+        List<SourceRuns> runs) {
     /// How long files are, in bytes.
     record FileBytes(long text, long binary, long parquet) {}
 
     /// What a collector has seen.
     ByCollector with(Jvm.Collector collector) {
-        return new ByCollector(collector, runs.stream().filter(some -> some.jvm().collector() == collector).toList());
+        return new ByCollector(
+                collector,
+                runs.stream().filter(some -> some.jvm().collector() == collector).toList());
     }
 
     /// Whether there are runs with it.

@@ -26,24 +26,33 @@ import org.jspecify.annotations.Nullable;
 final class KMeansSection {
     private static final double MIB = 1 << 20;
     private static final String HEAP_TOO_SMALL = "heap too small";
-    private static final List<String> STEPS = List.of(KMeans.LOAD, KMeans.INITIAL, KMeans.ITERATION, KMeans.COST);
+    private static final List<String> STEPS =
+            List.of(KMeans.LOAD, KMeans.INITIAL, KMeans.ITERATION, KMeans.COST);
 
     /// A row of the paper's table 1.
     ///
     /// @param paperDefault what it states of Spark's own RDD
     /// @param paperTiered what it states of its PMemRDD
-    private record GcRow(String name, double paperDefault, double paperTiered, ToDoubleFunction<GcPauses> of) {}
+    private record GcRow(
+            String name, double paperDefault, double paperTiered, ToDoubleFunction<GcPauses> of) {}
 
-    private static final List<GcRow> TABLE_1 = List.of(
-            new GcRow("full collections", 23, 12, GcPauses::full),
-            new GcRow("young collections", 1310, 864, GcPauses::young),
-            new GcRow("pauses of full collections, s", 129.26, 59.52, GcPauses::fullSeconds),
-            new GcRow("pauses of young collections, s", 225.98, 158.79, GcPauses::youngSeconds),
-            new GcRow("all pauses, s", 355.34, 218.31, GcPauses::seconds));
+    private static final List<GcRow> TABLE_1 =
+            List.of(
+                    new GcRow("full collections", 23, 12, GcPauses::full),
+                    new GcRow("young collections", 1310, 864, GcPauses::young),
+                    new GcRow(
+                            "pauses of full collections, s", 129.26, 59.52, GcPauses::fullSeconds),
+                    new GcRow(
+                            "pauses of young collections, s",
+                            225.98,
+                            158.79,
+                            GcPauses::youngSeconds),
+                    new GcRow("all pauses, s", 355.34, 218.31, GcPauses::seconds));
 
     private KMeansSection() {}
 
-    static Section of(Settings settings, KMeansMeasurements measured, boolean isCacheDropped) throws IOException {
+    static Section of(Settings settings, KMeansMeasurements measured, boolean isCacheDropped)
+            throws IOException {
         List<Table> tables = new ArrayList<>();
         List<Figure> figures = new ArrayList<>();
         List<Claim> claims = new ArrayList<>();
@@ -57,21 +66,47 @@ final class KMeansSection {
             }
         }
         tables.add(memory(measured));
-        return new Section("kmeans", "k-means on Spark (figure 4 and table 1)", text(measured),
-                Conditions.now(settings.command(), isCacheDropped), tables, figures, claims, Json.MAPPER.valueToTree(measured));
+        return new Section(
+                "kmeans",
+                "k-means on Spark (figure 4 and table 1)",
+                text(measured),
+                Conditions.now(settings.command(), isCacheDropped),
+                tables,
+                figures,
+                claims,
+                Json.MAPPER.valueToTree(measured));
     }
 
     private static List<String> text(KMeansMeasurements measured) {
         return List.of(
-                String.format(Locale.ROOT, "%,d points of %d dimensions, %d clusters, %d iterations, Spark in one process on two threads. All sources feed the same"
-                                + " algorithm, which makes a pass over all points to load them (they are counted, and cached where they are), one to sample the initial centres, one for each iteration"
-                                + " and one for the final cost. Centres and cost of all runs are equal to 1e-9. Spark's own start is not counted in times, but in collections.",
-                        measured.rows(), Point.DIMENSIONS, KMeans.CLUSTERS, measured.iterations()),
-                "NO-PMEM as the paper's authors ran it parses the text again in each step. The other baselines are what a careful user of Spark would do: the text, a file of binary records,"
-                        + " or Parquet, read once and cached. ALL-PMEM is a `DurableRDD` of an object for each point, read in place with `mapInPlace`. The table is one of the format `terrace`, with a column for each dimension, which Spark reads as rows.",
-                String.format(Locale.ROOT, "The text has %s MiB, the binary file %s MiB, Parquet %s MiB, the pools %s MiB. To bring the text into the pools took %s s, once; a"
-                                + " pool is there for later processes, as it is in the paper.",
-                        mib(measured.files().text()), mib(measured.files().binary()), mib(measured.files().parquet()), mib(measured.pmemBytes()),
+                String.format(
+                        Locale.ROOT,
+                        "%,d points of %d dimensions, %d clusters, %d iterations, Spark in one"
+                            + " process on two threads. All sources feed the same algorithm, which"
+                            + " makes a pass over all points to load them (they are counted, and"
+                            + " cached where they are), one to sample the initial centres, one for"
+                            + " each iteration and one for the final cost. Centres and cost of all"
+                            + " runs are equal to 1e-9. Spark's own start is not counted in times,"
+                            + " but in collections.",
+                        measured.rows(),
+                        Point.DIMENSIONS,
+                        KMeans.CLUSTERS,
+                        measured.iterations()),
+                "NO-PMEM as the paper's authors ran it parses the text again in each step. The"
+                    + " other baselines are what a careful user of Spark would do: the text, a file"
+                    + " of binary records, or Parquet, read once and cached. ALL-PMEM is a"
+                    + " `DurableRDD` of an object for each point, read in place with `mapInPlace`."
+                    + " The table is one of the format `terrace`, with a column for each dimension,"
+                    + " which Spark reads as rows.",
+                String.format(
+                        Locale.ROOT,
+                        "The text has %s MiB, the binary file %s MiB, Parquet %s MiB, the pools %s"
+                            + " MiB. To bring the text into the pools took %s s, once; a pool is"
+                            + " there for later processes, as it is in the paper.",
+                        mib(measured.files().text()),
+                        mib(measured.files().binary()),
+                        mib(measured.files().parquet()),
+                        mib(measured.pmemBytes()),
                         Spread.number(measured.importSeconds())));
     }
 
@@ -82,7 +117,9 @@ final class KMeansSection {
     private static Table steps(ByCollector measured) {
         List<List<String>> rows = new ArrayList<>();
         for (SourceRuns runs : measured.runs()) {
-            List<String> row = new ArrayList<>(List.of(runs.source().title, Integer.toString(runs.jvm().heapMib())));
+            List<String> row =
+                    new ArrayList<>(
+                            List.of(runs.source().title, Integer.toString(runs.jvm().heapMib())));
             row.add(cell(runs, () -> runs.total().toString()));
             row.add(cell(runs, () -> ratio(runs.total(), measured.text().total())));
             STEPS.forEach(step -> row.add(cell(runs, () -> runs.step(step).toString())));
@@ -90,9 +127,21 @@ final class KMeansSection {
             row.add(cell(runs, () -> Spread.number(runs.gc().seconds())));
             rows.add(row);
         }
-        return new Table("Figure 4, " + measured.collector().title + ": seconds; medians, least and most in brackets",
-                List.of("source", "heap, MiB", "all", "to text", KMeans.LOAD, KMeans.INITIAL, "all iterations", KMeans.COST,
-                        "of the processors", "stopped by the collector"),
+        return new Table(
+                "Figure 4, "
+                        + measured.collector().title
+                        + ": seconds; medians, least and most in brackets",
+                List.of(
+                        "source",
+                        "heap, MiB",
+                        "all",
+                        "to text",
+                        KMeans.LOAD,
+                        KMeans.INITIAL,
+                        "all iterations",
+                        KMeans.COST,
+                        "of the processors",
+                        "stopped by the collector"),
                 rows);
     }
 
@@ -107,14 +156,34 @@ final class KMeansSection {
     private static Table collections(ByCollector measured) {
         List<List<String>> rows = new ArrayList<>();
         for (GcRow of : TABLE_1) {
-            rows.add(List.of(of.name(),
-                    Spread.number(of.paperDefault()), Spread.number(of.paperTiered()), Spread.number(of.paperTiered() / of.paperDefault()),
-                    value(measured.text(), of), value(measured.best(), of), value(measured.pmem(), of), value(measured.quarter(), of),
-                    gcRatio(measured.pmem(), measured.text(), of), gcRatio(measured.pmem(), measured.best(), of)));
+            rows.add(
+                    List.of(
+                            of.name(),
+                            Spread.number(of.paperDefault()),
+                            Spread.number(of.paperTiered()),
+                            Spread.number(of.paperTiered() / of.paperDefault()),
+                            value(measured.text(), of),
+                            value(measured.best(), of),
+                            value(measured.pmem(), of),
+                            value(measured.quarter(), of),
+                            gcRatio(measured.pmem(), measured.text(), of),
+                            gcRatio(measured.pmem(), measured.best(), of)));
         }
-        return new Table("Table 1, " + measured.collector().title + ": the paper's sums over 20 executors, and ours of one process",
-                List.of("", "paper: default", "paper: tiered", "paper: ratio", "text", measured.best().source().title, "ALL-PMEM",
-                        "ALL-PMEM, a quarter of the heap", "ALL-PMEM to text", "ALL-PMEM to the best cached"),
+        return new Table(
+                "Table 1, "
+                        + measured.collector().title
+                        + ": the paper's sums over 20 executors, and ours of one process",
+                List.of(
+                        "",
+                        "paper: default",
+                        "paper: tiered",
+                        "paper: ratio",
+                        "text",
+                        measured.best().source().title,
+                        "ALL-PMEM",
+                        "ALL-PMEM, a quarter of the heap",
+                        "ALL-PMEM to text",
+                        "ALL-PMEM to the best cached"),
                 rows);
     }
 
@@ -131,27 +200,51 @@ final class KMeansSection {
     }
 
     private static Chart chart(ByCollector measured) {
-        List<Chart.Series> series = measured.runs().stream()
-                .filter(SourceRuns::isDone)
-                .map(runs -> new Chart.Series(
-                        runs.source().title + (runs == measured.quarter() ? ", heap / 4" : ""),
-                        STEPS.stream().map(step -> (@Nullable Double) runs.step(step).median()).toList()))
-                .toList();
+        List<Chart.Series> series =
+                measured.runs().stream()
+                        .filter(SourceRuns::isDone)
+                        .map(runs ->
+                                new Chart.Series(
+                                        runs.source().title
+                                                + (runs == measured.quarter() ? ", heap / 4" : ""),
+                                        STEPS.stream()
+                                                .map(step ->
+                                                        (@Nullable Double) runs.step(step).median())
+                                                .toList()))
+                        .toList();
         List<String> groups = List.of(KMeans.LOAD, KMeans.INITIAL, "all iterations", KMeans.COST);
-        return new Chart("kmeans-" + measured.collector().name().toLowerCase(Locale.ROOT),
-                "Figure 4: major steps of k-means, " + measured.collector().title, "s", false, groups, series);
+        return new Chart(
+                "kmeans-" + measured.collector().name().toLowerCase(Locale.ROOT),
+                "Figure 4: major steps of k-means, " + measured.collector().title,
+                "s",
+                false,
+                groups,
+                series);
     }
 
     private static Table memory(KMeansMeasurements measured) {
         List<List<String>> rows = new ArrayList<>();
         for (SourceRuns runs : measured.runs()) {
-            rows.add(List.of(runs.source().title, runs.jvm().collector().title, Integer.toString(runs.jvm().heapMib()),
-                    cell(runs, () -> memory(runs, Memory::anonymous)),
-                    cell(runs, () -> memory(runs, Memory::residentPeak)),
-                    inPmem(runs.source(), measured)));
+            rows.add(
+                    List.of(
+                            runs.source().title,
+                            runs.jvm().collector().title,
+                            Integer.toString(runs.jvm().heapMib()),
+                            cell(runs, () -> memory(runs, Memory::anonymous)),
+                            cell(runs, () -> memory(runs, Memory::residentPeak)),
+                            inPmem(runs.source(), measured)));
         }
-        return new Table("Memory, MiB; what is resident includes mapped pages of persistent memory, which is memory here",
-                List.of("source", "collector", "heap at most", "the process' own", "resident at most", "persistent memory"), rows);
+        return new Table(
+                "Memory, MiB; what is resident includes mapped pages of persistent memory, which is"
+                        + " memory here",
+                List.of(
+                        "source",
+                        "collector",
+                        "heap at most",
+                        "the process' own",
+                        "resident at most",
+                        "persistent memory"),
+                rows);
     }
 
     private static String inPmem(Source source, KMeansMeasurements measured) {
@@ -163,7 +256,12 @@ final class KMeansSection {
     }
 
     private static String memory(SourceRuns runs, ToLongFunction<Memory> of) {
-        return mib(Spread.of(runs.outcomes().stream().mapToDouble(outcome -> of.applyAsLong(outcome.memory())).toArray()).median());
+        return mib(
+                Spread.of(
+                                runs.outcomes().stream()
+                                        .mapToDouble(outcome -> of.applyAsLong(outcome.memory()))
+                                        .toArray())
+                        .median());
     }
 
     private static List<Claim> claims(ByCollector measured) {
@@ -173,27 +271,60 @@ final class KMeansSection {
         SourceRuns pmem = measured.pmem();
         SourceRuns quarter = measured.quarter();
         return List.of(
-                claim("k-means, ALL-PMEM's time to that of text parsed in each step" + with, "0.5", total(pmem, text), 0.5),
-                claim("the slowest of its steps to the same step" + with, "less than 1", slowestStep(pmem, text), 1.0),
-                claim("ALL-PMEM's time on a quarter of the heap to that of the best baseline (" + best.source().title + ")" + with, "–", total(quarter, best), 1.0),
-                claim("pauses for collections, to those of text parsed in each step" + with, "0.614", pauses(pmem, text), 0.3),
-                claim("pauses for collections, to those of the best baseline" + with, "–", pauses(pmem, best), null),
-                claim("full collections, to those of text parsed in each step" + with, "0.522", fulls(pmem, text), null));
+                claim(
+                        "k-means, ALL-PMEM's time to that of text parsed in each step" + with,
+                        "0.5",
+                        total(pmem, text),
+                        0.5),
+                claim(
+                        "the slowest of its steps to the same step" + with,
+                        "less than 1",
+                        slowestStep(pmem, text),
+                        1.0),
+                claim(
+                        "ALL-PMEM's time on a quarter of the heap to that of the best baseline ("
+                                + best.source().title
+                                + ")"
+                                + with,
+                        "–",
+                        total(quarter, best),
+                        1.0),
+                claim(
+                        "pauses for collections, to those of text parsed in each step" + with,
+                        "0.614",
+                        pauses(pmem, text),
+                        0.3),
+                claim(
+                        "pauses for collections, to those of the best baseline" + with,
+                        "–",
+                        pauses(pmem, best),
+                        null),
+                claim(
+                        "full collections, to those of text parsed in each step" + with,
+                        "0.522",
+                        fulls(pmem, text),
+                        null));
     }
 
-    private static Claim claim(String work, String paper, @Nullable Double value, @Nullable Double goal) {
+    private static Claim claim(
+            String work, String paper, @Nullable Double value, @Nullable Double goal) {
         return new Claim(work, paper, value == null ? "–" : Spread.number(value), value, goal);
     }
 
     private static @Nullable Double total(SourceRuns one, SourceRuns other) {
-        return one.isDone() && other.isDone() ? one.total().median() / other.total().median() : null;
+        return one.isDone() && other.isDone()
+                ? one.total().median() / other.total().median()
+                : null;
     }
 
     private static @Nullable Double slowestStep(SourceRuns one, SourceRuns other) {
         if (!one.isDone() || !other.isDone()) {
             return null;
         }
-        return STEPS.stream().mapToDouble(step -> one.step(step).median() / other.step(step).median()).max().orElseThrow();
+        return STEPS.stream()
+                .mapToDouble(step -> one.step(step).median() / other.step(step).median())
+                .max()
+                .orElseThrow();
     }
 
     private static @Nullable Double pauses(SourceRuns one, SourceRuns other) {
@@ -201,6 +332,8 @@ final class KMeansSection {
     }
 
     private static @Nullable Double fulls(SourceRuns one, SourceRuns other) {
-        return one.isDone() && other.isDone() && other.gc().full() > 0 ? (double) one.gc().full() / other.gc().full() : null;
+        return one.isDone() && other.isDone() && other.gc().full() > 0
+                ? (double) one.gc().full() / other.gc().full()
+                : null;
     }
 }

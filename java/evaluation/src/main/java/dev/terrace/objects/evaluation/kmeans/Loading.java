@@ -16,21 +16,34 @@ import java.util.Map;
 public final class Loading {
     private Loading() {}
 
-    /// Seconds, by what is loaded from what. Files are on a disk, and nothing of them is in memory if the system can be told so.
+    /// Seconds, by what is loaded from what. Files are on a disk, and nothing of them is in memory
+    /// if the system can be told so.
     ///
     /// @throws IOException also if this machine has too little memory
-    public static Map<String, Spread> seconds(Settings settings) throws IOException, InterruptedException {
+    public static Map<String, Spread> seconds(Settings settings)
+            throws IOException, InterruptedException {
         Jvm jvm = Jvm.of(Jvm.Collector.G1).with(LocalSpark.FLAGS);
         try (Scratch scratch = Scratch.in(settings.pmem(), settings.disk())) {
             PointFiles files = new PointFiles(scratch.disk());
             settings.processes().run(jvm, new WriteJob(files, settings.rows()), Phase.class);
-            settings.processes().run(jvm, new StoreJob(List.of(Source.PARQUET_CACHED), files, scratch.pmem()), StoreJob.Result.class);
+            settings.processes()
+                    .run(
+                            jvm,
+                            new StoreJob(List.of(Source.PARQUET_CACHED), files, scratch.pmem()),
+                            StoreJob.Result.class);
             Map<String, Spread> seconds = new LinkedHashMap<>();
-            seconds.put("binary file to arrays on the heap", Spread.of(binary(settings, jvm, files)));
-            seconds.put("Parquet to a cached DataFrame of Spark", Spread.of(parquet(settings, jvm, files, scratch)));
+            seconds.put(
+                    "binary file to arrays on the heap", Spread.of(binary(settings, jvm, files)));
+            seconds.put(
+                    "Parquet to a cached DataFrame of Spark",
+                    Spread.of(parquet(settings, jvm, files, scratch)));
             return seconds;
         } catch (HeapExhaustedException e) {
-            throw new IOException("this machine has too little memory for " + settings.rows() + " rows: try fewer with --rows", e);
+            throw new IOException(
+                    "this machine has too little memory for "
+                            + settings.rows()
+                            + " rows: try fewer with --rows",
+                    e);
         }
     }
 
@@ -40,7 +53,11 @@ public final class Loading {
         for (int run = 1; run <= settings.runs(); run++) {
             settings.progress().accept("reopen: loading a binary file, run " + run);
             settings.dropCaches();
-            seconds.add(settings.processes().run(jvm, new ReadJob(files), Phase.class).result().seconds());
+            seconds.add(
+                    settings.processes()
+                            .run(jvm, new ReadJob(files), Phase.class)
+                            .result()
+                            .seconds());
         }
         return seconds.stream().mapToDouble(Double::doubleValue).toArray();
     }
@@ -51,10 +68,14 @@ public final class Loading {
         for (int run = 1; run <= settings.runs(); run++) {
             settings.progress().accept("reopen: loading Parquet, run " + run);
             settings.dropCaches();
-            seconds.add(settings.processes()
-                    .run(jvm, new KMeansJob(Source.PARQUET_CACHED, files, scratch.pmem(), 0), KMeansJob.Result.class)
-                    .result()
-                    .seconds(KMeans.LOAD));
+            seconds.add(
+                    settings.processes()
+                            .run(
+                                    jvm,
+                                    new KMeansJob(Source.PARQUET_CACHED, files, scratch.pmem(), 0),
+                                    KMeansJob.Result.class)
+                            .result()
+                            .seconds(KMeans.LOAD));
         }
         return seconds.stream().mapToDouble(Double::doubleValue).toArray();
     }

@@ -26,7 +26,9 @@ final class LocalSpark {
                 .config("spark.driver.host", "localhost")
                 .config("spark.driver.bindAddress", "127.0.0.1")
                 .config("spark.local.dir", directory.toString())
-                .config("spark.sql.warehouse.dir", directory.resolve("warehouse").toUri().toString())
+                .config(
+                        "spark.sql.warehouse.dir",
+                        directory.resolve("warehouse").toUri().toString())
                 .getOrCreate();
     }
 }

@@ -9,15 +9,20 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Random;
 
-/// Points in files: as text, a line for each with its coordinates in decimal, and in binary, as numbers of eight bytes.
+/// Points in files: as text, a line for each with its coordinates in decimal, and in binary, as
+/// numbers of eight bytes.
 ///
 /// @param directory where they are
 record PointFiles(Path directory) {
     private static final long SEED = 12;
-    /// Coordinates are multiples of a millionth, so that text is exact and not longer than people write it.
+
+    /// Coordinates are multiples of a millionth, so that text is exact and not longer than people
+    /// write it.
     private static final int MILLION = 1_000_000;
+
     /// Around how many places points lie, and how far from them.
     private static final int HEAPS = 10;
+
     private static final double DEVIATION = 0.08;
 
     Path text() {
@@ -39,13 +44,16 @@ record PointFiles(Path directory) {
         byte[] line = new byte[Point.DIMENSIONS * 12];
         ByteBuffer numbers = ByteBuffer.allocate(Point.DIMENSIONS * Double.BYTES);
         try (OutputStream text = new BufferedOutputStream(Files.newOutputStream(text()), 1 << 20);
-                OutputStream binary = new BufferedOutputStream(Files.newOutputStream(binary()), 1 << 20)) {
+                OutputStream binary =
+                        new BufferedOutputStream(Files.newOutputStream(binary()), 1 << 20)) {
             for (int row = 0; row < rows; row++) {
                 int at = random.nextInt(HEAPS) * Point.DIMENSIONS;
                 int length = 0;
                 numbers.clear();
                 for (int i = 0; i < Point.DIMENSIONS; i++) {
-                    long millionths = Math.round((places[at + i] + random.nextGaussian() * DEVIATION) * MILLION);
+                    long millionths =
+                            Math.round(
+                                    (places[at + i] + random.nextGaussian() * DEVIATION) * MILLION);
                     numbers.putDouble((double) millionths / MILLION);
                     length = append(millionths, line, length);
                     line[length++] = (byte) (i + 1 < Point.DIMENSIONS ? ' ' : '\n');

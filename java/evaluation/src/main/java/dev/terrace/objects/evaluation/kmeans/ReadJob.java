@@ -19,14 +19,16 @@ record ReadJob(PointFiles files) implements Job<Phase> {
         long read = meter.phase("read", this::read).size();
         long expected = files.binary().toFile().length() / (Point.DIMENSIONS * Double.BYTES);
         if (read != expected) {
-            throw new IOException(files.binary() + " has " + expected + " points, and " + read + " were read");
+            throw new IOException(
+                    files.binary() + " has " + expected + " points, and " + read + " were read");
         }
         return meter.phases().getFirst();
     }
 
     private List<double[]> read() throws IOException {
         List<double[]> rows = new ArrayList<>();
-        ByteBuffer buffer = ByteBuffer.allocateDirect(ROWS_AT_ONCE * Point.DIMENSIONS * Double.BYTES);
+        ByteBuffer buffer =
+                ByteBuffer.allocateDirect(ROWS_AT_ONCE * Point.DIMENSIONS * Double.BYTES);
         try (FileChannel file = FileChannel.open(files.binary())) {
             while (file.read(buffer) >= 0) {
                 buffer.flip();

@@ -51,16 +51,23 @@ enum Source {
             frame(session, files).write().parquet(files.parquet().toString());
         }
     },
-    /// A table whose columns lie in persistent memory, which needs no cache and makes a row of Spark's of each of its own.
+    /// A table whose columns lie in persistent memory, which needs no cache and makes a row of
+    /// Spark's of each of its own.
     PMEM_TABLE("table in persistent memory") {
         @Override
         Points open(SparkSession session, PointFiles files, Path pmem) {
-            return new FramePoints(session.read().format(TABLE_FORMAT).load(table(pmem).toString()));
+            return new FramePoints(
+                    session.read().format(TABLE_FORMAT).load(table(pmem).toString()));
         }
 
         @Override
         void store(SparkSession session, PointFiles files, Path pmem) {
-            frame(session, files).coalesce(POOLS).write().format(TABLE_FORMAT).mode(SaveMode.Append).save(table(pmem).toString());
+            frame(session, files)
+                    .coalesce(POOLS)
+                    .write()
+                    .format(TABLE_FORMAT)
+                    .mode(SaveMode.Append)
+                    .save(table(pmem).toString());
         }
 
         @Override
@@ -72,14 +79,24 @@ enum Source {
     ALL_PMEM("ALL-PMEM (DurableRDD)") {
         @Override
         Points open(SparkSession session, PointFiles files, Path pmem) throws IOException {
-            return new DurablePoints(DurableRDD.open(context(session), Point.class, DurablePoint.class, points(pmem).toString()));
+            return new DurablePoints(
+                    DurableRDD.open(
+                            context(session),
+                            Point.class,
+                            DurablePoint.class,
+                            points(pmem).toString()));
         }
 
         @Override
         void store(SparkSession session, PointFiles files, Path pmem) throws IOException {
             JavaRDD<Point> points = text(session, files).map(Point::new);
             int pools = Math.min(points.getNumPartitions(), POOLS);
-            DurableRDD.save(points.coalesce(pools), Point.class, DurablePoint.class, points(pmem).toString(), PartitionOptions.defaults());
+            DurableRDD.save(
+                    points.coalesce(pools),
+                    Point.class,
+                    DurablePoint.class,
+                    points(pmem).toString(),
+                    PartitionOptions.defaults());
         }
 
         @Override
@@ -88,7 +105,8 @@ enum Source {
         }
     };
 
-    /// Those that look at a file only once, and are stored as the paper's authors did not: the honest ones.
+    /// Those that look at a file only once, and are stored as the paper's authors did not: the
+    /// honest ones.
     static final List<Source> CACHED = List.of(TEXT_CACHED, BINARY_CACHED, PARQUET_CACHED);
 
     private static final int POOLS = 8;
@@ -104,7 +122,8 @@ enum Source {
     /// The points, of which nothing has been read yet.
     abstract Points open(SparkSession session, PointFiles files, Path pmem) throws IOException;
 
-    /// Makes of the files what [#open(SparkSession, PointFiles, Path)] needs, if that is something else.
+    /// Makes of the files what [#open(SparkSession, PointFiles, Path)] needs, if that is something
+    /// else.
     void store(SparkSession session, PointFiles files, Path pmem) throws IOException {}
 
     /// What of persistent memory is this source's.
@@ -128,10 +147,14 @@ enum Source {
 
     private static Dataset<Row> frame(SparkSession session, PointFiles files) {
         return session.createDataFrame(
-                binary(session, files).map(row -> RowFactory.create(Arrays.stream(row).boxed().toArray())),
-                new StructType(IntStream.range(0, Point.DIMENSIONS)
-                        .mapToObj(i -> DataTypes.createStructField("c" + i, DataTypes.DoubleType, false))
-                        .toArray(StructField[]::new)));
+                binary(session, files)
+                        .map(row -> RowFactory.create(Arrays.stream(row).boxed().toArray())),
+                new StructType(
+                        IntStream.range(0, Point.DIMENSIONS)
+                                .mapToObj(i ->
+                                        DataTypes.createStructField(
+                                                "c" + i, DataTypes.DoubleType, false))
+                                .toArray(StructField[]::new)));
     }
 
     private static JavaRDD<double[]> text(SparkSession session, PointFiles files) {
@@ -149,10 +172,12 @@ enum Source {
     }
 
     private static JavaRDD<double[]> binary(SparkSession session, PointFiles files) {
-        return context(session).binaryRecords(files.binary().toString(), Point.DIMENSIONS * Double.BYTES).map(bytes -> {
-            double[] row = new double[Point.DIMENSIONS];
-            ByteBuffer.wrap(bytes).asDoubleBuffer().get(row);
-            return row;
-        });
+        return context(session)
+                .binaryRecords(files.binary().toString(), Point.DIMENSIONS * Double.BYTES)
+                .map(bytes -> {
+                    double[] row = new double[Point.DIMENSIONS];
+                    ByteBuffer.wrap(bytes).asDoubleBuffer().get(row);
+                    return row;
+                });
     }
 }

@@ -19,7 +19,10 @@ record SourceRuns(Source source, Jvm jvm, List<Outcome<KMeansJob.Result>> outcom
 
     /// Something of each run.
     Spread of(ToDoubleFunction<KMeansJob.Result> what) {
-        return Spread.of(outcomes.stream().mapToDouble(outcome -> what.applyAsDouble(outcome.result())).toArray());
+        return Spread.of(
+                outcomes.stream()
+                        .mapToDouble(outcome -> what.applyAsDouble(outcome.result()))
+                        .toArray());
     }
 
     /// Seconds of all steps.
@@ -34,10 +37,11 @@ record SourceRuns(Source source, Jvm jvm, List<Outcome<KMeansJob.Result>> outcom
 
     /// Collections of the run whose pauses are in the middle.
     GcPauses gc() {
-        List<GcPauses> sorted = outcomes.stream()
-                .map(outcome -> outcome.result().gc())
-                .sorted(Comparator.comparingDouble(GcPauses::seconds))
-                .toList();
+        List<GcPauses> sorted =
+                outcomes.stream()
+                        .map(outcome -> outcome.result().gc())
+                        .sorted(Comparator.comparingDouble(GcPauses::seconds))
+                        .toList();
         return sorted.get(sorted.size() / 2);
     }
 }

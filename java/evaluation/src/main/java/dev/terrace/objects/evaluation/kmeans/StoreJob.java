@@ -17,10 +17,12 @@ record StoreJob(List<Source> sources, PointFiles files, Path pmem) implements Jo
         Meter meter = new Meter();
         try (SparkSession session = LocalSpark.start(files.directory())) {
             for (Source source : sources) {
-                meter.phase(source.name(), () -> {
-                    source.store(session, files, pmem);
-                    return source;
-                });
+                meter.phase(
+                        source.name(),
+                        () -> {
+                            source.store(session, files, pmem);
+                            return source;
+                        });
             }
         }
         return new Result(meter.phases());

@@ -11,10 +11,12 @@ record WriteJob(PointFiles files, int rows) implements Job<Phase> {
     @Override
     public Phase run() throws Exception {
         Meter meter = new Meter();
-        meter.phase("write", () -> {
-            files.write(rows);
-            return rows;
-        });
+        meter.phase(
+                "write",
+                () -> {
+                    files.write(rows);
+                    return rows;
+                });
         return meter.phases().getFirst();
     }
 }

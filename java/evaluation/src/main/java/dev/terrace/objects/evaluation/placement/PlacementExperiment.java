@@ -49,41 +49,83 @@ public final class PlacementExperiment implements Experiment {
         if (measured.cold() != null) {
             show(measured.cold(), "disk not in memory", "placement-cold", tables, figures, claims);
         }
-        return new Section("placement", "Placement, predicted and measured", text(settings),
-                Conditions.now(settings.command(), mayDrop), tables, figures, claims, Json.MAPPER.valueToTree(measured));
+        return new Section(
+                "placement",
+                "Placement, predicted and measured",
+                text(settings),
+                Conditions.now(settings.command(), mayDrop),
+                tables,
+                figures,
+                claims,
+                Json.MAPPER.valueToTree(measured));
     }
 
-    private static PlacementJob.Result run(Settings settings, boolean isCold) throws IOException, InterruptedException {
-        settings.progress().accept("placement: probing devices, profiling, placing, measuring with the disk " + (isCold ? "not in memory" : "in memory"));
+    private static PlacementJob.Result run(Settings settings, boolean isCold)
+            throws IOException, InterruptedException {
+        settings.progress()
+                .accept(
+                        "placement: probing devices, profiling, placing, measuring with the disk "
+                                + (isCold ? "not in memory" : "in memory"));
         try (Scratch scratch = Scratch.in(settings.pmem(), settings.disk())) {
             boolean isQuick = settings.isQuick();
-            PlacementJob job = new PlacementJob(
-                    scratch.pmem(), scratch.disk(), isQuick ? ARTICLES_QUICK : ARTICLES, isQuick ? 1 : RUNS, isCold, !isQuick);
-            return settings.processes().run(Jvm.of(Jvm.Collector.G1), job, PlacementJob.Result.class).result();
+            PlacementJob job =
+                    new PlacementJob(
+                            scratch.pmem(),
+                            scratch.disk(),
+                            isQuick ? ARTICLES_QUICK : ARTICLES,
+                            isQuick ? 1 : RUNS,
+                            isCold,
+                            !isQuick);
+            return settings.processes()
+                    .run(Jvm.of(Jvm.Collector.G1), job, PlacementJob.Result.class)
+                    .result();
         } catch (HeapExhaustedException e) {
-            throw new IOException("this machine has too little memory for " + ARTICLES + " articles", e);
+            throw new IOException(
+                    "this machine has too little memory for " + ARTICLES + " articles", e);
         }
     }
 
     private static List<String> text(Settings settings) throws IOException {
         return List.of(
-                String.format(Locale.ROOT, "%,d articles with preview, text and picture, all on disk, of which previews are read most and pictures least. A probe measures what accesses"
-                                + " cost on this machine; the work is done once while the pool counts it; placement then says where each field is to lie, with room in persistent memory for all but"
-                                + " the pictures, and the open pool is told (`Pool.place`). What that says reads cost, before and after, is beside what they take.%s",
+                String.format(
+                        Locale.ROOT,
+                        "%,d articles with preview, text and picture, all on disk, of which"
+                            + " previews are read most and pictures least. A probe measures what"
+                            + " accesses cost on this machine; the work is done once while the pool"
+                            + " counts it; placement then says where each field is to lie, with"
+                            + " room in persistent memory for all but the pictures, and the open"
+                            + " pool is told (`Pool.place`). What that says reads cost, before and"
+                            + " after, is beside what they take.%s",
                         settings.isQuick() ? ARTICLES_QUICK : ARTICLES,
-                        settings.isQuick() ? " Here nothing was probed: the devices' costs are made up." : ""),
-                "The probe reads a disk past the system's cache, and no more than it asks for. Whoever looks at a mapped page that is not in memory waits until the system has read what it reads ahead"
-                        + " around it, " + readAhead(settings.disk()) + " on this disk; later reads may find theirs in memory then.");
+                        settings.isQuick()
+                                ? " Here nothing was probed: the devices' costs are made up."
+                                : ""),
+                "The probe reads a disk past the system's cache, and no more than it asks for."
+                    + " Whoever looks at a mapped page that is not in memory waits until the system"
+                    + " has read what it reads ahead around it, "
+                        + readAhead(settings.disk())
+                        + " on this disk; later reads may find theirs in memory then.");
     }
 
     private static String readAhead(Path disk) throws IOException {
         long device = ((Number) Files.getAttribute(disk, "unix:dev")).longValue();
-        Path file = Path.of("/sys/class/bdi", (device >>> 8 & 0xfff) + ":" + (device & 0xff | device >>> 12 & 0xfff00), "read_ahead_kb");
-        return Files.exists(file) ? Files.readString(file).strip() + " KiB" : "it is not known how much";
+        Path file =
+                Path.of(
+                        "/sys/class/bdi",
+                        (device >>> 8 & 0xfff) + ":" + (device & 0xff | device >>> 12 & 0xfff00),
+                        "read_ahead_kb");
+        return Files.exists(file)
+                ? Files.readString(file).strip() + " KiB"
+                : "it is not known how much";
     }
 
     private static void show(
-            PlacementJob.Result result, String when, String name, List<Table> tables, List<Figure> figures, List<Claim> claims) {
+            PlacementJob.Result result,
+            String when,
+            String name,
+            List<Table> tables,
+            List<Figure> figures,
+            List<Claim> claims) {
         tables.add(table(result, when));
         figures.add(Figure.of(chart(result.fields(), when, name)));
         claims.addAll(claims(result, when));
@@ -93,12 +135,31 @@ public final class PlacementExperiment implements Experiment {
         List<List<String>> rows = new ArrayList<>();
         for (FieldCosts field : result.fields()) {
             double reads = field.reads();
-            rows.add(List.of(field.field(), String.format(Locale.ROOT, "%,d", field.reads()), field.tier().toString(),
-                    Spread.number(field.predictedBefore() / reads), field.measuredBefore().times(1 / reads).toString(),
-                    Spread.number(field.predictedAfter() / reads), field.measuredAfter().times(1 / reads).toString()));
+            rows.add(
+                    List.of(
+                            field.field(),
+                            String.format(Locale.ROOT, "%,d", field.reads()),
+                            field.tier().toString(),
+                            Spread.number(field.predictedBefore() / reads),
+                            field.measuredBefore().times(1 / reads).toString(),
+                            Spread.number(field.predictedAfter() / reads),
+                            field.measuredAfter().times(1 / reads).toString()));
         }
-        return new Table("Nanoseconds of a read, " + when + ", " + Spread.number(result.movedBytes() / MIB) + " MiB moved; medians, least and most in brackets",
-                List.of("field", "reads", "placed on", "before: predicted", "before: measured", "after: predicted", "after: measured"), rows);
+        return new Table(
+                "Nanoseconds of a read, "
+                        + when
+                        + ", "
+                        + Spread.number(result.movedBytes() / MIB)
+                        + " MiB moved; medians, least and most in brackets",
+                List.of(
+                        "field",
+                        "reads",
+                        "placed on",
+                        "before: predicted",
+                        "before: measured",
+                        "after: predicted",
+                        "after: measured"),
+                rows);
     }
 
     private static double sum(List<FieldCosts> fields, ToDoubleFunction<FieldCosts> of) {
@@ -122,9 +183,23 @@ public final class PlacementExperiment implements Experiment {
     }
 
     private static Chart chart(List<FieldCosts> fields, String when, String name) {
-        return new Chart(name, "Cost of all reads, " + when, "ms", false, List.of("all on disk", "placed"), List.of(
-                new Chart.Series("predicted", List.of(predictedBefore(fields) / MILLION, predictedAfter(fields) / MILLION)),
-                new Chart.Series("measured", List.of(measuredBefore(fields) / MILLION, measuredAfter(fields) / MILLION))));
+        return new Chart(
+                name,
+                "Cost of all reads, " + when,
+                "ms",
+                false,
+                List.of("all on disk", "placed"),
+                List.of(
+                        new Chart.Series(
+                                "predicted",
+                                List.of(
+                                        predictedBefore(fields) / MILLION,
+                                        predictedAfter(fields) / MILLION)),
+                        new Chart.Series(
+                                "measured",
+                                List.of(
+                                        measuredBefore(fields) / MILLION,
+                                        measuredAfter(fields) / MILLION))));
     }
 
     private static List<Claim> claims(PlacementJob.Result result, String when) {
@@ -132,10 +207,21 @@ public final class PlacementExperiment implements Experiment {
         double predicted = predictedAfter(fields) / predictedBefore(fields);
         double measured = measuredAfter(fields) / measuredBefore(fields);
         return List.of(
-                new Claim("cost of reads once fields are placed by a profile, to that before, " + when, "–",
-                        Spread.number(measured) + ", where " + Spread.number(predicted) + " was predicted", measured,
+                new Claim(
+                        "cost of reads once fields are placed by a profile, to that before, "
+                                + when,
+                        "–",
+                        Spread.number(measured)
+                                + ", where "
+                                + Spread.number(predicted)
+                                + " was predicted",
+                        measured,
                         result.movedBytes() == 0 ? null : 1.0),
-                new Claim("the measured fall of that cost to the predicted one, " + when, "–",
-                        Spread.number(measured / predicted), measured / predicted, null));
+                new Claim(
+                        "the measured fall of that cost to the predicted one, " + when,
+                        "–",
+                        Spread.number(measured / predicted),
+                        measured / predicted,
+                        null));
     }
 }

@@ -27,17 +27,21 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Random;
 
-/// Has a pool profiled, its fields placed, and the placement applied while it is open; measures what the same work costs before and after.
+/// Has a pool profiled, its fields placed, and the placement applied while it is open; measures
+/// what the same work costs before and after.
 ///
 /// @param articles that there are
 /// @param runs of the work before, and after
-/// @param isCold whether nothing of the disk's files is in memory when the work begins, which only root can see to
+/// @param isCold whether nothing of the disk's files is in memory when the work begins, which only
+///   root can see to
 /// @param isProbed whether devices' costs are measured; if not, they are made up
 record PlacementJob(Path pmem, Path disk, int articles, int runs, boolean isCold, boolean isProbed)
         implements Job<PlacementJob.Result> {
     /// Room in persistent memory for each article: not for its picture.
     private static final long PMEM_BYTES_EACH = 12_000;
+
     private static final int PER_TRANSACTION = 100;
+
     /// So that code is compiled.
     private static final int WARM_UP = 20;
 
@@ -74,18 +78,33 @@ record PlacementJob(Path pmem, Path disk, int articles, int runs, boolean isCold
         long moved;
         try (Pool pool = open()) {
             Profile profile = profile(pool);
-            placement = new OjAlgoSolver().solve(PlacementProblem.of(profile, devices, PlacementOptions.defaults().live(profile)));
+            placement =
+                    new OjAlgoSolver()
+                            .solve(
+                                    PlacementProblem.of(
+                                            profile,
+                                            devices,
+                                            PlacementOptions.defaults().live(profile)));
             moved = pool.place(placement.tiers()).bytesMoved();
         }
         return new Result(costs(placement, before, measure()), moved);
     }
 
     private List<Device> devices() throws IOException {
-        List<Device> devices = isProbed
-                ? new Probe(pmem, options(), Probe.Effort.THOROUGH, isCold ? 0 : 1).run().devices()
-                : List.of(madeUp(StorageTier.DRAM, 10), madeUp(StorageTier.PMEM, 100), madeUp(StorageTier.SSD, 10_000));
+        List<Device> devices =
+                isProbed
+                        ? new Probe(pmem, options(), Probe.Effort.THOROUGH, isCold ? 0 : 1)
+                                .run()
+                                .devices()
+                        : List.of(
+                                madeUp(StorageTier.DRAM, 10),
+                                madeUp(StorageTier.PMEM, 100),
+                                madeUp(StorageTier.SSD, 10_000));
         return devices.stream()
-                .map(device -> device.tier() == StorageTier.PMEM ? device.capacity(articles * PMEM_BYTES_EACH) : device)
+                .map(device ->
+                        device.tier() == StorageTier.PMEM
+                                ? device.capacity(articles * PMEM_BYTES_EACH)
+                                : device)
                 .toList();
     }
 
@@ -131,9 +150,12 @@ record PlacementJob(Path pmem, Path disk, int articles, int runs, boolean isCold
         List<Map<ReadField, Double>> measured = isCold ? measureCold() : measureWarm();
         Map<ReadField, Spread> spreads = new EnumMap<>(ReadField.class);
         for (ReadField field : ReadField.values()) {
-            spreads.put(field, Spread.of(measured.stream()
-                    .mapToDouble(nanos -> Objects.requireNonNull(nanos.get(field)))
-                    .toArray()));
+            spreads.put(
+                    field,
+                    Spread.of(
+                            measured.stream()
+                                    .mapToDouble(nanos -> Objects.requireNonNull(nanos.get(field)))
+                                    .toArray()));
         }
         return spreads;
     }
@@ -203,14 +225,21 @@ record PlacementJob(Path pmem, Path disk, int articles, int runs, boolean isCold
         }
     }
 
-    private List<FieldCosts> costs(Placement placement, Map<ReadField, Spread> before, Map<ReadField, Spread> after) {
+    private List<FieldCosts> costs(
+            Placement placement, Map<ReadField, Spread> before, Map<ReadField, Spread> after) {
         List<FieldCosts> costs = new ArrayList<>();
         for (Placement.Explanation explanation : placement.explain()) {
-            ReadField field = ReadField.valueOf(explanation.field().field().toUpperCase(Locale.ROOT));
-            costs.add(new FieldCosts(
-                    field.field, field.reads(articles), explanation.device().tier(),
-                    onDisk(explanation), Objects.requireNonNull(before.get(field)),
-                    explanation.choice().nanos(), Objects.requireNonNull(after.get(field))));
+            ReadField field =
+                    ReadField.valueOf(explanation.field().field().toUpperCase(Locale.ROOT));
+            costs.add(
+                    new FieldCosts(
+                            field.field,
+                            field.reads(articles),
+                            explanation.device().tier(),
+                            onDisk(explanation),
+                            Objects.requireNonNull(before.get(field)),
+                            explanation.choice().nanos(),
+                            Objects.requireNonNull(after.get(field))));
         }
         return costs;
     }

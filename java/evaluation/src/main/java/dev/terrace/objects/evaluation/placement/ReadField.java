@@ -14,10 +14,13 @@ enum ReadField {
 
     /// As in the class.
     final String field;
+
     /// How long it is.
     final int bytes;
+
     /// Of how many of ten thousand articles it is read.
     private final int readsOfTenThousand;
+
     /// Reads it, and returns how long it is.
     final ToIntFunction<DurableArticle> read;
 

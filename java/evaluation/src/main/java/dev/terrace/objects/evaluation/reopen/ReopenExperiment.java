@@ -23,7 +23,8 @@ import org.openjdk.jmh.runner.options.OptionsBuilder;
 import org.openjdk.jmh.runner.options.VerboseMode;
 import org.openjdk.jmh.util.Statistics;
 
-/// How soon a process can read the first of many records that another has left: from a pool, however it was left, and from files that have to be loaded.
+/// How soon a process can read the first of many records that another has left: from a pool,
+/// however it was left, and from files that have to be loaded.
 public final class ReopenExperiment implements Experiment {
     private static final double MILLIS = 1e3;
     private static final double GOAL_MILLIS = 50;
@@ -48,13 +49,19 @@ public final class ReopenExperiment implements Experiment {
         settings.progress().accept("reopen: opening pools of " + settings.rows() + " records");
         // Only root can have the system forget a disk's files.
         boolean mayDrop = settings.dropCaches();
-        Measured measured = new Measured(settings.rows(), openings(settings, mayDrop), Loading.seconds(settings));
+        Measured measured =
+                new Measured(
+                        settings.rows(), openings(settings, mayDrop), Loading.seconds(settings));
         return new Section(
                 "reopen",
                 "Opening " + String.format(Locale.ROOT, "%,d", measured.records()) + " records",
-                List.of("From the call that opens a pool until the first value is read: a pool that was closed, and one whose process was killed in the middle of its transactions; in"
-                        + " memory, and on a disk with nothing of it in memory (`ReopenBench`, in `make bench-objects` too). Beside it how long it takes to load as many rows of 12 numbers"
-                        + " from files on the disk; Spark's start is not counted."),
+                List.of(
+                        "From the call that opens a pool until the first value is read: a pool that"
+                            + " was closed, and one whose process was killed in the middle of its"
+                            + " transactions; in memory, and on a disk with nothing of it in memory"
+                            + " (`ReopenBench`, in `make bench-objects` too). Beside it how long it"
+                            + " takes to load as many rows of 12 numbers from files on the disk;"
+                            + " Spark's start is not counted."),
                 Conditions.now(settings.command(), mayDrop),
                 List.of(table(measured)),
                 List.of(),
@@ -71,7 +78,8 @@ public final class ReopenExperiment implements Experiment {
                 .measurementIterations(settings.isQuick() ? 1 : Math.max(OPENINGS, settings.runs()))
                 .shouldFailOnError(true)
                 .verbosity(VerboseMode.SILENT);
-        options.param("lies", mayDrop ? new String[] {"memory", "cold disk"} : new String[] {"memory"});
+        options.param(
+                "lies", mayDrop ? new String[] {"memory", "cold disk"} : new String[] {"memory"});
         try {
             return openings(new Runner(options.build()).run());
         } catch (RunnerException e) {
@@ -83,28 +91,62 @@ public final class ReopenExperiment implements Experiment {
         List<Opening> openings = new ArrayList<>();
         for (RunResult result : results) {
             Statistics millis = result.getPrimaryResult().getStatistics();
-            openings.add(new Opening(result.getParams().getParam("left"), result.getParams().getParam("lies"),
-                    new Spread(millis.getPercentile(50), millis.getMin(), millis.getMax())));
+            openings.add(
+                    new Opening(
+                            result.getParams().getParam("left"),
+                            result.getParams().getParam("lies"),
+                            new Spread(
+                                    millis.getPercentile(50), millis.getMin(), millis.getMax())));
         }
         return openings;
     }
 
     private static Table table(Measured measured) {
         List<List<String>> rows = new ArrayList<>();
-        measured.openings().forEach(opening ->
-                rows.add(List.of("pool, " + opening.left() + ", " + opening.lies(), opening.millis().toString())));
-        measured.loadSeconds().forEach((what, seconds) -> rows.add(List.of(what, seconds.times(MILLIS).toString())));
-        return new Table("Milliseconds until there is something to read; medians, least and most in brackets", List.of("", "ms"), rows);
+        measured.openings()
+                .forEach(opening ->
+                        rows.add(
+                                List.of(
+                                        "pool, " + opening.left() + ", " + opening.lies(),
+                                        opening.millis().toString())));
+        measured.loadSeconds()
+                .forEach((what, seconds) ->
+                        rows.add(List.of(what, seconds.times(MILLIS).toString())));
+        return new Table(
+                "Milliseconds until there is something to read; medians, least and most in"
+                        + " brackets",
+                List.of("", "ms"),
+                rows);
     }
 
     private static List<Claim> claims(Measured measured) {
         double closed = slowest(measured, true);
         double killed = slowest(measured, false);
-        double loaded = measured.loadSeconds().values().stream().mapToDouble(Spread::median).min().orElseThrow() * MILLIS;
+        double loaded =
+                measured.loadSeconds().values().stream()
+                                .mapToDouble(Spread::median)
+                                .min()
+                                .orElseThrow()
+                        * MILLIS;
         return List.of(
-                new Claim("opening a pool that was closed, ms", "–", Spread.number(closed), closed, GOAL_MILLIS),
-                new Claim("opening a pool whose process was killed, ms", "–", Spread.number(killed), killed, null),
-                new Claim("opening a pool, to loading the same from a file", "–", Spread.number(closed / loaded), closed / loaded, null));
+                new Claim(
+                        "opening a pool that was closed, ms",
+                        "–",
+                        Spread.number(closed),
+                        closed,
+                        GOAL_MILLIS),
+                new Claim(
+                        "opening a pool whose process was killed, ms",
+                        "–",
+                        Spread.number(killed),
+                        killed,
+                        null),
+                new Claim(
+                        "opening a pool, to loading the same from a file",
+                        "–",
+                        Spread.number(closed / loaded),
+                        closed / loaded,
+                        null));
     }
 
     private static double slowest(Measured measured, boolean closed) {

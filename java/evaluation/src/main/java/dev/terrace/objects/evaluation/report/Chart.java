@@ -11,14 +11,27 @@ import org.jspecify.annotations.Nullable;
 /// @param isLines whether each series is a line rather than a bar in each group
 /// @param groups what stands below
 /// @param series what is compared
-public record Chart(String name, String title, String unit, boolean isLines, List<String> groups, List<Series> series) {
+public record Chart(
+        String name,
+        String title,
+        String unit,
+        boolean isLines,
+        List<String> groups,
+        List<Series> series) {
     /// Copies the lists, and checks that all series have a number for each group.
     public Chart {
         groups = List.copyOf(groups);
         series = List.copyOf(series);
         for (Series one : series) {
             if (one.values().size() != groups.size()) {
-                throw new IllegalArgumentException(title + ": " + one.name() + " has " + one.values().size() + " numbers, not " + groups.size());
+                throw new IllegalArgumentException(
+                        title
+                                + ": "
+                                + one.name()
+                                + " has "
+                                + one.values().size()
+                                + " numbers, not "
+                                + groups.size());
             }
         }
     }

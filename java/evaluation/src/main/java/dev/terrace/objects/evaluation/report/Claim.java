@@ -11,7 +11,8 @@ import org.jspecify.annotations.Nullable;
 /// @param ours what was measured, in words and numbers
 /// @param value the number that decides; null if it could not be measured
 /// @param goal the most that this number is to be; null if there is none
-public record Claim(String work, String paper, String ours, @Nullable Double value, @Nullable Double goal) {
+public record Claim(
+        String work, String paper, String ours, @Nullable Double value, @Nullable Double goal) {
     /// What a table of claims has.
     static final List<String> COLUMNS = List.of("work", "paper", "ours", "to reach", "verdict");
 
@@ -31,7 +32,10 @@ public record Claim(String work, String paper, String ours, @Nullable Double val
         if (value <= goal) {
             return "met";
         }
-        return "missed: " + (goal == 0 ? Spread.number(value) : Spread.number(value / goal) + " times the goal");
+        return "missed: "
+                + (goal == 0
+                        ? Spread.number(value)
+                        : Spread.number(value / goal) + " times the goal");
     }
 
     /// The goal, in words.

@@ -14,23 +14,40 @@ import org.jspecify.annotations.Nullable;
 /// @param java the version of Java
 /// @param date the day, in UTC
 /// @param command that measures it again
-/// @param cachesDropped whether the system kept nothing of files in memory when a process began; null where that makes no difference
-public record Conditions(String machine, String java, String date, String command, @Nullable Boolean cachesDropped) {
+/// @param cachesDropped whether the system kept nothing of files in memory when a process began;
+///   null where that makes no difference
+public record Conditions(
+        String machine, String java, String date, String command, @Nullable Boolean cachesDropped) {
     private static final Path CPU = Path.of("/proc/cpuinfo");
     private static final Path MEMORY = Path.of("/proc/meminfo");
     private static final double KIB_PER_GIB = 1 << 20;
 
     /// Of this machine, now.
-    public static Conditions now(String command, @Nullable Boolean cachesDropped) throws IOException {
-        String machine = Runtime.getRuntime().availableProcessors() + " processors (" + value(CPU, "model name") + "), "
-                + memory() + ", " + System.getProperty("os.name") + " " + System.getProperty("os.version");
+    public static Conditions now(String command, @Nullable Boolean cachesDropped)
+            throws IOException {
+        String machine =
+                Runtime.getRuntime().availableProcessors()
+                        + " processors ("
+                        + value(CPU, "model name")
+                        + "), "
+                        + memory()
+                        + ", "
+                        + System.getProperty("os.name")
+                        + " "
+                        + System.getProperty("os.version");
         return new Conditions(
-                machine, Runtime.version().toString(), LocalDate.now(ZoneOffset.UTC).toString(), command, cachesDropped);
+                machine,
+                Runtime.version().toString(),
+                LocalDate.now(ZoneOffset.UTC).toString(),
+                command,
+                cachesDropped);
     }
 
     private static String memory() throws IOException {
         String total = value(MEMORY, "MemTotal").replaceAll("[^0-9]", "");
-        return total.isEmpty() ? "memory unknown" : Math.round(Long.parseLong(total) / KIB_PER_GIB) + " GiB";
+        return total.isEmpty()
+                ? "memory unknown"
+                : Math.round(Long.parseLong(total) / KIB_PER_GIB) + " GiB";
     }
 
     private static String value(Path file, String of) throws IOException {
@@ -52,8 +69,10 @@ public record Conditions(String machine, String java, String date, String comman
         if (cachesDropped == null) {
             return all;
         }
-        return all + (cachesDropped
-                ? " The system's page cache was dropped before each process."
-                : " The system's page cache was not dropped: files on disks may have been in memory.");
+        return all
+                + (cachesDropped
+                        ? " The system's page cache was dropped before each process."
+                        : " The system's page cache was not dropped: files on disks may have been"
+                                + " in memory.");
     }
 }

@@ -17,13 +17,18 @@ final class Plot {
     private static final int TITLE_FONT = 14;
     private static final int TICKS = 5;
     private static final double DOT = 3.5;
+
     /// What share of a group's width its bars take.
     private static final double BARS = 0.8;
+
     private static final String GRID = "#dddddd";
     private static final String AXIS = "#333333";
+
     /// Told apart also by who sees colours otherwise (Okabe and Ito).
     private static final List<String> COLOURS =
-            List.of("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#999999", "#f0e442");
+            List.of(
+                    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#999999",
+                    "#f0e442");
 
     private final Chart chart;
     private final Svg svg = new Svg(WIDTH, HEIGHT);
@@ -32,12 +37,13 @@ final class Plot {
 
     private Plot(Chart chart) {
         this.chart = chart;
-        double most = chart.series().stream()
-                .flatMap(series -> series.values().stream())
-                .filter(Objects::nonNull)
-                .mapToDouble(Double::doubleValue)
-                .max()
-                .orElse(1);
+        double most =
+                chart.series().stream()
+                        .flatMap(series -> series.values().stream())
+                        .filter(Objects::nonNull)
+                        .mapToDouble(Double::doubleValue)
+                        .max()
+                        .orElse(1);
         step = niceStep(most / TICKS);
         top = Math.max(step, Math.ceil(most / step) * step);
     }
@@ -60,11 +66,18 @@ final class Plot {
     private void axes() {
         svg.text(LEFT, TOP - 20, "start", TITLE_FONT, chart.title() + ", " + chart.unit());
         for (int tick = 0; tick * step <= top * (1 + 1e-9); tick++) {
-            svg.line(LEFT, y(tick * step), WIDTH - RIGHT, y(tick * step), 1, tick == 0 ? AXIS : GRID);
+            svg.line(
+                    LEFT,
+                    y(tick * step),
+                    WIDTH - RIGHT,
+                    y(tick * step),
+                    1,
+                    tick == 0 ? AXIS : GRID);
             svg.text(LEFT - 6, y(tick * step) + 4, "end", FONT, Spread.number(tick * step));
         }
         for (int group = 0; group < chart.groups().size(); group++) {
-            svg.text(middle(group), HEIGHT - BOTTOM + 18, "middle", FONT, chart.groups().get(group));
+            svg.text(
+                    middle(group), HEIGHT - BOTTOM + 18, "middle", FONT, chart.groups().get(group));
         }
     }
 
@@ -90,7 +103,13 @@ final class Plot {
             if (value != null) {
                 svg.dot(middle(group), y(value), DOT, colour);
                 if (last >= 0) {
-                    svg.line(middle(last), y(Objects.requireNonNull(one.values().get(last))), middle(group), y(value), 2, colour);
+                    svg.line(
+                            middle(last),
+                            y(Objects.requireNonNull(one.values().get(last))),
+                            middle(group),
+                            y(value),
+                            2,
+                            colour);
                 }
                 last = group;
             }
@@ -103,7 +122,13 @@ final class Plot {
             Double value = one.values().get(group);
             if (value != null) {
                 double x = middle(group) - groupWidth() * BARS / 2 + index * width;
-                svg.cell(x, y(value), width * 0.94, y(0) - y(value), colour, one.name() + ": " + Spread.number(value));
+                svg.cell(
+                        x,
+                        y(value),
+                        width * 0.94,
+                        y(0) - y(value),
+                        colour,
+                        one.name() + ": " + Spread.number(value));
             }
         }
     }

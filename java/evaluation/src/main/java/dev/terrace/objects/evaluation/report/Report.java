@@ -10,15 +10,18 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/// All that was measured: `evaluation.json`, and what is made of it, a page in Markdown with a plot in a file of its own for each chart.
+/// All that was measured: `evaluation.json`, and what is made of it, a page in Markdown with a plot
+/// in a file of its own for each chart.
 public final class Report {
     private static final String DATA = "evaluation/evaluation.json";
     private static final String PAGE = "OBJECTS-EVALUATION.md";
     static final String PLOTS = "evaluation";
 
     private final Path directory;
+
     /// By number: the order of the page.
     private final Map<Integer, Section> sections = new TreeMap<>();
+
     private final List<String> order;
 
     /// What a report is made of.
@@ -39,7 +42,10 @@ public final class Report {
                 Json.MAPPER.readValue(file.toFile(), Data.class).sections().forEach(this::put);
             } catch (JsonProcessingException e) {
                 throw new IOException(
-                        file + " is no evaluation of this version; move it away to begin anew: " + e.getOriginalMessage(), e);
+                        file
+                                + " is no evaluation of this version; move it away to begin anew: "
+                                + e.getOriginalMessage(),
+                        e);
             }
         }
     }
@@ -68,7 +74,9 @@ public final class Report {
             }
         }
         replace(directory.resolve(PAGE), page());
-        replace(directory.resolve(DATA), Json.MAPPER.writeValueAsString(new Data(List.copyOf(sections.values()))) + "\n");
+        replace(
+                directory.resolve(DATA),
+                Json.MAPPER.writeValueAsString(new Data(List.copyOf(sections.values()))) + "\n");
     }
 
     /// So that whoever is stopped meanwhile leaves the file as it was.
@@ -81,12 +89,21 @@ public final class Report {
     private String page() {
         Markdown page = new Markdown();
         page.heading(1, "Evaluation");
-        page.paragraph("The evaluation of \"Tiered Object Storage using Persistent Memory\" (2018), section 4, done again with Terrace Objects: the same"
-                + " work on several layouts, side by side, each measurement in a Java process of its own. This page is generated from"
-                + " `evaluation.json`, which has every number; verdicts are computed from them.");
+        page.paragraph(
+                "The evaluation of \"Tiered Object Storage using Persistent Memory\" (2018),"
+                    + " section 4, done again with Terrace Objects: the same work on several"
+                    + " layouts, side by side, each measurement in a Java process of its own. This"
+                    + " page is generated from `evaluation.json`, which has every number; verdicts"
+                    + " are computed from them.");
         page.heading(2, "Claims");
-        page.table(new Table("What the paper or the design states, and what was measured", Claim.COLUMNS,
-                sections.values().stream().flatMap(section -> section.claims().stream()).map(Claim::row).toList()));
+        page.table(
+                new Table(
+                        "What the paper or the design states, and what was measured",
+                        Claim.COLUMNS,
+                        sections.values().stream()
+                                .flatMap(section -> section.claims().stream())
+                                .map(Claim::row)
+                                .toList()));
         for (Section section : sections.values()) {
             section.show(page);
         }

@@ -43,6 +43,7 @@ public record Section(
         text.forEach(page::paragraph);
         page.paragraph(conditions.toString());
         tables.forEach(page::table);
-        figures.forEach(figure -> page.picture(figure.title(), Report.PLOTS + "/" + figure.name() + ".svg"));
+        figures.forEach(figure ->
+                page.picture(figure.title(), Report.PLOTS + "/" + figure.name() + ".svg"));
     }
 }

@@ -14,7 +14,8 @@ public record Table(String caption, List<String> columns, List<List<String>> row
         rows = rows.stream().map(List::copyOf).toList();
         for (List<String> row : rows) {
             if (row.size() != columns.size()) {
-                throw new IllegalArgumentException(caption + ": a row has " + row.size() + " cells, not " + columns.size());
+                throw new IllegalArgumentException(
+                        caption + ": a row has " + row.size() + " cells, not " + columns.size());
             }
         }
     }

@@ -10,7 +10,8 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
-/// A new process for each piece of work, so that none profits or suffers from what another has left.
+/// A new process for each piece of work, so that none profits or suffers from what another has
+/// left.
 public final class Forks implements Processes {
     private static final int LINES_SHOWN = 20;
 
@@ -37,37 +38,51 @@ public final class Forks implements Processes {
             if (status != 0) {
                 throw new IOException(job + " failed:\n" + end(log));
             }
-            JavaType type = Json.MAPPER.getTypeFactory().constructParametricType(Outcome.class, result);
+            JavaType type =
+                    Json.MAPPER.getTypeFactory().constructParametricType(Outcome.class, result);
             return Json.MAPPER.readValue(outcomeFile.toFile(), type);
         } finally {
             Scratch.delete(directory);
         }
     }
 
-    private static Process start(Jvm jvm, Class<?> job, Path jobFile, Path outcomeFile, Path log) throws IOException {
+    private static Process start(Jvm jvm, Class<?> job, Path jobFile, Path outcomeFile, Path log)
+            throws IOException {
         List<String> command = new ArrayList<>();
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
         command.addAll(jvm.options());
-        command.addAll(List.of("-cp", System.getProperty("java.class.path"), Worker.class.getName(),
-                job.getName(), jobFile.toString(), outcomeFile.toString()));
+        command.addAll(
+                List.of(
+                        "-cp",
+                        System.getProperty("java.class.path"),
+                        Worker.class.getName(),
+                        job.getName(),
+                        jobFile.toString(),
+                        outcomeFile.toString()));
         return new ProcessBuilder(command)
                 .redirectErrorStream(true)
                 .redirectOutput(log.toFile())
                 .start();
     }
 
-    private int await(Process process, Jvm jvm, Job<?> job) throws IOException, InterruptedException, HeapExhaustedException {
-        Runnable end = () -> {
-            process.toHandle().destroyForcibly();
-            process.onExit().join();
-        };
+    private int await(Process process, Jvm jvm, Job<?> job)
+            throws IOException, InterruptedException, HeapExhaustedException {
+        Runnable end =
+                () -> {
+                    process.toHandle().destroyForcibly();
+                    process.onExit().join();
+                };
         AtExit.add(end);
         try {
             if (!process.waitFor(limit.toSeconds(), TimeUnit.SECONDS)) {
                 if (jvm.heapMib() > 0) {
                     throw new HeapExhaustedException(jvm.heapMib(), limit.toSeconds());
                 }
-                throw new IOException(job + " took longer than " + limit.toSeconds() + " s: allow more with --limit");
+                throw new IOException(
+                        job
+                                + " took longer than "
+                                + limit.toSeconds()
+                                + " s: allow more with --limit");
             }
             return process.exitValue();
         } finally {
@@ -79,7 +94,8 @@ public final class Forks implements Processes {
     private static String end(Path log) throws IOException {
         try (Stream<String> lines = Files.lines(log)) {
             List<String> all = lines.toList();
-            return String.join("\n", all.subList(Math.max(0, all.size() - LINES_SHOWN), all.size()));
+            return String.join(
+                    "\n", all.subList(Math.max(0, all.size() - LINES_SHOWN), all.size()));
         }
     }
 }

@@ -5,7 +5,8 @@ import java.lang.management.ManagementFactory;
 
 /// What collections have done to a process since it began.
 ///
-/// @param young collections of the young generation only; with G1 also the short pauses of its concurrent work
+/// @param young collections of the young generation only; with G1 also the short pauses of its
+///   concurrent work
 /// @param youngSeconds how long they stopped the process, in all
 /// @param full collections of the whole heap
 /// @param fullSeconds how long they stopped the process, in all
@@ -18,7 +19,11 @@ public record GcPauses(long young, double youngSeconds, long full, double fullSe
         for (GarbageCollectorMXBean collector : ManagementFactory.getGarbageCollectorMXBeans()) {
             long count = Math.max(0, collector.getCollectionCount());
             double seconds = Math.max(0, collector.getCollectionTime()) / MILLIS;
-            all = all.plus(isFull(collector.getName()) ? new GcPauses(0, 0, count, seconds) : new GcPauses(count, seconds, 0, 0));
+            all =
+                    all.plus(
+                            isFull(collector.getName())
+                                    ? new GcPauses(0, 0, count, seconds)
+                                    : new GcPauses(count, seconds, 0, 0));
         }
         return all;
     }
@@ -32,13 +37,20 @@ public record GcPauses(long young, double youngSeconds, long full, double fullSe
 
     /// These and others.
     public GcPauses plus(GcPauses other) {
-        return new GcPauses(young + other.young, youngSeconds + other.youngSeconds, full + other.full, fullSeconds + other.fullSeconds);
+        return new GcPauses(
+                young + other.young,
+                youngSeconds + other.youngSeconds,
+                full + other.full,
+                fullSeconds + other.fullSeconds);
     }
 
     /// These without those that had happened before.
     public GcPauses since(GcPauses before) {
         return new GcPauses(
-                young - before.young, youngSeconds - before.youngSeconds, full - before.full, fullSeconds - before.fullSeconds);
+                young - before.young,
+                youngSeconds - before.youngSeconds,
+                full - before.full,
+                fullSeconds - before.fullSeconds);
     }
 
     /// How long all stopped the process.

@@ -1,6 +1,7 @@
 package dev.terrace.objects.evaluation.run;
 
-/// The heap of a process was too small for its work, or so small that collections left no time for it: a result like any other, where heaps are limited.
+/// The heap of a process was too small for its work, or so small that collections left no time for
+/// it: a result like any other, where heaps are limited.
 public final class HeapExhaustedException extends Exception {
     private static final long serialVersionUID = 1;
 

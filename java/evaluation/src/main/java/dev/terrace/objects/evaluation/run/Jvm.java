@@ -20,6 +20,7 @@ public record Jvm(Collector collector, int heapMib, List<String> flags) {
         G1("-XX:+UseG1GC", "G1");
 
         private final String flag;
+
         /// What it is called in reports.
         public final String title;
 
@@ -53,13 +54,19 @@ public record Jvm(Collector collector, int heapMib, List<String> flags) {
 
     /// What it is called in reports.
     public String title() {
-        return collector.title + (heapMib == 0 ? ", heap as Java chooses" : ", heap of " + heapMib + " MiB");
+        return collector.title
+                + (heapMib == 0 ? ", heap as Java chooses" : ", heap of " + heapMib + " MiB");
     }
 
     /// The options of its command line.
     List<String> options() {
-        List<String> all = new ArrayList<>(List.of(
-                collector.flag, "-XX:+ExitOnOutOfMemoryError", "--sun-misc-unsafe-memory-access=allow", "--enable-native-access=ALL-UNNAMED"));
+        List<String> all =
+                new ArrayList<>(
+                        List.of(
+                                collector.flag,
+                                "-XX:+ExitOnOutOfMemoryError",
+                                "--sun-misc-unsafe-memory-access=allow",
+                                "--enable-native-access=ALL-UNNAMED"));
         if (heapMib > 0) {
             all.add("-Xmx" + heapMib + "m");
         }

@@ -8,7 +8,8 @@ import java.util.List;
 /// What memory a process has taken, in bytes.
 ///
 /// @param heapMax how large its heap might have become
-/// @param residentPeak the most that was resident at a time, with pages of files that it had mapped, in tmpfs too
+/// @param residentPeak the most that was resident at a time, with pages of files that it had
+///   mapped, in tmpfs too
 /// @param anonymous what is its alone, at the end: heap, compiled code, stacks
 public record Memory(long heapMax, long residentPeak, long anonymous) {
     private static final Path STATUS = Path.of("/proc/self/status");
@@ -17,7 +18,10 @@ public record Memory(long heapMax, long residentPeak, long anonymous) {
     /// Of this process, now; zeros where the system does not tell.
     public static Memory now() throws IOException {
         List<String> status = Files.exists(STATUS) ? Files.readAllLines(STATUS) : List.of();
-        return new Memory(Runtime.getRuntime().maxMemory(), bytes(status, "VmHWM:"), bytes(status, "RssAnon:"));
+        return new Memory(
+                Runtime.getRuntime().maxMemory(),
+                bytes(status, "VmHWM:"),
+                bytes(status, "RssAnon:"));
     }
 
     private static long bytes(List<String> status, String of) {

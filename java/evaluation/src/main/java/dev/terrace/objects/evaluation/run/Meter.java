@@ -6,7 +6,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
 
-/// How long each phase of some work takes in this process, and how long the garbage collector stops it meanwhile.
+/// How long each phase of some work takes in this process, and how long the garbage collector stops
+/// it meanwhile.
 public final class Meter {
     private static final double NANOS = 1e9;
 
@@ -19,7 +20,12 @@ public final class Meter {
         long start = System.nanoTime();
         T result = work.call();
         double seconds = (System.nanoTime() - start) / NANOS;
-        phases.add(new Phase(name, seconds, (cpuNanos() - cpuStart) / NANOS, GcPauses.now().since(before)));
+        phases.add(
+                new Phase(
+                        name,
+                        seconds,
+                        (cpuNanos() - cpuStart) / NANOS,
+                        GcPauses.now().since(before)));
         return result;
     }
 

@@ -10,5 +10,6 @@ public interface Processes {
     /// @param result the class of what comes out
     /// @throws HeapExhaustedException if its heap was limited, and too small
     /// @throws IOException if it failed otherwise
-    <R> Outcome<R> run(Jvm jvm, Job<R> job, Class<R> result) throws IOException, InterruptedException, HeapExhaustedException;
+    <R> Outcome<R> run(Jvm jvm, Job<R> job, Class<R> result)
+            throws IOException, InterruptedException, HeapExhaustedException;
 }

@@ -7,7 +7,8 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.stream.Stream;
 
-/// Directories that some work may fill, and that are gone after it, also when the process is told to end meanwhile.
+/// Directories that some work may fill, and that are gone after it, also when the process is told
+/// to end meanwhile.
 public final class Scratch implements AutoCloseable {
     private static final String PREFIX = "terrace-evaluation";
 

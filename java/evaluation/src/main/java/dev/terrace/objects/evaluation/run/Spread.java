@@ -19,7 +19,8 @@ public record Spread(double median, double min, double max) {
         double[] sorted = numbers.clone();
         Arrays.sort(sorted);
         int middle = sorted.length / 2;
-        double median = sorted.length % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+        double median =
+                sorted.length % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
         return new Spread(median, sorted[0], sorted[sorted.length - 1]);
     }
 
@@ -31,13 +32,16 @@ public record Spread(double median, double min, double max) {
     /// The median, and how far the others lie apart.
     @Override
     public String toString() {
-        return min == max ? number(median) : number(median) + " (" + number(min) + "–" + number(max) + ")";
+        return min == max
+                ? number(median)
+                : number(median) + " (" + number(min) + "–" + number(max) + ")";
     }
 
     /// A number with three digits that count, or all before the point.
     public static String number(double number) {
         double size = Math.abs(number);
-        int digits = size >= 100 || size == 0 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.1 ? 3 : 4;
+        int digits =
+                size >= 100 || size == 0 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.1 ? 3 : 4;
         return String.format(Locale.ROOT, "%." + digits + "f", number);
     }
 }

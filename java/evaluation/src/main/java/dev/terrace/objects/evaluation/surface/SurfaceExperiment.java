@@ -15,7 +15,8 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 
-/// Where two fields cost least: figure 3 of the paper. Nothing is measured: the costs are the paper's.
+/// Where two fields cost least: figure 3 of the paper. Nothing is measured: the costs are the
+/// paper's.
 public final class SurfaceExperiment implements Experiment {
     private static final int POINTS = 41;
     private static final int POINTS_QUICK = 9;
@@ -30,27 +31,39 @@ public final class SurfaceExperiment implements Experiment {
     /// @param iterationNanos of the columns
     /// @param failures of the rows
     /// @param best by row and column, the number of the choice
-    private record Measured(List<Double> iterationNanos, List<Double> failures, List<List<Integer>> best) {
+    private record Measured(
+            List<Double> iterationNanos, List<Double> failures, List<List<Integer>> best) {
         static Measured of(Surface surface) {
-            return new Measured(surface.iterationNanos(), surface.failures(), surface.cells().stream()
-                    .map(row -> row.stream().map(Surface.Cell::best).toList())
-                    .toList());
+            return new Measured(
+                    surface.iterationNanos(),
+                    surface.failures(),
+                    surface.cells().stream()
+                            .map(row -> row.stream().map(Surface.Cell::best).toList())
+                            .toList());
         }
     }
 
     @Override
     public Section run(Settings settings) throws IOException {
         settings.progress().accept("surface: solving the paper's example");
-        Surface surface = Surface.paper(settings.isQuick() ? POINTS_QUICK : POINTS, new OjAlgoSolver());
+        Surface surface =
+                Surface.paper(settings.isQuick() ? POINTS_QUICK : POINTS, new OjAlgoSolver());
         return new Section(
                 "surface",
                 "Placement of two fields (figure 3)",
-                List.of("Two fields, computed in 1 and in 10 iterations; an access takes 0.1 µs in DRAM and 1 µs in PMEM, and so long it takes to have a field again from PMEM"
-                        + " after a failure, while in DRAM it is computed again. The paper plots the cost and says that PMEM is the best choice as recomputation gets dearer; it"
-                        + " gives neither the axes' ranges nor how long an iteration takes, so here they are the picture's axes. Each point is an integer program, solved."),
+                List.of(
+                        "Two fields, computed in 1 and in 10 iterations; an access takes 0.1 µs in"
+                            + " DRAM and 1 µs in PMEM, and so long it takes to have a field again"
+                            + " from PMEM after a failure, while in DRAM it is computed again. The"
+                            + " paper plots the cost and says that PMEM is the best choice as"
+                            + " recomputation gets dearer; it gives neither the axes' ranges nor"
+                            + " how long an iteration takes, so here they are the picture's axes."
+                            + " Each point is an integer program, solved."),
                 Conditions.now(settings.command(), null),
                 List.of(table(surface)),
-                List.of(new Figure("surface", "Figure 3: where two fields cost least", surface.svg())),
+                List.of(
+                        new Figure(
+                                "surface", "Figure 3: where two fields cost least", surface.svg())),
                 claims(surface),
                 Json.MAPPER.valueToTree(Measured.of(surface)));
     }
@@ -88,7 +101,10 @@ public final class SurfaceExperiment implements Experiment {
         List<String> columns = new ArrayList<>(List.of("an iteration, µs"));
         Surface.CHOICES.forEach(choice -> columns.add(choice + ", µs"));
         columns.add("cheapest");
-        return new Table("Failures of 1 %: what the four choices cost, the first field's device before the second's", columns, rows);
+        return new Table(
+                "Failures of 1 %: what the four choices cost, the first field's device before the"
+                        + " second's",
+                columns, rows);
     }
 
     /// Along each row recomputation gets dearer: no field is to leave PMEM that was there before.
@@ -101,10 +117,20 @@ public final class SurfaceExperiment implements Experiment {
         }
         Surface.Cell first = paperRow(surface).getFirst();
         Surface.Cell last = paperRow(surface).getLast();
-        boolean isAsStated = falls == 0 && first.best() == BOTH_IN_DRAM && last.best() == BOTH_IN_PMEM;
-        return List.of(new Claim("placement of two fields: points at which a dearer recomputation takes a field out of PMEM", "none: PMEM is chosen as recomputation grows",
-                falls + "; at 1 % failures " + Surface.CHOICES.get(first.best()) + " becomes " + Surface.CHOICES.get(last.best()),
-                isAsStated ? 0.0 : Math.max(1.0, falls), 0.0));
+        boolean isAsStated =
+                falls == 0 && first.best() == BOTH_IN_DRAM && last.best() == BOTH_IN_PMEM;
+        return List.of(
+                new Claim(
+                        "placement of two fields: points at which a dearer recomputation takes a"
+                                + " field out of PMEM",
+                        "none: PMEM is chosen as recomputation grows",
+                        falls
+                                + "; at 1 % failures "
+                                + Surface.CHOICES.get(first.best())
+                                + " becomes "
+                                + Surface.CHOICES.get(last.best()),
+                        isAsStated ? 0.0 : Math.max(1.0, falls),
+                        0.0));
     }
 
     private static int inPmem(Surface.Cell cell) {

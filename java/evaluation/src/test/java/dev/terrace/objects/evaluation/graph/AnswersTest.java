@@ -23,7 +23,11 @@ class AnswersTest {
         answers.check(Layout.MAPDB, found(1, 7));
         answers.check(Layout.ALL_PMEM, found(1, 2, 3));
         for (SearchJob.Result other : List.of(found(5, 2, 3), found(1, 2, 4))) {
-            String message = assertThrows(IllegalStateException.class, () -> answers.check(Layout.SELECT_PMEM, other)).getMessage();
+            String message =
+                    assertThrows(
+                                    IllegalStateException.class,
+                                    () -> answers.check(Layout.SELECT_PMEM, other))
+                            .getMessage();
             assertTrue(message.startsWith("SELECT-PMEM has found other people"), message);
         }
         assertThrows(IllegalStateException.class, () -> answers.check(Layout.MAPDB, found(2, 7)));

@@ -24,7 +24,9 @@ class EgoFacebookTest {
         put("0.featnames", "0 location;id;anonymized feature 7\n1 gender;anonymized feature 77\n");
         put("0.feat", "1 1 0\n2 0 1\n");
         put("0.egofeat", "1 1\n");
-        put("1.featnames", "0 location;id;anonymized feature 9\n1 location;id;anonymized feature 7\n");
+        put(
+                "1.featnames",
+                "0 location;id;anonymized feature 9\n1 location;id;anonymized feature 7\n");
         put("1.feat", "2 1 0\n");
         put("1.egofeat", "1 0\n");
         SocialGraph graph = EgoFacebook.parse(files);
@@ -41,7 +43,9 @@ class EgoFacebookTest {
     void whatIsMissingIsNamed() {
         put("facebook_combined.txt", "0 1\n");
         put("0.featnames", "0 gender;anonymized feature 77\n");
-        String message = assertThrows(IllegalArgumentException.class, () -> EgoFacebook.parse(files)).getMessage();
+        String message =
+                assertThrows(IllegalArgumentException.class, () -> EgoFacebook.parse(files))
+                        .getMessage();
         assertEquals("the archive has no 0.feat", message);
     }
 
@@ -51,9 +55,15 @@ class EgoFacebookTest {
         assertEquals(Category.GENDER.first(), numbers.of("3 gender;anonymized feature 77"));
         assertEquals(Category.GENDER.first() + 1, numbers.of("4 gender;anonymized feature 78"));
         assertEquals(Category.GENDER.first(), numbers.of("9 gender;anonymized feature 77"));
-        String message = assertThrows(IllegalArgumentException.class, () -> numbers.of("5 gender;anonymized feature 79")).getMessage();
+        String message =
+                assertThrows(
+                                IllegalArgumentException.class,
+                                () -> numbers.of("5 gender;anonymized feature 79"))
+                        .getMessage();
         assertTrue(message.contains("gender has more than 2 features"), message);
-        assertThrows(IllegalArgumentException.class, () -> numbers.of("5 shoe_size;anonymized feature 1"));
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> numbers.of("5 shoe_size;anonymized feature 1"));
         assertThrows(IllegalArgumentException.class, () -> numbers.of("5 gender"));
     }
 }

@@ -31,7 +31,12 @@ class KMeansTest {
         public <R extends Serializable> List<R> eachPartition(RowWork<R> work) {
             List<R> results = new ArrayList<>();
             for (int i = 0; i < partitions; i++) {
-                results.add(work.apply(rows(rows.subList(rows.size() * i / partitions, rows.size() * (i + 1) / partitions))));
+                results.add(
+                        work.apply(
+                                rows(
+                                        rows.subList(
+                                                rows.size() * i / partitions,
+                                                rows.size() * (i + 1) / partitions))));
             }
             return results;
         }
@@ -61,11 +66,15 @@ class KMeansTest {
     private static List<double[]> points(int count) {
         Random random = new Random(3);
         return IntStream.range(0, count)
-                .mapToObj(i -> random.doubles(DIMENSIONS).map(x -> x + 100 * (i % KMeans.CLUSTERS)).toArray())
+                .mapToObj(i ->
+                        random.doubles(DIMENSIONS)
+                                .map(x -> x + 100 * (i % KMeans.CLUSTERS))
+                                .toArray())
                 .toList();
     }
 
-    private static KMeans.Clusters clusters(List<double[]> points, int partitions, int iterations) throws Exception {
+    private static KMeans.Clusters clusters(List<double[]> points, int partitions, int iterations)
+            throws Exception {
         return new KMeans(new HeapPoints(points, partitions), new Meter()).run(iterations);
     }
 
@@ -103,14 +112,21 @@ class KMeansTest {
         Meter meter = new Meter();
         new KMeans(new HeapPoints(points(50), 2), meter).run(2);
         assertEquals(
-                List.of(KMeans.LOAD, KMeans.INITIAL, KMeans.ITERATION, KMeans.ITERATION, KMeans.COST),
+                List.of(
+                        KMeans.LOAD,
+                        KMeans.INITIAL,
+                        KMeans.ITERATION,
+                        KMeans.ITERATION,
+                        KMeans.COST),
                 meter.phases().stream().map(Phase::name).toList());
     }
 
     @Test
     void pointsThatAreTheSameAreNoClustersOfTheirOwn() {
         List<double[]> same = Collections.nCopies(100, new double[DIMENSIONS]);
-        String message = assertThrows(IllegalArgumentException.class, () -> clusters(same, 2, 1)).getMessage();
+        String message =
+                assertThrows(IllegalArgumentException.class, () -> clusters(same, 2, 1))
+                        .getMessage();
         assertEquals("1 different points cannot be 10 clusters", message);
     }
 
@@ -136,7 +152,8 @@ class KMeansTest {
             double[] row = new double[DIMENSIONS];
             binary.asDoubleBuffer().get(row);
             binary.position(binary.position() + DIMENSIONS * Double.BYTES);
-            assertArrayEquals(row, Arrays.stream(line.split(" ")).mapToDouble(Double::parseDouble).toArray());
+            assertArrayEquals(
+                    row, Arrays.stream(line.split(" ")).mapToDouble(Double::parseDouble).toArray());
             someBelowZero |= line.contains("-0.");
         }
         assertEquals(0, binary.remaining());

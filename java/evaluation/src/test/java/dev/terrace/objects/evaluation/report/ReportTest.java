@@ -18,8 +18,7 @@ import org.w3c.dom.Document;
 class ReportTest {
     private static final List<String> ORDER = List.of("first", "second");
 
-    @TempDir
-    Path directory;
+    @TempDir Path directory;
 
     private static Section section(String id, double value) {
         return new Section(
@@ -34,8 +33,15 @@ class ReportTest {
     }
 
     private static Chart chart(String id) {
-        return new Chart(id + "-chart", "Times of <" + id + ">", "s", false, List.of("one", "two"), List.of(
-                new Chart.Series("here", List.of(1.0, 3.0)), new Chart.Series("there", Arrays.asList(2.0, null))));
+        return new Chart(
+                id + "-chart",
+                "Times of <" + id + ">",
+                "s",
+                false,
+                List.of("one", "two"),
+                List.of(
+                        new Chart.Series("here", List.of(1.0, 3.0)),
+                        new Chart.Series("there", Arrays.asList(2.0, null))));
     }
 
     private String page() throws IOException {
@@ -49,8 +55,16 @@ class ReportTest {
         new Report(directory, ORDER).add(section("second", 0.7));
         String page = page();
         assertTrue(page.indexOf("## About first") < page.indexOf("## About second"), page);
-        assertTrue(page.contains("| first is fast | twice | so much | at most 0.500 | missed: 4.00 times the goal |"), page);
-        assertTrue(page.contains("| second is fast | twice | so much | at most 0.500 | missed: 1.40 times the goal |"), page);
+        assertTrue(
+                page.contains(
+                        "| first is fast | twice | so much | at most 0.500 | missed: 4.00 times the"
+                                + " goal |"),
+                page);
+        assertTrue(
+                page.contains(
+                        "| second is fast | twice | so much | at most 0.500 | missed: 1.40 times"
+                                + " the goal |"),
+                page);
         assertTrue(page.contains("| 1 | x\\|y |"), page);
         assertTrue(page.contains("](evaluation/first-chart.svg)"), page);
     }
@@ -66,25 +80,41 @@ class ReportTest {
     @Test
     void anEvaluationThatIsNoneIsNamed() throws IOException {
         Files.createDirectories(directory.resolve("evaluation"));
-        Path file = Files.writeString(directory.resolve("evaluation/evaluation.json"), "{\"sections\": 5}");
-        String message = assertThrows(IOException.class, () -> new Report(directory, ORDER)).getMessage();
-        assertTrue(message.startsWith(file + " is no evaluation of this version; move it away"), message);
+        Path file =
+                Files.writeString(
+                        directory.resolve("evaluation/evaluation.json"), "{\"sections\": 5}");
+        String message =
+                assertThrows(IOException.class, () -> new Report(directory, ORDER)).getMessage();
+        assertTrue(
+                message.startsWith(file + " is no evaluation of this version; move it away"),
+                message);
     }
 
     @Test
     void tablesAndChartsOfUnequalLengthsAreRefused() {
-        assertThrows(IllegalArgumentException.class, () -> new Table("t", List.of("a", "b"), List.of(List.of("1"))));
-        assertThrows(IllegalArgumentException.class, () -> new Chart(
-                "c", "t", "s", true, List.of("one"), List.of(new Chart.Series("s", List.of(1.0, 2.0)))));
+        assertThrows(
+                IllegalArgumentException.class,
+                () -> new Table("t", List.of("a", "b"), List.of(List.of("1"))));
+        assertThrows(
+                IllegalArgumentException.class,
+                () ->
+                        new Chart(
+                                "c",
+                                "t",
+                                "s",
+                                true,
+                                List.of("one"),
+                                List.of(new Chart.Series("s", List.of(1.0, 2.0)))));
     }
 
     /// Two bars, one bar, two squares of the legend, and the white below.
     @Test
     void plotsAreXmlWithABarForEachNumber() throws Exception {
         new Report(directory, ORDER).add(section("first", 1));
-        Document plot = DocumentBuilderFactory.newInstance()
-                .newDocumentBuilder()
-                .parse(directory.resolve("evaluation/first-chart.svg").toFile());
+        Document plot =
+                DocumentBuilderFactory.newInstance()
+                        .newDocumentBuilder()
+                        .parse(directory.resolve("evaluation/first-chart.svg").toFile());
         assertEquals(6, plot.getElementsByTagName("rect").getLength());
         assertTrue(plot.getDocumentElement().getTextContent().contains("Times of <first>, s"));
     }

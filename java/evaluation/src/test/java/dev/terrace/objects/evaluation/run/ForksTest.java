@@ -20,7 +20,10 @@ class ForksTest {
 
     /// What happens in the process.
     enum Deed {
-        WORK, FAIL, FILL_THE_HEAP, SLEEP
+        WORK,
+        FAIL,
+        FILL_THE_HEAP,
+        SLEEP
     }
 
     /// What came out.
@@ -48,7 +51,9 @@ class ForksTest {
 
     @Test
     void workIsDoneInAProcessOfItsOwnWithItsHeap() throws Exception {
-        Outcome<Result> outcome = forks.run(Jvm.of(Jvm.Collector.PARALLEL).heap(64), new Task(Deed.WORK), Result.class);
+        Outcome<Result> outcome =
+                forks.run(
+                        Jvm.of(Jvm.Collector.PARALLEL).heap(64), new Task(Deed.WORK), Result.class);
         assertNotEquals(ProcessHandle.current().pid(), outcome.result().pid());
         assertEquals("work", outcome.result().phase().name());
         assertTrue(outcome.memory().heapMax() <= 64 << 20);
@@ -56,36 +61,59 @@ class ForksTest {
 
     @Test
     void aHeapThatIsTooSmallIsAResult() {
-        String message = assertThrows(
-                        HeapExhaustedException.class,
-                        () -> forks.run(Jvm.of(Jvm.Collector.G1).heap(32), new Task(Deed.FILL_THE_HEAP), Result.class))
-                .getMessage();
+        String message =
+                assertThrows(
+                                HeapExhaustedException.class,
+                                () ->
+                                        forks.run(
+                                                Jvm.of(Jvm.Collector.G1).heap(32),
+                                                new Task(Deed.FILL_THE_HEAP),
+                                                Result.class))
+                        .getMessage();
         assertEquals("a heap of 32 MiB is too small", message);
     }
 
     @Test
     void whatAProcessHasSaidWhenItFailedIsTold() {
-        String message = assertThrows(
-                        IOException.class, () -> forks.run(Jvm.of(Jvm.Collector.G1), new Task(Deed.FAIL), Result.class))
-                .getMessage();
+        String message =
+                assertThrows(
+                                IOException.class,
+                                () ->
+                                        forks.run(
+                                                Jvm.of(Jvm.Collector.G1),
+                                                new Task(Deed.FAIL),
+                                                Result.class))
+                        .getMessage();
         assertTrue(message.contains("FAIL") && message.contains("no luck"), message);
     }
 
     @Test
     void aProcessThatTakesTooLongIsEnded() {
-        String message = assertThrows(
-                        IOException.class,
-                        () -> new Forks(Duration.ofSeconds(1)).run(Jvm.of(Jvm.Collector.G1), new Task(Deed.SLEEP), Result.class))
-                .getMessage();
+        String message =
+                assertThrows(
+                                IOException.class,
+                                () ->
+                                        new Forks(Duration.ofSeconds(1))
+                                                .run(
+                                                        Jvm.of(Jvm.Collector.G1),
+                                                        new Task(Deed.SLEEP),
+                                                        Result.class))
+                        .getMessage();
         assertTrue(message.endsWith("took longer than 1 s: allow more with --limit"), message);
     }
 
     @Test
     void aLimitedHeapThatLeavesNoTimeIsTooSmall() {
-        String message = assertThrows(
-                        HeapExhaustedException.class,
-                        () -> new Forks(Duration.ofMillis(1)).run(Jvm.of(Jvm.Collector.G1).heap(32), new Task(Deed.SLEEP), Result.class))
-                .getMessage();
+        String message =
+                assertThrows(
+                                HeapExhaustedException.class,
+                                () ->
+                                        new Forks(Duration.ofMillis(1))
+                                                .run(
+                                                        Jvm.of(Jvm.Collector.G1).heap(32),
+                                                        new Task(Deed.SLEEP),
+                                                        Result.class))
+                        .getMessage();
         assertEquals("with a heap of 32 MiB the work was not done within 0 s", message);
     }
 
@@ -102,7 +130,13 @@ class ForksTest {
 
     @Test
     void aProcessThatIsToldToEndLeavesNoDirectories(@TempDir Path directory) throws IOException {
-        assertThrows(IOException.class, () -> forks.run(Jvm.of(Jvm.Collector.PARALLEL), new Ending(directory), Result.class));
+        assertThrows(
+                IOException.class,
+                () ->
+                        forks.run(
+                                Jvm.of(Jvm.Collector.PARALLEL),
+                                new Ending(directory),
+                                Result.class));
         try (Stream<Path> left = Files.list(directory)) {
             assertEquals(0, left.count());
         }

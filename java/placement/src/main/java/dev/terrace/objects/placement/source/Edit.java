@@ -9,7 +9,8 @@ import java.util.List;
 /// @param to behind the last; `from` if none is
 /// @param text what comes there
 record Edit(int from, int to, String text) {
-    /// The text with all these made, which do not overlap; of those at one place, the first comes first.
+    /// The text with all these made, which do not overlap; of those at one place, the first comes
+    /// first.
     static String apply(String text, List<Edit> edits) {
         StringBuilder changed = new StringBuilder();
         int at = 0;

@@ -21,7 +21,12 @@ import org.jspecify.annotations.Nullable;
 /// @param unit as the compiler sees it
 /// @param positions of its parts in the text
 /// @param types its classes, with those within classes, by their fully qualified names
-record JavaSource(Path file, String text, CompilationUnitTree unit, SourcePositions positions, Map<String, ClassTree> types) {
+record JavaSource(
+        Path file,
+        String text,
+        CompilationUnitTree unit,
+        SourcePositions positions,
+        Map<String, ClassTree> types) {
     int start(Tree tree) {
         return (int) positions.getStartPosition(unit, tree);
     }
@@ -72,7 +77,8 @@ record JavaSource(Path file, String text, CompilationUnitTree unit, SourcePositi
         return text.contains("\r\n") ? "\r\n" : "\n";
     }
 
-    /// The blanks before what begins at a place, if only blanks are before it in its line; else null.
+    /// The blanks before what begins at a place, if only blanks are before it in its line; else
+    /// null.
     @Nullable String indentOf(int at) {
         String before = text.substring(text.lastIndexOf('\n', at - 1) + 1, at);
         return before.isBlank() ? before : null;

@@ -26,8 +26,8 @@ import javax.tools.SimpleJavaFileObject;
 import javax.tools.ToolProvider;
 import org.jspecify.annotations.Nullable;
 
-/// Files of Java that belong together, and where their classes and fields are. They are only parsed, not compiled: what they need beside each other need not
-/// be there.
+/// Files of Java that belong together, and where their classes and fields are. They are only
+/// parsed, not compiled: what they need beside each other need not be there.
 final class JavaSources {
     private final Map<String, Type> types = new TreeMap<>();
 
@@ -75,7 +75,15 @@ final class JavaSources {
             files.put(each.toUri(), each);
         });
         DiagnosticCollector<JavaFileObject> diagnostics = new DiagnosticCollector<>();
-        JavacTask task = (JavacTask) compiler.getTask(null, null, diagnostics, List.of("-proc:none"), null, files.values());
+        JavacTask task =
+                (JavacTask)
+                        compiler.getTask(
+                                null,
+                                null,
+                                diagnostics,
+                                List.of("-proc:none"),
+                                null,
+                                files.values());
         SourcePositions positions = Trees.instance(task).getSourcePositions();
         List<String> problems = new ArrayList<>();
         for (CompilationUnitTree unit : parse(task)) {
@@ -85,7 +93,9 @@ final class JavaSources {
         for (Diagnostic<? extends JavaFileObject> each : diagnostics.getDiagnostics()) {
             Text file = each.getSource() == null ? null : files.get(each.getSource().toUri());
             if (each.getKind() == Diagnostic.Kind.ERROR) {
-                problems.add((file == null ? "" : file.file + ":" + each.getLineNumber() + ": ") + each.getMessage(Locale.ROOT));
+                problems.add(
+                        (file == null ? "" : file.file + ":" + each.getLineNumber() + ": ")
+                                + each.getMessage(Locale.ROOT));
             }
         }
         if (!problems.isEmpty()) {
@@ -102,12 +112,20 @@ final class JavaSources {
     }
 
     private void add(JavaSource source, List<String> problems) {
-        source.types().forEach((name, tree) -> {
-            Type other = types.putIfAbsent(name, new Type(name, source, tree));
-            if (other != null) {
-                problems.add("class " + name + " is in " + other.source.file() + " and in " + source.file() + ": name one of them");
-            }
-        });
+        source.types()
+                .forEach((name, tree) -> {
+                    Type other = types.putIfAbsent(name, new Type(name, source, tree));
+                    if (other != null) {
+                        problems.add(
+                                "class "
+                                        + name
+                                        + " is in "
+                                        + other.source.file()
+                                        + " and in "
+                                        + source.file()
+                                        + ": name one of them");
+                    }
+                });
     }
 
     private static Map<String, ClassTree> types(CompilationUnitTree unit) {
@@ -148,7 +166,8 @@ final class JavaSources {
         for (Type each = type; each != null; each = superclass(each)) {
             Type in = each;
             for (Tree member : each.tree.getMembers()) {
-                if (member instanceof VariableTree variable && variable.getName().contentEquals(name)) {
+                if (member instanceof VariableTree variable
+                        && variable.getName().contentEquals(name)) {
                     return new Field(in, variable);
                 }
             }
@@ -163,21 +182,31 @@ final class JavaSources {
 
     /// The class that a type in another class names; null if it is not in these sources.
     @Nullable Type named(Tree tree, Type within) {
-        String name = (tree instanceof ParameterizedTypeTree generic ? generic.getType() : tree).toString();
+        String name =
+                (tree instanceof ParameterizedTypeTree generic ? generic.getType() : tree)
+                        .toString();
         String first = name.contains(".") ? name.substring(0, name.indexOf('.')) : name;
         List<String> candidates = new ArrayList<>();
         String packageName = within.source.packageName();
-        for (String outer = within.name; outer.length() > packageName.length(); outer = outer.contains(".") ? outer.substring(0, outer.lastIndexOf('.')) : "") {
+        for (String outer = within.name;
+                outer.length() > packageName.length();
+                outer = outer.contains(".") ? outer.substring(0, outer.lastIndexOf('.')) : "") {
             candidates.add(outer + "." + name);
         }
-        within.source.imports(false)
+        within.source
+                .imports(false)
                 .filter(each -> JavaSource.simple(each).equals(first))
                 .forEach(each -> candidates.add(each + name.substring(first.length())));
         candidates.add(packageName.isEmpty() ? name : packageName + "." + name);
-        within.source.imports(false)
+        within.source
+                .imports(false)
                 .filter(each -> each.endsWith(".*"))
                 .forEach(each -> candidates.add(each.substring(0, each.length() - 1) + name));
         candidates.add(name);
-        return candidates.stream().filter(types::containsKey).findFirst().map(types::get).orElse(null);
+        return candidates.stream()
+                .filter(types::containsKey)
+                .findFirst()
+                .map(types::get)
+                .orElse(null);
     }
 }

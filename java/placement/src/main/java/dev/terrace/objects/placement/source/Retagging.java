@@ -29,18 +29,26 @@ public record Retagging(Map<Path, Change> changes) {
 
     /// The changes as a unified diff, as `patch` takes it; empty if there are none.
     public String diff() {
-        return changes.entrySet().stream().map(each -> diff(each.getKey().toString(), each.getValue())).collect(Collectors.joining());
+        return changes.entrySet().stream()
+                .map(each -> diff(each.getKey().toString(), each.getValue()))
+                .collect(Collectors.joining());
     }
 
     private static String diff(String file, Change change) {
         List<String> before = change.before.lines().toList();
         Patch<String> patch = DiffUtils.diff(before, change.after.lines().toList());
-        return String.join("\n", UnifiedDiffUtils.generateUnifiedDiff(file, file, before, patch, CONTEXT_LINES)) + "\n";
+        return String.join(
+                        "\n",
+                        UnifiedDiffUtils.generateUnifiedDiff(
+                                file, file, before, patch, CONTEXT_LINES))
+                + "\n";
     }
 
-    /// Makes the changes: each file is replaced at once, and all of them, or, if one cannot be, none.
+    /// Makes the changes: each file is replaced at once, and all of them, or, if one cannot be,
+    /// none.
     ///
-    /// @throws IOException if a file cannot be replaced, or is not what it was when it was read; then all are what they were
+    /// @throws IOException if a file cannot be replaced, or is not what it was when it was read;
+    ///   then all are what they were
     public void apply() throws IOException {
         Map<Path, Path> written = new TreeMap<>();
         Map<Path, String> before = new TreeMap<>();
@@ -49,7 +57,10 @@ public record Retagging(Map<Path, Change> changes) {
                 // Where a link leads is replaced, not the link.
                 Path file = each.getKey().toRealPath();
                 if (!Files.readString(file).equals(each.getValue().before)) {
-                    throw new IOException(each.getKey() + " has changed since it was read: nothing was written. Try again");
+                    throw new IOException(
+                            each.getKey()
+                                    + " has changed since it was read: nothing was written. Try"
+                                    + " again");
                 }
                 written.put(file, beside(file));
                 Files.writeString(written.get(file), each.getValue().after);
@@ -71,11 +82,17 @@ public record Retagging(Map<Path, Change> changes) {
     /// A new file beside another, with all that this one has.
     private static Path beside(Path file) throws IOException {
         Path made = Files.createTempFile(file.getParent(), file.getFileName().toString(), ".new");
-        return Files.copy(file, made, StandardCopyOption.REPLACE_EXISTING, StandardCopyOption.COPY_ATTRIBUTES);
+        return Files.copy(
+                file,
+                made,
+                StandardCopyOption.REPLACE_EXISTING,
+                StandardCopyOption.COPY_ATTRIBUTES);
     }
 
-    /// Puts back what the files held that have been replaced already: those whose new files are not there any more.
-    private static void restore(Map<Path, Path> written, Map<Path, String> before, IOException because) {
+    /// Puts back what the files held that have been replaced already: those whose new files are not
+    /// there any more.
+    private static void restore(
+            Map<Path, Path> written, Map<Path, String> before, IOException because) {
         before.forEach((file, text) -> {
             try {
                 if (!Files.exists(written.get(file))) {

@@ -41,7 +41,8 @@ final class TagWriter {
         return all;
     }
 
-    /// Sets the tags of fields that are declared together, `int a, b;`; of one that is declared alone, its own.
+    /// Sets the tags of fields that are declared together, `int a, b;`; of one that is declared
+    /// alone, its own.
     ///
     /// @param wanted by field, in their order; empty for one that is to have no tag
     void tag(ClassTree type, Map<VariableTree, List<StorageTier>> wanted) {
@@ -60,7 +61,11 @@ final class TagWriter {
                 next++;
             }
             String line = indent == null ? " " : source.lineEnd() + indent;
-            edits.add(new Edit(comma, next, ";" + line + prefix(first, wanted.get(fields.get(i))) + " "));
+            edits.add(
+                    new Edit(
+                            comma,
+                            next,
+                            ";" + line + prefix(first, wanted.get(fields.get(i))) + " "));
         }
     }
 
@@ -72,8 +77,18 @@ final class TagWriter {
         if (annotation == null) {
             int at = source.start(field);
             String indent = source.indentOf(at);
-            boolean isAlone = indent != null && type.getKind() != Tree.Kind.RECORD && hasLinesOfTags();
-            edits.add(new Edit(at, at, "@" + tierName() + "(" + value(tiers) + ")" + (isAlone ? source.lineEnd() + indent : " ")));
+            boolean isAlone =
+                    indent != null && type.getKind() != Tree.Kind.RECORD && hasLinesOfTags();
+            edits.add(
+                    new Edit(
+                            at,
+                            at,
+                            "@"
+                                    + tierName()
+                                    + "("
+                                    + value(tiers)
+                                    + ")"
+                                    + (isAlone ? source.lineEnd() + indent : " ")));
         } else {
             edits.add(inAnnotation(annotation, tiers, 0));
         }
@@ -85,7 +100,8 @@ final class TagWriter {
         return new Edit(source.start(value) - origin, source.end(value) - origin, value(tiers));
     }
 
-    /// Modifiers, tag and type of a declaration, for a field that was declared together with others.
+    /// Modifiers, tag and type of a declaration, for a field that was declared together with
+    /// others.
     private String prefix(VariableTree first, List<StorageTier> tiers) {
         int from = source.start(first);
         String text = source.text().substring(from, endOfType(first));
@@ -99,15 +115,21 @@ final class TagWriter {
         throw new IllegalStateException("fields declared together have the same tag");
     }
 
-    /// Where the type ends that all fields of a declaration have: `int` in `int a[], b`, `int[]` in `int[] a, b`.
+    /// Where the type ends that all fields of a declaration have: `int` in `int a[], b`, `int[]` in
+    /// `int[] a, b`.
     private int endOfType(VariableTree field) {
         Tree type = field.getType();
         while (type instanceof ArrayTypeTree || type instanceof AnnotatedTypeTree) {
-            type = type instanceof ArrayTypeTree array ? array.getType() : ((AnnotatedTypeTree) type).getUnderlyingType();
+            type =
+                    type instanceof ArrayTypeTree array
+                            ? array.getType()
+                            : ((AnnotatedTypeTree) type).getUnderlyingType();
         }
         int end = source.end(type);
         int at = end;
-        while (Character.isWhitespace(source.text().charAt(at)) || source.text().charAt(at) == '[' || source.text().charAt(at) == ']') {
+        while (Character.isWhitespace(source.text().charAt(at))
+                || source.text().charAt(at) == '['
+                || source.text().charAt(at) == ']') {
             end = source.text().charAt(at) == ']' ? at + 1 : end;
             at++;
         }
@@ -121,7 +143,12 @@ final class TagWriter {
             for (Tree member : type.getMembers()) {
                 if (member instanceof VariableTree field && type.getKind() != Tree.Kind.RECORD) {
                     for (AnnotationTree annotation : field.getModifiers().getAnnotations()) {
-                        String behind = source.text().substring(source.end(annotation)).lines().findFirst().orElse("");
+                        String behind =
+                                source.text()
+                                        .substring(source.end(annotation))
+                                        .lines()
+                                        .findFirst()
+                                        .orElse("");
                         alone += behind.isBlank() || behind.strip().startsWith("//") ? 1 : -1;
                     }
                 }
@@ -142,14 +169,17 @@ final class TagWriter {
 
     private String constant(StorageTier tier) {
         String prefix = PACKAGE + "." + STORAGE_TIER + ".";
-        List<String> statics = source.imports(true).filter(each -> each.startsWith(prefix)).toList();
+        List<String> statics =
+                source.imports(true).filter(each -> each.startsWith(prefix)).toList();
         if (!statics.isEmpty()) {
             if (!statics.contains(prefix + "*") && !statics.contains(prefix + tier)) {
                 staticImports.add(prefix + tier);
             }
             return tier.name();
         }
-        return (isQualified(STORAGE_TIER) ? PACKAGE + "." + STORAGE_TIER : imported(STORAGE_TIER)) + "." + tier;
+        return (isQualified(STORAGE_TIER) ? PACKAGE + "." + STORAGE_TIER : imported(STORAGE_TIER))
+                + "."
+                + tier;
     }
 
     /// Imports a class unless it is seen anyway, and returns its simple name.
@@ -162,25 +192,34 @@ final class TagWriter {
 
     private boolean isSeen(String name) {
         return source.packageName().equals(PACKAGE)
-                || source.imports(false).anyMatch(each -> each.equals(PACKAGE + "." + name) || each.equals(PACKAGE + ".*"));
+                || source.imports(false)
+                        .anyMatch(each ->
+                                each.equals(PACKAGE + "." + name) || each.equals(PACKAGE + ".*"));
     }
 
-    /// Whether a class is to be called by its whole name: the file does so already, or another one has its simple name.
+    /// Whether a class is to be called by its whole name: the file does so already, or another one
+    /// has its simple name.
     private boolean isQualified(String name) {
-        Stream<String> others = source.imports(false).filter(each -> !each.equals(PACKAGE + "." + name));
-        boolean isTaken = others.anyMatch(each -> JavaSource.simple(each).equals(name))
-                || source.types().keySet().stream().anyMatch(each -> JavaSource.simple(each).equals(name))
-                || !source.packageName().equals(PACKAGE) && sources.has(source.packageName() + "." + name);
+        Stream<String> others =
+                source.imports(false).filter(each -> !each.equals(PACKAGE + "." + name));
+        boolean isTaken =
+                others.anyMatch(each -> JavaSource.simple(each).equals(name))
+                        || source.types().keySet().stream()
+                                .anyMatch(each -> JavaSource.simple(each).equals(name))
+                        || !source.packageName().equals(PACKAGE)
+                                && sources.has(source.packageName() + "." + name);
         return isTaken || !isSeen(name) && source.text().contains("@" + PACKAGE + "." + Tags.TIER);
     }
 
-    /// Lines for what is imported now: each among the imports of its kind, where it belongs by its name; if there are none, all below the others.
+    /// Lines for what is imported now: each among the imports of its kind, where it belongs by its
+    /// name; if there are none, all below the others.
     private List<Edit> imports(Set<String> names, boolean isStatic) {
         if (names.isEmpty() || source.imports(isStatic).findAny().isPresent()) {
             return names.stream().map(each -> importAmongOthers(each, isStatic)).toList();
         }
         String end = source.lineEnd();
-        String lines = names.stream().map(each -> line(each, isStatic)).collect(Collectors.joining(end));
+        String lines =
+                names.stream().map(each -> line(each, isStatic)).collect(Collectors.joining(end));
         Tree above = source.lastImport() == null ? source.unit().getPackage() : source.lastImport();
         if (above == null) {
             return List.of(new Edit(0, 0, lines + end + end));
@@ -199,7 +238,10 @@ final class TagWriter {
         for (ImportTree each : source.unit().getImports()) {
             if (each.isStatic() == isStatic) {
                 if (each.getQualifiedIdentifier().toString().compareTo(name) > 0) {
-                    return new Edit(source.start(each), source.start(each), line(name, isStatic) + source.lineEnd());
+                    return new Edit(
+                            source.start(each),
+                            source.start(each),
+                            line(name, isStatic) + source.lineEnd());
                 }
                 behind = source.end(each);
             }

@@ -28,14 +28,19 @@ final class Tags {
     /// The tiers that a field's tag names; empty if it has no tag.
     static List<StorageTier> declared(VariableTree field) {
         AnnotationTree annotation = annotation(field);
-        return annotation == null ? List.of() : value(annotation).stream().flatMap(Tags::tiers).toList();
+        return annotation == null
+                ? List.of()
+                : value(annotation).stream().flatMap(Tags::tiers).toList();
     }
 
     /// The expression that says which tiers.
     static Optional<ExpressionTree> value(AnnotationTree annotation) {
         return annotation.getArguments().stream()
                 .findFirst()
-                .map(each -> each instanceof AssignmentTree assignment ? assignment.getExpression() : each);
+                .map(each ->
+                        each instanceof AssignmentTree assignment
+                                ? assignment.getExpression()
+                                : each);
     }
 
     /// What names no tier is left out: so it is not what anybody wants.

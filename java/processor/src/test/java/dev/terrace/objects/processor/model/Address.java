@@ -19,8 +19,7 @@ public class Address {
 
     private boolean open;
 
-    @Embedded
-    private Geo geo;
+    @Embedded private Geo geo;
 
     @FixedLength(2)
     private double[] bounds = new double[2];

@@ -27,8 +27,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class RoundTripTest {
-    @TempDir
-    private Path directory;
+    @TempDir private Path directory;
 
     private Pool pool;
 
@@ -193,7 +192,14 @@ class RoundTripTest {
     void recordsComeBack() {
         Person guide = person("Ann", 1);
         Trip last = new Trip("last", guide, null, null, null, null);
-        Trip first = new Trip("first", guide, last, List.of(last, last), Map.of("l", last), new Geo(1, 2));
+        Trip first =
+                new Trip(
+                        "first",
+                        guide,
+                        last,
+                        List.of(last, last),
+                        Map.of("l", last),
+                        new Geo(1, 2));
         Trip copy = DurableTrip.of(pool, first).toTrip();
         assertEquals("last", copy.next().title());
         assertSame(copy.guide(), copy.next().guide());
@@ -309,10 +315,15 @@ class RoundTripTest {
 
     @Test
     void textShowsStoredFields() {
-        DurableTrip trip = DurableTrip.of(pool, new Trip("t", person("Ann", 1), null, List.of(), null, new Geo(1, 2)));
+        DurableTrip trip =
+                DurableTrip.of(
+                        pool,
+                        new Trip("t", person("Ann", 1), null, List.of(), null, new Geo(1, 2)));
         trip.setNext(trip);
-        assertEquals("DurableTrip[title=t, guide=Person, next=Trip, variants=List, byName=null, start=true, "
-                + "start.lat=1.0, start.lon=2.0]", trip.toString());
+        assertEquals(
+                "DurableTrip[title=t, guide=Person, next=Trip, variants=List, byName=null,"
+                        + " start=true, start.lat=1.0, start.lon=2.0]",
+                trip.toString());
         String person = DurablePerson.of(pool, fullPerson()).toString();
         assertTrue(person.contains("image=byte[8], name=Bob, marks=double[3]"), person);
     }

@@ -18,7 +18,10 @@ import org.junit.jupiter.api.Test;
 
 class SchemaTest {
     private static FieldSpec field(ObjectType<?> type, String name) {
-        return type.fields().stream().filter(each -> each.name().equals(name)).findFirst().orElseThrow();
+        return type.fields().stream()
+                .filter(each -> each.name().equals(name))
+                .findFirst()
+                .orElseThrow();
     }
 
     private static List<String> names(ObjectType<?> type) {
@@ -26,21 +29,49 @@ class SchemaTest {
     }
 
     private static boolean isPublic(Class<?> type, String method) {
-        Method found = Arrays.stream(type.getDeclaredMethods())
-                .filter(each -> each.getName().equals(method))
-                .findFirst()
-                .orElseThrow();
+        Method found =
+                Arrays.stream(type.getDeclaredMethods())
+                        .filter(each -> each.getName().equals(method))
+                        .findFirst()
+                        .orElseThrow();
         return Modifier.isPublic(found.getModifiers());
     }
 
     @Test
     void fieldsAreDescribedInTheOrderOfTheSource() {
         assertEquals("dev.terrace.objects.processor.model.Person", DurablePerson.TYPE.name());
-        assertEquals(List.of("dev.terrace.objects.processor.model.Human"), DurablePerson.TYPE.formerly());
-        List<String> expected = List.of("age", "isMember", "initial", "luckyNumber", "image", "name", "marks", "color",
-                "home", "home.street", "home.zip", "home.open", "home.geo", "home.geo.lat", "home.geo.lon",
-                "home.bounds", "home.owner", "boss", "friends", "words", "counts", "byNumber", "byTime", "blobs",
-                "score", "cache", "visits");
+        assertEquals(
+                List.of("dev.terrace.objects.processor.model.Human"),
+                DurablePerson.TYPE.formerly());
+        List<String> expected =
+                List.of(
+                        "age",
+                        "isMember",
+                        "initial",
+                        "luckyNumber",
+                        "image",
+                        "name",
+                        "marks",
+                        "color",
+                        "home",
+                        "home.street",
+                        "home.zip",
+                        "home.open",
+                        "home.geo",
+                        "home.geo.lat",
+                        "home.geo.lon",
+                        "home.bounds",
+                        "home.owner",
+                        "boss",
+                        "friends",
+                        "words",
+                        "counts",
+                        "byNumber",
+                        "byTime",
+                        "blobs",
+                        "score",
+                        "cache",
+                        "visits");
         assertEquals(expected, names(DurablePerson.TYPE));
     }
 
@@ -48,38 +79,59 @@ class SchemaTest {
     void fieldsAreDescribedWithAllTheirTags() {
         ObjectType<DurablePerson> type = DurablePerson.TYPE;
         assertEquals(FieldSpec.of("age", FieldKind.INT), field(type, "age"));
-        assertEquals(FieldSpec.of("luckyNumber", FieldKind.INT).orNull(), field(type, "luckyNumber"));
-        assertEquals(FieldSpec.of("image", FieldKind.BYTES).ofLength(8).on(DISK), field(type, "image"));
-        assertEquals(FieldSpec.of("name", FieldKind.STRING).orNull().on(PMEM, DISK).formerly("label"),
+        assertEquals(
+                FieldSpec.of("luckyNumber", FieldKind.INT).orNull(), field(type, "luckyNumber"));
+        assertEquals(
+                FieldSpec.of("image", FieldKind.BYTES).ofLength(8).on(DISK), field(type, "image"));
+        assertEquals(
+                FieldSpec.of("name", FieldKind.STRING).orNull().on(PMEM, DISK).formerly("label"),
                 field(type, "name"));
-        assertEquals(FieldSpec.of("color", FieldKind.ENUM)
+        assertEquals(
+                FieldSpec.of("color", FieldKind.ENUM)
                         .among("dev.terrace.objects.processor.model.Person.Color", "RED", "GREEN")
                         .orNull(),
                 field(type, "color"));
-        assertEquals(FieldSpec.of("boss", FieldKind.REFERENCE).to(DurablePerson.TYPE.name()).orNull(),
+        assertEquals(
+                FieldSpec.of("boss", FieldKind.REFERENCE).to(DurablePerson.TYPE.name()).orNull(),
                 field(type, "boss"));
-        assertEquals("java.util.List<dev.terrace.objects.processor.model.Person>", field(type, "friends").target());
-        assertEquals("java.util.Map<java.lang.String, java.lang.Long>", field(type, "counts").target());
-        assertEquals("java.util.SortedMap<java.lang.String, byte[]>", field(type, "blobs").target());
+        assertEquals(
+                "java.util.List<dev.terrace.objects.processor.model.Person>",
+                field(type, "friends").target());
+        assertEquals(
+                "java.util.Map<java.lang.String, java.lang.Long>", field(type, "counts").target());
+        assertEquals(
+                "java.util.SortedMap<java.lang.String, byte[]>", field(type, "blobs").target());
         assertEquals(FieldSpec.of("score", FieldKind.DOUBLE).on(DRAM), field(type, "score"));
-        assertEquals(FieldSpec.of("cache", FieldKind.REFERENCE).orNull().on(DRAM), field(type, "cache"));
+        assertEquals(
+                FieldSpec.of("cache", FieldKind.REFERENCE).orNull().on(DRAM), field(type, "cache"));
     }
 
     @Test
     void embeddedFieldsTakeTheTierOfWhereTheyLie() {
         ObjectType<DurablePerson> type = DurablePerson.TYPE;
         assertEquals(FieldSpec.of("home", FieldKind.BOOLEAN), field(type, "home"));
-        assertEquals(FieldSpec.of("home.street", FieldKind.STRING).orNull().on(DISK).formerly("home.road"),
+        assertEquals(
+                FieldSpec.of("home.street", FieldKind.STRING)
+                        .orNull()
+                        .on(DISK)
+                        .formerly("home.road"),
                 field(type, "home.street"));
         assertEquals(FieldSpec.of("home.zip", FieldKind.INT), field(type, "home.zip"));
-        assertEquals(FieldSpec.of("home.geo.lat", FieldKind.DOUBLE).on(DISK), field(type, "home.geo.lat"));
+        assertEquals(
+                FieldSpec.of("home.geo.lat", FieldKind.DOUBLE).on(DISK),
+                field(type, "home.geo.lat"));
     }
 
     @Test
     void inheritedFieldsComeFirst() {
-        assertEquals(List.of("id", "label", "weight", "spokes", "axle", "spare"), names(DurableWheel.TYPE));
-        assertEquals("dev.terrace.objects.processor.model.Wheel.Spare", field(DurableWheel.TYPE, "spare").target());
-        assertEquals("dev.terrace.objects.processor.model.Wheel.Spare", DurableWheelSpare.TYPE.name());
+        assertEquals(
+                List.of("id", "label", "weight", "spokes", "axle", "spare"),
+                names(DurableWheel.TYPE));
+        assertEquals(
+                "dev.terrace.objects.processor.model.Wheel.Spare",
+                field(DurableWheel.TYPE, "spare").target());
+        assertEquals(
+                "dev.terrace.objects.processor.model.Wheel.Spare", DurableWheelSpare.TYPE.name());
     }
 
     @Test

@@ -18,8 +18,7 @@ import org.junit.jupiter.api.io.TempDir;
 class ToStringTest {
     private static final String STREET = "a street on the disk, which does not fit into its slot";
 
-    @TempDir
-    private Path directory;
+    @TempDir private Path directory;
 
     private Pool open() throws IOException {
         return Pool.open(directory.resolve("pool"), PoolOptions.defaults().extents(1 << 20));
@@ -35,7 +34,11 @@ class ToStringTest {
 
     private static void isUnreadable(String why, DurablePerson person) {
         String text = person.toString();
-        assertTrue(text.startsWith("DurablePerson[") && text.contains("age=<unreadable>, ") && text.contains("] (" + why + ": "), text);
+        assertTrue(
+                text.startsWith("DurablePerson[")
+                        && text.contains("age=<unreadable>, ")
+                        && text.contains("] (" + why + ": "),
+                text);
     }
 
     @Test
@@ -44,10 +47,13 @@ class ToStringTest {
         AtomicReference<DurablePerson> rolledBack = new AtomicReference<>(new DurablePerson());
         isUnreadable("NullPointerException", rolledBack.get());
         try (Pool pool = open()) {
-            assertThrows(IllegalStateException.class, () -> pool.transact(() -> {
-                rolledBack.set(person(pool));
-                throw new IllegalStateException("changed my mind");
-            }));
+            assertThrows(
+                    IllegalStateException.class,
+                    () ->
+                            pool.transact(() -> {
+                                rolledBack.set(person(pool));
+                                throw new IllegalStateException("changed my mind");
+                            }));
             isUnreadable("StaleReferenceException", rolledBack.get());
             person = person(pool);
             DurablePerson deleted = person(pool);
@@ -62,13 +68,26 @@ class ToStringTest {
         try (Pool pool = open()) {
             DurablePerson person = person(pool);
             String before = person.toString();
-            try (FileChannel disk = FileChannel.open(directory.resolve("pool").resolve("disk-0"), StandardOpenOption.WRITE)) {
+            try (FileChannel disk =
+                    FileChannel.open(
+                            directory.resolve("pool").resolve("disk-0"),
+                            StandardOpenOption.WRITE)) {
                 disk.truncate(4096);
             }
             String text = person.toString();
-            assertTrue(text.startsWith(before.substring(0, before.indexOf("home.street=")) + "home.street=<unreadable>, "), text);
-            assertTrue(text.contains("age=11, ") && text.contains("name=Bob, ") && text.contains("] (PoolDamagedException: "), text);
-            assertEquals(before.replace("home.street=" + STREET, "home.street=<unreadable>"), text.substring(0, text.indexOf(" (")));
+            assertTrue(
+                    text.startsWith(
+                            before.substring(0, before.indexOf("home.street="))
+                                    + "home.street=<unreadable>, "),
+                    text);
+            assertTrue(
+                    text.contains("age=11, ")
+                            && text.contains("name=Bob, ")
+                            && text.contains("] (PoolDamagedException: "),
+                    text);
+            assertEquals(
+                    before.replace("home.street=" + STREET, "home.street=<unreadable>"),
+                    text.substring(0, text.indexOf(" (")));
         }
     }
 }

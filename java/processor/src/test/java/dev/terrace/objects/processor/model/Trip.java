@@ -8,4 +8,9 @@ import java.util.Map;
 /// A record that leads to records, to classes, and to itself.
 @Durable
 record Trip(
-        String title, Person guide, Trip next, List<Trip> variants, Map<String, Trip> byName, @Embedded Geo start) {}
+        String title,
+        Person guide,
+        Trip next,
+        List<Trip> variants,
+        Map<String, Trip> byName,
+        @Embedded Geo start) {}
