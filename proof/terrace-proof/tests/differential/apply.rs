@@ -1,71 +1,21 @@
 //! One side of the comparison: a tree and the files held open in it.
 
-use crate::ops::{Op, SLOTS};
-use rustix::fs::{
-    AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT,
-    Uid, XattrFlags,
-};
-use rustix::io::Errno;
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use terrace_proof::{Rng, Scratch};
 
-/// What a call gave: a number that stands for its result (a length, a checksum), or its errno.
-pub type Outcome = Result<u64, Errno>;
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid,
+};
+use rustix::io::Errno;
+use terrace_proof::Rng;
 
-/// For messages.
-pub fn describe(outcome: Outcome) -> String {
-    match outcome {
-        Ok(value) => format!("success ({value:#x})"),
-        Err(errno) => format!("{errno:?}"),
-    }
-}
-
-/// What the reference file system supports; the rest cannot be compared here.
-#[derive(Debug, Clone, Copy)]
-pub struct Features {
-    pub direct: bool,
-    pub xattrs: bool,
-    pub acls: bool,
-    punch: bool,
-    zero: bool,
-}
-
-impl Features {
-    /// Tries each on a file in `dir`.
-    pub fn of(dir: &Scratch) -> anyhow::Result<Features> {
-        let path = dir.join("probe");
-        let file = File::create(&path)?;
-        file.set_len(8192)?;
-        let allocates = |mode| rustix::fs::fallocate(&file, mode, 0, 4096).is_ok();
-        let features = Features {
-            direct: open(&path, OFlags::RDONLY | OFlags::DIRECT).is_ok(),
-            xattrs: rustix::fs::setxattr(&path, "user.probe", b"1", XattrFlags::empty()).is_ok(),
-            acls: set_acl(&path, false, 0o640).is_ok(),
-            punch: allocates(FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE),
-            zero: allocates(FallocateFlags::ZERO_RANGE),
-        };
-        std::fs::remove_file(path)?;
-        Ok(features)
-    }
-
-    /// The modes to draw from. Collapsing and inserting ranges never reach a FUSE file system.
-    pub fn fallocate_modes(&self) -> Vec<FallocateFlags> {
-        let mut modes = vec![FallocateFlags::empty(), FallocateFlags::KEEP_SIZE];
-        if self.punch {
-            modes.push(FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE);
-        }
-        if self.zero {
-            modes.extend([
-                FallocateFlags::ZERO_RANGE,
-                FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
-            ]);
-        }
-        modes
-    }
-}
+use crate::calls::{
+    Aligned, Outcome, checksum, copy_range, done, errno, open, read, set_acl, truncate,
+    unless_of_size, write_all, write_mapped,
+};
+use crate::ops::{Op, SLOTS};
 
 /// A tree and the files held open in it.
 pub struct Side {
@@ -243,147 +193,4 @@ impl Side {
             other => unreachable!("{other:?} is not an operation on an open file"),
         }
     }
-}
-
-fn done(result: Result<(), Errno>) -> Outcome {
-    result.map(|()| 0)
-}
-
-fn errno(error: std::io::Error) -> Errno {
-    Errno::from_io_error(&error).unwrap_or(Errno::IO)
-}
-
-/// A file that is created has mode 0640. A FIFO is refused: what is written into it never reaches
-/// its file system, and whether its times change depends on the kernel alone.
-fn open(path: &Path, flags: OFlags) -> Result<File, Errno> {
-    let flags = flags | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags, Mode::from_raw_mode(0o640))?);
-    if file.metadata().map_err(errno)?.file_type().is_fifo() { Err(Errno::NXIO) } else { Ok(file) }
-}
-
-/// Leaves out a truncation to the size that a file already has: whether its times change then
-/// differs even between ext4 and tmpfs.
-fn unless_of_size(
-    meta: std::io::Result<std::fs::Metadata>,
-    size: u64,
-    truncate: impl FnOnce() -> Result<(), Errno>,
-) -> Result<(), Errno> {
-    match meta {
-        Ok(meta) if meta.is_file() && meta.size() == size => Ok(()),
-        _ => truncate(),
-    }
-}
-
-/// truncate(2), which std offers for open files only.
-fn truncate(path: &Path, size: u64) -> Result<(), Errno> {
-    use std::os::unix::ffi::OsStrExt;
-    let path = std::ffi::CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
-    // SAFETY: `path` is a C string that lives until the call returns.
-    let result = unsafe { libc::truncate64(path.as_ptr(), size as i64) };
-    if result == 0 { Ok(()) } else { Err(errno(std::io::Error::last_os_error())) }
-}
-
-fn write_all(file: &File, offset: u64, bytes: &[u8]) -> Outcome {
-    file.write_all_at(bytes, offset).map_err(errno)?;
-    Ok(bytes.len() as u64)
-}
-
-/// Reads until the buffer is full or the file ends: the length and a checksum.
-fn read(file: &File, offset: u64, buffer: &mut [u8]) -> Outcome {
-    let mut len = 0;
-    while len < buffer.len() {
-        match file.read_at(&mut buffer[len..], offset + len as u64).map_err(errno)? {
-            0 => break,
-            more => len += more,
-        }
-    }
-    Ok((len as u64) << 32 | checksum(&buffer[..len]))
-}
-
-fn checksum(bytes: &[u8]) -> u64 {
-    u64::from(crc32c::crc32c(bytes))
-}
-
-fn copy_range(from: &File, from_offset: u64, to: &File, to_offset: u64, len: usize) -> Outcome {
-    let (mut from_at, mut to_at) = (from_offset, to_offset);
-    let mut copied = 0;
-    while copied < len {
-        match rustix::fs::copy_file_range(
-            from,
-            Some(&mut from_at),
-            to,
-            Some(&mut to_at),
-            len - copied,
-        )? {
-            0 => break,
-            more => copied += more,
-        }
-    }
-    Ok(copied as u64)
-}
-
-/// Stores through a shared mapping, as far as the file reaches.
-fn write_mapped(path: &Path, offset: u64, bytes: &[u8]) -> Outcome {
-    use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
-    let file = open(path, OFlags::RDWR)?;
-    let meta = file.metadata().map_err(errno)?;
-    let size = meta.size();
-    if !meta.is_file() || offset >= size {
-        return Ok(0);
-    }
-    let start = offset & !4095;
-    let end = size.min(offset + bytes.len() as u64);
-    let (skip, len) = ((offset - start) as usize, (end - offset) as usize);
-    // SAFETY: a fresh mapping at an address the kernel chooses, `skip + len` bytes long and wholly
-    // inside the file, which nobody truncates meanwhile; used and unmapped here only.
-    unsafe {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        let map =
-            mmap(std::ptr::null_mut(), skip + len, protection, MapFlags::SHARED, &file, start)?;
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), map.cast::<u8>().add(skip), len);
-        let synced = msync(map, skip + len, MsyncFlags::SYNC);
-        munmap(map, skip + len)?;
-        synced?;
-    }
-    Ok(len as u64)
-}
-
-/// A buffer whose address is a multiple of 4096, as O_DIRECT wants it.
-struct Aligned {
-    memory: Vec<u8>,
-    start: usize,
-    len: usize,
-}
-
-impl Aligned {
-    fn new(blocks: usize) -> Self {
-        let len = blocks << 12;
-        let memory = vec![0u8; len + 4096];
-        let start = memory.as_ptr().align_offset(4096);
-        Aligned { memory, start, len }
-    }
-
-    fn bytes(&mut self) -> &mut [u8] {
-        &mut self.memory[self.start..self.start + self.len]
-    }
-}
-
-/// An ACL in the kernel's own form: owner, user 1000, group, mask and others from `permissions`.
-fn set_acl(path: &Path, default: bool, permissions: u16) -> Result<(), Errno> {
-    // Tags as in <linux/posix_acl.h>, permission bits, and the id that only named users have.
-    let (owner, group, other) = (6 | permissions >> 6 & 7, permissions >> 3 & 7, permissions & 7);
-    let mut acl = 2u32.to_le_bytes().to_vec();
-    for (tag, bits, id) in [
-        (0x01u16, owner, u32::MAX),
-        (0x02, group ^ 2, 1000),
-        (0x04, group, u32::MAX),
-        (0x10, group | other, u32::MAX),
-        (0x20, other, u32::MAX),
-    ] {
-        acl.extend_from_slice(&tag.to_le_bytes());
-        acl.extend_from_slice(&bits.to_le_bytes());
-        acl.extend_from_slice(&id.to_le_bytes());
-    }
-    let name = if default { "system.posix_acl_default" } else { "system.posix_acl_access" };
-    rustix::fs::lsetxattr(path, name, &acl, XattrFlags::empty())
 }

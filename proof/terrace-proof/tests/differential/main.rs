@@ -5,10 +5,13 @@
 //! seed, `TERRACE_DIFF_SEEDS` how many to run, `TERRACE_DIFF_OPS` the operations per seed.
 
 mod apply;
+mod calls;
+mod features;
 mod ops;
 
 use anyhow::{Context, Result, bail, ensure};
 use apply::Side;
+use features::Features;
 use ops::{Generator, Op};
 use terrace_proof::{Rng, Scratch, TestVolume, Tree, TreeScope, VolumeSpec, proof};
 
@@ -64,8 +67,8 @@ fn compare(
                 ensure!(
                     got == expected,
                     "operation {number}, {op:?}: {} here, {} on the host",
-                    apply::describe(got),
-                    apply::describe(expected)
+                    calls::describe(got),
+                    calls::describe(expected)
                 );
             }
         }
@@ -134,7 +137,7 @@ fn differential(name: &str, mount_options: &str, first_seed: u64) -> Result<()> 
     let seeds = environment("TERRACE_DIFF_SEEDS", 3)?;
     let count = environment("TERRACE_DIFF_OPS", 3000)?;
     let host = Scratch::reference("reference")?;
-    let features = apply::Features::of(&host)?;
+    let features = Features::of(&host)?;
     let spec = VolumeSpec::new(name).pm_mib(32).options(mount_options);
     for seed in first_seed..first_seed + seeds {
         let ops = Generator::new(Rng::new(seed), features).list(count as usize);

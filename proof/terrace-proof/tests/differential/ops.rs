@@ -1,6 +1,6 @@
 //! The operations and their generator. Few names, so that operations meet each other.
 
-use crate::apply::Features;
+use crate::features::Features;
 use rustix::fs::{FallocateFlags, RenameFlags, XattrFlags};
 use terrace_proof::Rng;
 
