@@ -59,12 +59,13 @@ record Page(String text, List<Block> blocks) {
         return new Page(part, blocks.stream().filter(block -> part.contains(block.text)).toList());
     }
 
-    /// All lines for a shell, without comments.
+    /// All commands for a shell, without comments; one that goes on behind a backslash is one line.
     List<String> commands() {
         List<String> commands = new ArrayList<>();
         for (Block block : blocks) {
             if (block.language.equals("sh")) {
                 block.text
+                        .replaceAll(" *\\\\\n *", " ")
                         .lines()
                         .map(line -> line.replaceFirst("\\s+#.*", ""))
                         .filter(line -> !line.isBlank())
@@ -77,7 +78,10 @@ record Page(String text, List<Block> blocks) {
     /// What the running text calls a command.
     List<String> spans() {
         String prose = text.replaceAll("(?ms)^```\\w*\n.*?^```$", "");
-        return SPAN.matcher(prose).results().map(result -> result.group(1)).toList();
+        return SPAN.matcher(prose)
+                .results()
+                .map(result -> result.group(1).replaceAll("\\s+", " "))
+                .toList();
     }
 
     /// Writes what the page says are files into a directory.

@@ -2,9 +2,16 @@ package dev.terrace.objects.evaluation.report;
 
 import java.util.Collections;
 import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /// A page in Markdown.
 final class Markdown {
+    private static final int COLUMNS = 120;
+
+    /// Code has its spaces within.
+    private static final Pattern WORD = Pattern.compile("(?:`[^`]*`|[^\\s`])+");
+
     private final StringBuilder text = new StringBuilder();
 
     void heading(int level, String heading) {
@@ -12,7 +19,18 @@ final class Markdown {
     }
 
     void paragraph(String paragraph) {
-        text.append(paragraph).append("\n\n");
+        int column = 0;
+        Matcher words = WORD.matcher(paragraph);
+        while (words.find()) {
+            if (column > 0) {
+                boolean fits = column + 1 + words.group().length() <= COLUMNS;
+                text.append(fits ? ' ' : '\n');
+                column = fits ? column + 1 : 0;
+            }
+            text.append(words.group());
+            column += words.group().length();
+        }
+        text.append("\n\n");
     }
 
     void picture(String title, String file) {
