@@ -71,6 +71,8 @@ install_jdk() {
 case $purpose in
 run | test | bench)
     command -v cargo >/dev/null || fail "cargo is not in PATH; install Rust from https://rustup.rs"
+    # rust-toolchain.toml names a compiler, and rustup may have been told not to fetch one by itself.
+    cargo --version >/dev/null 2>&1 || rustup toolchain install || fail "the compiler of rust-toolchain.toml is missing"
     need_fuse_device
     ;;
 esac
