@@ -10,19 +10,23 @@ use terrace_layout::{
 };
 use terrace_media::{Disk, Pm, memory_disk};
 use terrace_policy::{Param, Params};
-
-use crate::check::{self, CheckOptions, check};
-use crate::migrate::{BUFFER_BLOCKS, STRETCH_BLOCKS};
-use crate::runs::{LOG_CRCS_MAX, RUN_BLOCKS_MAX};
-use crate::types::{Fallocate, FileKind, Ino, NewInode, ScrubOptions, WriteOptions, XattrFlags};
-use crate::victims::{GROUPS_PER_FLUSH, SPAN_BLOCKS_MAX};
-use crate::{
-    FileMoved, FormatOptions, OpenOptions, PIN_XATTR, RemovalState, Volume, data, format, restore,
-    save, scrub, writeback,
-};
 use terrace_store::file::{BLOCK, JOINED_BLOCKS_MAX};
 use terrace_store::index::TABLE_BLOCKS;
 use terrace_store::sync::Arc;
+
+use crate::base::types::{
+    Fallocate, FileKind, Ino, NewInode, ScrubOptions, WriteOptions, XattrFlags,
+};
+use crate::ops::data;
+use crate::pageio::runs::{LOG_CRCS_MAX, RUN_BLOCKS_MAX};
+use crate::pageio::writeback;
+use crate::tiering::relocate::{BUFFER_BLOCKS, STRETCH_BLOCKS};
+use crate::tiering::select::{GROUPS_PER_FLUSH, SPAN_BLOCKS_MAX};
+use crate::tools::check::{self, CheckOptions, check};
+use crate::tools::scrub;
+use crate::{
+    FileMoved, FormatOptions, OpenOptions, PIN_XATTR, RemovalState, Volume, format, restore, save,
+};
 
 const MIB: u64 = 1 << 20;
 /// A file is gone through in no more pieces than this: the shortest pieces would take all the time.

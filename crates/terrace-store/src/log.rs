@@ -31,6 +31,7 @@ mod verify;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
+use archive::ARCHIVE_START;
 use rustc_hash::FxHashMap;
 use terrace_layout::{
     BLOCK_BYTES, BlockAddr, CheckedPtr, HEAD_OFFSET, INLINE_OFFSET, INLINE_SLOTS, InodeRecord,
@@ -47,8 +48,6 @@ use crate::planted::{Bug, planted};
 use crate::seal;
 use crate::space::BlockSource;
 use crate::sync::Arc;
-
-use archive::ARCHIVE_START;
 pub use archive::{Archive, Draft, Entries, FindDisk, LogMedia, NewLog};
 pub use verify::LogDamage;
 

@@ -9,7 +9,7 @@ use std::slice::from_ref;
 use std::sync::Mutex as Real;
 
 use super::{BLOCK, finds, holds, together};
-use crate::cache::{PageCache, PageMap};
+use crate::inode::cache::{PageCache, PageMap};
 use terrace_store::planted::Bug;
 use terrace_store::sync::{Arc, RwLock, switch, thread};
 
@@ -42,7 +42,7 @@ impl World {
         World { files: [file(1), file(2)], cache }
     }
 
-    fn page(&self) -> Option<crate::cache::BlankPage> {
+    fn page(&self) -> Option<crate::inode::cache::BlankPage> {
         (0..100).find_map(|_| {
             let page = self.cache.take(0, 1);
             if page.is_none() {
@@ -115,7 +115,7 @@ impl World {
     /// Every slot is where it belongs.
     fn check(&self) {
         let maps = self.files.each_ref().map(|file| file.map.clone());
-        crate::cache::tests::check(&self.cache, &maps, &[], &[]);
+        crate::inode::cache::tests::check(&self.cache, &maps, &[], &[]);
     }
 
     /// Nobody is at work.

@@ -2,6 +2,7 @@
 //! journal swaps them in.
 
 use terrace_layout::{BlockAddr, finish_entry, lay_out_entry, slots_for};
+use zerocopy::IntoBytes;
 
 use super::{
     BLOCK_BYTES, BlockSource, CheckedPtr, FsResult, HEAD_OFFSET, Journal, JournalWord, Log,
@@ -9,7 +10,6 @@ use super::{
     planted,
 };
 use crate::planted::Bug;
-use zerocopy::IntoBytes;
 
 const PAGE: usize = BLOCK_BYTES as usize;
 

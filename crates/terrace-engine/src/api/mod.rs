@@ -1,0 +1,378 @@
+//! The facade.
+
+use terrace_media::{Disk, Pm};
+use terrace_store::error::FsResult;
+use terrace_store::sync::atomic::Ordering;
+use terrace_store::sync::thread::JoinHandle;
+use terrace_store::sync::{Arc, Mutex};
+use terrace_trace::Operation;
+
+use crate::base::options::{OpenOptions, Progress};
+use crate::base::types::{
+    Attr, DirEntry, Fallocate, FileKind, Ino, NewInode, RenameFlags, SetAttr, StatFs, WriteOptions,
+    XattrFlags,
+};
+use crate::inode::core::Core;
+use crate::mount::open::{Opened, open};
+
+mod devices;
+mod reports;
+mod tiers;
+
+/// An open volume. All operations take `&self` and may be called from any thread.
+#[derive(Debug)]
+pub struct Volume {
+    pub(crate) core: Arc<Core>,
+    pub(crate) workers: Mutex<Vec<JoinHandle<()>>>,
+    /// What recovery has undone, in words, if anything.
+    pub(crate) undone: Option<String>,
+}
+
+impl Volume {
+    /// Opens a volume on opened devices; the disks in any order.
+    ///
+    /// # Errors
+    /// Names the device and the remedy: a disk missing or of another volume, a device truncated, a
+    /// newer format, … Nothing is changed then.
+    pub fn open(
+        pm: Arc<Pm>,
+        disks: Vec<Arc<dyn Disk>>,
+        options: OpenOptions,
+        progress: Progress<'_>,
+    ) -> FsResult<Arc<Volume>> {
+        let Opened { core, workers, undone } = open(pm, disks, options, progress)?;
+        Ok(Arc::new(Volume { core, workers: Mutex::new(workers), undone }))
+    }
+
+    /// Clean unmount: everything dirty goes to its device, removed inodes are reclaimed, free space
+    /// is written down. A second call does nothing, and whatever else would change the volume later
+    /// is refused with `EROFS`. Meanwhile no other operation than [`Self::sync`] may be under way.
+    ///
+    /// # Errors
+    /// If something could not be written: the next mount recovers.
+    pub fn close(&self) -> FsResult<()> {
+        let _alone = self.core.closing.write();
+        if !self.stop_workers() || self.core.options.read_only {
+            return Ok(());
+        }
+        let closed = self.core.mutate(|| self.core.close());
+        self.core.end();
+        closed
+    }
+
+    /// Ends without writing anything more: leaves devices and page cache as the daemon's death
+    /// would. For tests of recovery.
+    pub fn abandon(&self) {
+        self.stop_workers();
+    }
+
+    /// Stops the workers and the scrub; false if that has been done before.
+    fn stop_workers(&self) -> bool {
+        if self.core.stopping.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        self.core.scrubs.close();
+        self.core.removals.close();
+        self.core.stop_migration();
+        for shard in &self.core.shards {
+            *shard.work.lock() = true;
+            shard.wake.notify_all();
+        }
+        for worker in self.workers.lock().drain(..) {
+            let _ = worker.join();
+        }
+        true
+    }
+
+    /// Finds a name and counts a lookup of its inode.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`; `EIO` for damage.
+    pub fn lookup(&self, parent: Ino, name: &[u8]) -> FsResult<Attr> {
+        self.core.lookup(parent, name)
+    }
+
+    /// Takes back `count` lookups. An inode without names goes for good with its last lookup.
+    pub fn forget(&self, ino: Ino, count: u64) {
+        self.core.forget(ino, count);
+    }
+
+    /// Attributes of an inode.
+    ///
+    /// # Errors
+    /// `ESTALE`; `EIO` for damage.
+    pub fn getattr(&self, ino: Ino) -> FsResult<Attr> {
+        self.core.getattr(ino)
+    }
+
+    /// Changes attributes; a change of size commits first.
+    ///
+    /// # Errors
+    /// `EISDIR` and `EINVAL` for the size of what has none, `EFBIG`, `ENOSPC`, `EROFS`.
+    pub fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr> {
+        let attr = self.core.setattr(ino, set)?;
+        if let Some(size) = set.size {
+            self.core.recorder.note(Operation::Truncate, ino, size, 0, false);
+        }
+        Ok(attr)
+    }
+
+    /// Target of a symbolic link.
+    ///
+    /// # Errors
+    /// `EINVAL` for anything else.
+    pub fn readlink(&self, ino: Ino) -> FsResult<Vec<u8>> {
+        self.core.readlink(ino)
+    }
+
+    /// Creates a file, directory or special file; counts a lookup.
+    ///
+    /// # Errors
+    /// `EEXIST`, `ENOENT` in a removed directory, `ENOSPC`, `EROFS`, …
+    pub fn create(&self, parent: Ino, name: &[u8], new: &NewInode) -> FsResult<Attr> {
+        let attr = self.core.create(parent, name, new)?;
+        if new.kind == FileKind::Regular {
+            self.core.recorder.note(Operation::Create, attr.ino, 0, 0, false);
+        }
+        Ok(attr)
+    }
+
+    /// Creates a symbolic link; counts a lookup.
+    ///
+    /// # Errors
+    /// As [`Self::create`]; `ENAMETOOLONG` for a target of more than 4095 bytes.
+    pub fn symlink(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        target: &[u8],
+        uid: u32,
+        gid: u32,
+    ) -> FsResult<Attr> {
+        self.core.symlink(parent, name, target, uid, gid)
+    }
+
+    /// Gives an inode another name; counts a lookup.
+    ///
+    /// # Errors
+    /// `EPERM` for a directory, `EMLINK`, else as [`Self::create`].
+    pub fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> FsResult<Attr> {
+        self.core.link(ino, parent, name)
+    }
+
+    /// Removes a name of something that is no directory.
+    ///
+    /// # Errors
+    /// `ENOENT`, `EISDIR`, `EROFS`.
+    pub fn unlink(&self, parent: Ino, name: &[u8]) -> FsResult<()> {
+        self.core.unlink(parent, name)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR`, `ENOTEMPTY`, `EROFS`.
+    pub fn rmdir(&self, parent: Ino, name: &[u8]) -> FsResult<()> {
+        self.core.rmdir(parent, name)
+    }
+
+    /// Renames, as `renameat2`.
+    ///
+    /// # Errors
+    /// `ENOENT`, `EEXIST`, `ENOTEMPTY`, `EISDIR`, `ENOTDIR`, `EINVAL` for a directory into itself,
+    /// …
+    pub fn rename(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        new_parent: Ino,
+        new_name: &[u8],
+        flags: RenameFlags,
+    ) -> FsResult<()> {
+        self.core.rename(parent, name, new_parent, new_name, flags)
+    }
+
+    /// Reads up to `buf.len()` bytes; fewer at the end of the file.
+    ///
+    /// # Errors
+    /// `EISDIR`, `EINVAL`; `EIO` with device and place.
+    pub fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
+        let len = self.core.read(ino, offset, buf)?;
+        self.core.recorder.note(Operation::Read, ino, offset, len as u64, false);
+        Ok(len)
+    }
+
+    /// Writes `data`, atomically up to [`ATOMIC_WRITE_BYTES_MAX`](crate::ATOMIC_WRITE_BYTES_MAX);
+    /// returns how much.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `EFBIG`, `EROFS`, `EIO`.
+    pub fn write(
+        &self,
+        ino: Ino,
+        offset: u64,
+        data: &[u8],
+        options: WriteOptions,
+    ) -> FsResult<usize> {
+        if data.is_empty() {
+            return Ok(0);
+        }
+        let len = self.core.write(ino, offset, data, options)?;
+        self.note_write(ino, offset, len, options.append, options.durable);
+        Ok(len)
+    }
+
+    /// Makes a file durable; `data_only` leaves out access and change times.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `EIO`.
+    pub fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()> {
+        self.core.fsync(ino, data_only)?;
+        self.core.recorder.note(Operation::Fsync, ino, 0, 0, false);
+        Ok(())
+    }
+
+    /// Reserves, deallocates or zeroes a range of a file.
+    ///
+    /// # Errors
+    /// `EINVAL`, `EFBIG`, `ENODEV`, `ENOSPC`.
+    pub fn fallocate(&self, ino: Ino, mode: Fallocate, offset: u64, len: u64) -> FsResult<()> {
+        self.core.fallocate(ino, mode, offset, len)?;
+        self.note_fallocate(mode, ino, offset, len);
+        Ok(())
+    }
+
+    /// First byte at or after `offset` that is data.
+    ///
+    /// # Errors
+    /// `ENXIO` if there is none.
+    pub fn seek_data(&self, ino: Ino, offset: u64) -> FsResult<u64> {
+        self.core.seek(ino, offset, true)
+    }
+
+    /// First byte at or after `offset` that is a hole; the end of the file is one.
+    ///
+    /// # Errors
+    /// `ENXIO` at or past the end.
+    pub fn seek_hole(&self, ino: Ino, offset: u64) -> FsResult<u64> {
+        self.core.seek(ino, offset, false)
+    }
+
+    /// Copies bytes between files; returns how many.
+    ///
+    /// # Errors
+    /// `EINVAL` for overlapping ranges of one file, else as [`Self::read`] and [`Self::write`].
+    pub fn copy_range(
+        &self,
+        from: Ino,
+        from_offset: u64,
+        to: Ino,
+        to_offset: u64,
+        len: u64,
+    ) -> FsResult<u64> {
+        let copied = self.core.copy_range(from, from_offset, to, to_offset, len)?;
+        self.core.recorder.note(Operation::Read, from, from_offset, copied, false);
+        self.note_write(to, to_offset, copied as usize, false, false);
+        Ok(copied)
+    }
+
+    /// Lists a directory from position `from` (0: the start), `.` and `..` first, until `visit`
+    /// returns false: that entry is not consumed.
+    ///
+    /// # Errors
+    /// `ENOTDIR`.
+    pub fn readdir(
+        &self,
+        ino: Ino,
+        from: u64,
+        visit: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> FsResult<()> {
+        self.core.readdir(ino, from, visit)
+    }
+
+    /// As [`Self::readdir`], with attributes; each entry taken, other than `.` and `..`, counts a
+    /// lookup.
+    ///
+    /// # Errors
+    /// `ENOTDIR`; `EIO` for damage.
+    pub fn readdir_plus(
+        &self,
+        ino: Ino,
+        from: u64,
+        visit: &mut dyn FnMut(DirEntry<'_>, &Attr) -> bool,
+    ) -> FsResult<()> {
+        self.core.readdir_plus(ino, from, visit)
+    }
+
+    /// Sets an extended attribute. `groups`: the caller's groups if it lacks the privilege to keep
+    /// set-group-id on files of other groups, which an access ACL then clears.
+    ///
+    /// # Errors
+    /// `EEXIST`, `ENODATA`, `EOPNOTSUPP`, `ERANGE`, `E2BIG`, `EINVAL` for a bad ACL, `ENOSPC`.
+    pub fn setxattr(
+        &self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        flags: XattrFlags,
+        groups: Option<&[u32]>,
+    ) -> FsResult<()> {
+        self.core.setxattr(ino, name, value, flags, groups)
+    }
+
+    /// Value of an extended attribute.
+    ///
+    /// # Errors
+    /// `ENODATA`, `EOPNOTSUPP`.
+    pub fn getxattr(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
+        self.core.getxattr(ino, name)
+    }
+
+    /// Names of all extended attributes, each followed by a NUL.
+    ///
+    /// # Errors
+    /// `ESTALE`.
+    pub fn listxattr(&self, ino: Ino) -> FsResult<Vec<u8>> {
+        self.core.listxattr(ino)
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// `ENODATA`, `EOPNOTSUPP`.
+    pub fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
+        self.core.removexattr(ino, name)
+    }
+
+    /// Totals.
+    ///
+    /// # Errors
+    /// If reclaiming removed inodes fails.
+    pub fn statfs(&self) -> FsResult<StatFs> {
+        self.core.statfs()
+    }
+
+    /// Everything dirty, of all files, to its device.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `EIO`.
+    pub fn sync(&self) -> FsResult<()> {
+        let _not_closing = self.core.closing.read();
+        if self.core.is_read_only() {
+            return Ok(());
+        }
+        self.core.mutate(|| {
+            self.core.flush_all()?;
+            self.core.commit_all_lazy()?;
+            self.core.reclaim_all()
+        })
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::error!("closing the volume: {error}");
+        }
+    }
+}

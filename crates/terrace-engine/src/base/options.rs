@@ -1,0 +1,56 @@
+//! How to open a volume.
+
+use std::path::PathBuf;
+
+use terrace_policy::Params;
+use terrace_store::sync::limit;
+
+use super::types::AtimePolicy;
+
+/// Told of the progress of long work: what, done, total.
+pub type Progress<'a> = &'a (dyn Fn(&str, u64, u64) + Sync);
+
+/// Least budget of the page cache: without any, nothing could reach a disk.
+pub const CACHE_BYTES_MIN: u64 = limit(1 << 20, 16 << 10) as u64;
+
+/// How to open a volume.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Change nothing. The PM region must be private then: recovery happens in DRAM.
+    pub read_only: bool,
+    /// When reads update access times.
+    pub atime: AtimePolicy,
+    /// Every write is durable when it returns.
+    pub durable: bool,
+    /// Budget of the page cache in bytes; at least [`CACHE_BYTES_MIN`].
+    pub cache_bytes: u64,
+    /// Directory (in memory) for the page cache's file, which outlives the daemon; `None`: dirty
+    /// pages die with it.
+    pub cache_dir: Option<PathBuf>,
+    /// Age in seconds at which dirty pages are written back.
+    pub writeback_seconds: u32,
+    /// PM takes file data up to this usage.
+    pub pm_full_percent: u8,
+    /// The policy's thresholds; [`Volume::tune`] changes them later.
+    pub params: Params,
+    /// Threads write back and reclaim by themselves. Without them that happens only when an
+    /// operation needs it, at
+    /// [`Volume::sync`] and at [`Volume::close`]: whoever counts every store wants no others in between.
+    pub workers: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            read_only: false,
+            atime: AtimePolicy::Relatime,
+            durable: false,
+            cache_bytes: 256 << 20,
+            cache_dir: None,
+            writeback_seconds: 5,
+            pm_full_percent: 90,
+            params: Params::default(),
+            workers: true,
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Recording what a volume is asked to do, for `terrace record`.
+//!
+//! Invariants: an operation never waits for the recording. While nobody records it costs one
+//! relaxed load; else its record goes to whichever of a few buffers is free, and is counted as lost
+//! if none is. At most one recording runs; one whose owner has not asked for records for [`LEASE`]
+//! counts as abandoned, and may be replaced.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use terrace_store::error::{FsResult, fail};
+use terrace_store::sync::Mutex;
+use terrace_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use terrace_trace::{BlockEncoder, Facts, Operation, Record};
+
+use crate::base::types::{Ino, Time};
+
+const BUFFERS: usize = 16;
+/// Together 12 MiB.
+const BUFFER_RECORDS_MAX: usize = 16 << 10;
+/// Buffers that a record tries.
+const TRIES: usize = 4;
+/// How long an owner may be silent.
+const LEASE: Duration = Duration::from_secs(10);
+
+/// A recording that has begun.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recording {
+    /// Names it towards [`Volume::take_recorded`].
+    pub token: u64,
+    /// The volume as it is now: the trace begins with this.
+    pub facts: Facts,
+}
+
+/// A part of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Operations that were not recorded, so far.
+    pub lost: u64,
+    /// The next block of the trace; empty if there is nothing now.
+    pub block: Vec<u8>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    is_on: AtomicBool,
+    epoch: Instant,
+    buffers: [Mutex<Vec<Noted>>; BUFFERS],
+    lost: AtomicU64,
+    session: Mutex<Option<Session>>,
+}
+
+/// A record without its time, and when it was made, in nanoseconds after the recorder's epoch: in a
+/// microsecond one thread may do two things, whose order counts.
+type Noted = (u64, Record);
+
+#[derive(Debug)]
+struct Session {
+    token: u64,
+    /// When it began, in nanoseconds after the recorder's epoch.
+    started_ns: u64,
+    last_asked: Instant,
+    encoder: BlockEncoder,
+    /// Taken from the buffers, in the order of their times.
+    waiting: VecDeque<Record>,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self {
+            is_on: AtomicBool::new(false),
+            epoch: Instant::now(),
+            buffers: std::array::from_fn(|_| Mutex::default()),
+            lost: AtomicU64::new(0),
+            session: Mutex::default(),
+        }
+    }
+}
+
+impl Recorder {
+    /// Whether anybody records.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// An operation was done. `len` and `offset` in bytes; 0 where it has none.
+    #[inline]
+    pub fn note(&self, operation: Operation, ino: Ino, offset: u64, len: u64, durable: bool) {
+        if self.is_on() {
+            self.keep(Record { time_us: 0, operation, durable, ino: ino.0, offset, len });
+        }
+    }
+
+    #[cold]
+    fn keep(&self, record: Record) {
+        let now_ns = self.now_ns();
+        let first = record.ino.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        for at in 0..TRIES {
+            let buffer = &self.buffers[(first as usize + at) % BUFFERS];
+            if let Some(mut records) =
+                buffer.try_lock().filter(|records| records.len() < BUFFER_RECORDS_MAX)
+            {
+                records.push((now_ns, record));
+                return;
+            }
+        }
+        self.lost.fetch_add(1, Ordering::Relaxed);
+        // Buffers that stay full belong to somebody who was killed.
+        let is_abandoned = |session: &Option<Session>| {
+            session.as_ref().is_none_or(|s| s.last_asked.elapsed() > LEASE)
+        };
+        if self.session.try_lock().is_some_and(|session| is_abandoned(&session)) {
+            self.is_on.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
+    }
+
+    pub fn start(&self) -> FsResult<u64> {
+        let mut session = self.session.lock();
+        if session.as_ref().is_some_and(|session| session.last_asked.elapsed() <= LEASE) {
+            return fail(libc::EALREADY);
+        }
+        self.buffers.iter().for_each(|buffer| buffer.lock().clear());
+        self.lost.store(0, Ordering::Relaxed);
+        // No token of another recording or of another daemon.
+        let token = Time::now().0 as u64;
+        *session = Some(Session {
+            token,
+            started_ns: self.now_ns(),
+            last_asked: Instant::now(),
+            encoder: BlockEncoder::new(0),
+            waiting: VecDeque::new(),
+        });
+        self.is_on.store(true, Ordering::Relaxed);
+        Ok(token)
+    }
+
+    pub fn take(&self, token: u64, stop: bool, block_bytes: usize) -> FsResult<Recorded> {
+        let mut guard = self.session.lock();
+        let Some(session) = guard.as_mut().filter(|session| session.token == token) else {
+            return fail(libc::ECANCELED);
+        };
+        session.last_asked = Instant::now();
+        if stop {
+            self.is_on.store(false, Ordering::Relaxed);
+        }
+        if session.waiting.is_empty() {
+            session.collect(&self.buffers);
+        }
+        session.encoder.limit(block_bytes);
+        while let Some(record) = session.waiting.front() {
+            if !session.encoder.push(record) {
+                break;
+            }
+            session.waiting.pop_front();
+        }
+        let lost = self.lost.load(Ordering::Relaxed);
+        let block =
+            if session.encoder.is_empty() { Vec::new() } else { session.encoder.finish(lost) };
+        if stop && block.is_empty() {
+            *guard = None;
+        }
+        Ok(Recorded { lost, block })
+    }
+}
+
+impl Session {
+    /// Records of one buffer are in the order in which their operations ended; the sort keeps it
+    /// among equal times.
+    fn collect(&mut self, buffers: &[Mutex<Vec<Noted>>]) {
+        let mut all = Vec::new();
+        for buffer in buffers {
+            all.append(&mut buffer.lock());
+        }
+        // What an operation of the recording before left there began earlier.
+        all.retain(|(time_ns, _)| *time_ns >= self.started_ns);
+        all.sort_by_key(|(time_ns, _)| *time_ns);
+        let timed = all.into_iter();
+        self.waiting = timed
+            .map(|(ns, record)| Record { time_us: (ns - self.started_ns) / 1000, ..record })
+            .collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_trace::{Ending, Reader, Writer};
+
+    use super::*;
+
+    fn note(recorder: &Recorder, ino: u64, offset: u64) {
+        recorder.note(Operation::Write, Ino(ino), offset, 10, false);
+    }
+
+    /// All that is recorded now, and how many operations are lost.
+    fn take_all(recorder: &Recorder, token: u64, stop: bool) -> (Vec<Record>, u64) {
+        let mut writer = Writer::new(Vec::new(), &Facts::default()).unwrap();
+        // Later blocks carry on with their numbers: a writer takes them from the first.
+        loop {
+            let recorded = recorder.take(token, stop, 16 << 10).unwrap();
+            if recorded.block.is_empty() {
+                let trace = writer.finish(Ending::Asked, recorded.lost).unwrap();
+                let mut reader = Reader::new(&trace[..]).unwrap();
+                let (mut all, mut block) = (Vec::new(), Vec::new());
+                while reader.next_block(&mut block).unwrap() {
+                    all.append(&mut block);
+                }
+                return (all, recorded.lost);
+            }
+            assert!(recorded.block.len() <= 16 << 10);
+            writer.append_block(&recorded.block).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_done_between_start_and_stop_is_recorded_in_its_order() {
+        let recorder = Recorder::default();
+        note(&recorder, 1, 1);
+        let token = recorder.start().unwrap();
+        for at in 0..10_000 {
+            note(&recorder, at % 50, at);
+        }
+        let (records, lost) = take_all(&recorder, token, true);
+        note(&recorder, 1, 1);
+        assert_eq!((records.len(), lost), (10_000, 0));
+        assert!(records.is_sorted_by_key(|record| record.time_us));
+        for ino in 0..50 {
+            let of_file: Vec<u64> =
+                records.iter().filter(|r| r.ino == ino).map(|r| r.offset).collect();
+            assert!(of_file.len() == 200 && of_file.is_sorted(), "{ino}");
+        }
+        let over = recorder.take(token, true, 16 << 10).unwrap_err();
+        assert_eq!(over.errno(), libc::ECANCELED);
+    }
+
+    #[test]
+    fn a_second_recorder_is_refused_until_the_first_is_done() {
+        let recorder = Recorder::default();
+        let first = recorder.start().unwrap();
+        assert_eq!(recorder.start().unwrap_err().errno(), libc::EALREADY);
+        assert_eq!(recorder.take(first + 1, true, 100).unwrap_err().errno(), libc::ECANCELED);
+        assert!(recorder.is_on(), "whose token is wrong stops nothing");
+        assert_eq!(take_all(&recorder, first, true).0.len(), 0);
+        let second = recorder.start().unwrap();
+        note(&recorder, 2, 0);
+        assert_eq!(take_all(&recorder, second, true).0.len(), 1);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted_and_nothing_waits() {
+        let recorder = Recorder::default();
+        let token = recorder.start().unwrap();
+        let many = (TRIES * BUFFER_RECORDS_MAX) as u64;
+        for at in 0..many + 7 {
+            note(&recorder, 3, at);
+        }
+        // Another's lock on a buffer is passed by, too.
+        let held: Vec<_> = recorder.buffers.iter().map(|buffer| buffer.lock()).collect();
+        note(&recorder, 4, 0);
+        drop(held);
+        let (records, lost) = take_all(&recorder, token, true);
+        assert_eq!((records.len() as u64, lost), (many, 8));
+    }
+
+    #[test]
+    fn threads_lose_nothing_but_what_is_counted() {
+        let recorder = Recorder::default();
+        let token = recorder.start().unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let recorder = &recorder;
+                scope
+                    .spawn(move || (0..5000).for_each(|at| note(recorder, thread * 5000 + at, at)));
+            }
+        });
+        let (records, lost) = take_all(&recorder, token, true);
+        assert_eq!(records.len() as u64 + lost, 20_000);
+        let mut inos: Vec<u64> = records.iter().map(|record| record.ino).collect();
+        inos.sort_unstable();
+        inos.dedup();
+        assert_eq!(inos.len(), records.len(), "none twice");
+    }
+}

@@ -1,0 +1,24 @@
+//! Numbers in messages.
+
+/// A number of things: `1 file`, `2 files`.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// The name of a tier: `pm`, then `disk1`, `disk2`, …
+pub(crate) fn tier_name(tier: u8) -> String {
+    if tier == 0 { "pm".into() } else { format!("disk{tier}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thing_is_singular() {
+        assert_eq!(
+            [0, 1, 2].map(|count| counted(count, "entry", "entries")),
+            ["0 entries", "1 entry", "2 entries"]
+        );
+    }
+}

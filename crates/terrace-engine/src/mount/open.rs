@@ -1,0 +1,152 @@
+//! The volume: opening (with recovery), closing, and the operations, which live in `core`'s
+//! modules.
+
+use std::path::{Path, PathBuf};
+
+use terrace_layout::{FORMAT_MINOR, INCOMPAT_MOVES, Superblock};
+use terrace_media::{Disk, Pm};
+use terrace_policy::Placement;
+use terrace_store::checkpoint;
+use terrace_store::error::{FsError, FsResult};
+use terrace_store::journal::Journal;
+use terrace_store::superblock::{uuid_text, write_pm_superblock};
+use terrace_store::sync::Arc;
+use terrace_store::sync::thread::JoinHandle;
+
+use crate::base::options::{CACHE_BYTES_MIN, OpenOptions, Progress};
+use crate::base::types::Ino;
+use crate::base::words::counted;
+use crate::inode::cache::{CacheBacking, PageCache, RecoveredPage};
+use crate::inode::core::{Core, Shard};
+use crate::mount::devices::{Devices, match_devices};
+use crate::mount::epoch::begin_epoch;
+use crate::mount::offline::{journal, volume_on};
+use crate::mount::recovery::{FreeSpace, load_tables};
+use crate::mount::threads::spawn_workers;
+
+/// A volume that has been opened.
+pub(crate) struct Opened {
+    pub core: Arc<Core>,
+    pub workers: Vec<JoinHandle<()>>,
+    /// What recovery has undone, in words, if anything.
+    pub undone: Option<String>,
+}
+
+/// Opens a volume: recovers it if need be, and starts its threads.
+///
+/// # Errors
+/// As [`Volume::open`](crate::Volume::open).
+pub(crate) fn open(
+    pm: Arc<Pm>,
+    disks: Vec<Arc<dyn Disk>>,
+    mut options: OpenOptions,
+    progress: Progress<'_>,
+) -> FsResult<Opened> {
+    let Devices { mut sb, disks } = match_devices(&pm, disks)?;
+    if sb.unknown_ro_compat() != 0 && !options.read_only {
+        return Err(FsError::with_message(
+            libc::EROFS,
+            format!(
+                "{}: features {:#x} are unknown to this version: mount it with -o ro, or use a newer terrace",
+                pm.path().display(),
+                sb.unknown_ro_compat()
+            ),
+        ));
+    }
+    let mut tables = load_tables(&pm, &sb)?;
+    let mut free_space = FreeSpace::load(&pm, &disks, &sb, &mut tables, progress)?;
+    let clean = checkpoint::usable_header(&pm, &sb).is_some();
+    let (cache, recovered) = open_cache(&options, &sb)?;
+    // What is written survives the daemon (P-04): without memory that does, it has to be
+    // durable.
+    options.durable |= cache.dies_with_daemon();
+    if !clean {
+        tracing::warn!(
+            "the volume was not unmounted cleanly: recovered from its logs, and {} of the last daemon from its page cache",
+            counted(recovered.len() as u64, "dirty page", "dirty pages")
+        );
+    }
+    if let Some(undone) = &free_space.undone {
+        tracing::info!("{undone}");
+    }
+    if clean {
+        // What a journal holds means nothing, and must not once this mount has crashed.
+        (0..sb.shards)
+            .try_for_each(|shard| journal(&sb, shard).verify_idle(&pm, true).map(drop))?;
+    }
+    checkpoint::invalidate(&pm, &sb)?;
+    for (&index, disk) in &disks {
+        use std::os::unix::ffi::OsStrExt;
+        // A path too long for the table stays as it was: --disk names the device.
+        let _ = sb.devices[usize::from(index)].set_path(disk.path().as_os_str().as_bytes());
+    }
+    sb.sequence += 1;
+    // What older programs know nothing of may be written from now on.
+    sb.minor = sb.minor.max(FORMAT_MINOR);
+    sb.incompat |= INCOMPAT_MOVES;
+    write_pm_superblock(&pm, &sb)?;
+    let placement = Placement { pm_full_percent: options.pm_full_percent };
+    let space = free_space.space(&pm, disks, &sb, placement);
+    let shards = tables
+        .into_iter()
+        .enumerate()
+        .map(|(s, table)| Shard::new(table, Journal::new(sb.shards_start + s as u64)))
+        .collect();
+    let core = Arc::new(Core::new(pm, sb, space, shards, cache, options));
+    if let Some(reason) = free_space.damage {
+        core.turn_read_only(&reason);
+    }
+    adopt(&core, recovered)?;
+    begin_epoch(&core)?;
+    let workers = spawn_workers(&core)?;
+    Ok(Opened { core, workers, undone: free_space.undone })
+}
+
+/// What a daemon that died has left of the volume on `pm`: files in `cache_dir`, and how many pages
+/// in each wait for a writable mount to take them to their disk. Nothing is changed.
+///
+/// # Errors
+/// PM holds no volume; the directory or a file of it cannot be read.
+pub fn waiting_pages(pm: &Pm, cache_dir: &Path) -> FsResult<Vec<(PathBuf, u64)>> {
+    if !cache_dir.exists() {
+        return Ok(Vec::new());
+    }
+    let sb = volume_on(pm)?;
+    PageCache::waiting(&CacheBacking {
+        dir: cache_dir.to_owned(),
+        uuid: uuid_text(&sb),
+        epoch: sb.mount_epoch,
+    })
+}
+
+fn open_cache(
+    options: &OpenOptions,
+    sb: &Superblock,
+) -> FsResult<(Arc<PageCache>, Vec<RecoveredPage>)> {
+    let dir = options.cache_dir.as_ref().filter(|_| !options.read_only);
+    let backing = dir.map(|dir| CacheBacking {
+        dir: dir.clone(),
+        uuid: uuid_text(sb),
+        epoch: sb.mount_epoch,
+    });
+    PageCache::new(options.cache_bytes.max(CACHE_BYTES_MIN), backing.as_ref())
+}
+
+/// Dirty pages that a dead daemon left go back into the cache, and to disk at once.
+fn adopt(core: &Arc<Core>, pages: Vec<RecoveredPage>) -> FsResult<()> {
+    if pages.is_empty() || core.is_read_only() {
+        return Ok(());
+    }
+    for page in &pages {
+        // The file may have been removed since.
+        let Ok(inode) = core.get(Ino(page.ino)) else {
+            continue;
+        };
+        if inode.generation == page.generation {
+            core.adopt_page(&inode, page)?;
+        }
+    }
+    core.mutate(|| core.flush_all())?;
+    drop(pages);
+    core.cache.forget_recovered()
+}

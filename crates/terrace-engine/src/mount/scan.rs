@@ -1,0 +1,398 @@
+//! Reading the whole volume: what a crash makes necessary, and what `check` does.
+//!
+//! Two passes over the inode tables, each on all cores. The first reads the directories and learns
+//! which inodes have names. The second reads those inodes and marks what they own. What has no name
+//! was being made or removed when the crash came: its record is to be freed, its log is not even
+//! looked at.
+
+use std::collections::HashMap;
+
+use terrace_layout::{BlockAddr, HEAD_OFFSET, InodeRecord, Stamp, Superblock, TAIL_OFFSET};
+use terrace_media::Pm;
+use terrace_store::error::{FsResult, advice, fence, without_advice};
+use terrace_store::itable::{InodeTable, RecordState, record_state};
+use terrace_store::log::{FindDisk, LogMedia};
+use terrace_store::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use terrace_store::sync::{Arc, Mutex, thread};
+
+use crate::base::options::Progress;
+use crate::base::types::{FileKind, Ino};
+use crate::inode::resident::{Body, Inner, Replay, kind_of};
+
+/// Records that a thread takes at a time.
+const BATCH: usize = 256;
+
+/// Something wrong, and where.
+#[derive(Debug, Clone)]
+pub(crate) struct Problem {
+    pub kind: ProblemKind,
+    pub place: String,
+    pub what: String,
+    /// The inode concerned, if it is one.
+    pub ino: Option<Ino>,
+}
+
+/// What is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProblemKind {
+    /// It cannot be read.
+    Damaged,
+    /// A name leads to it, but it does not exist.
+    Dangling,
+    /// It claims blocks that another has.
+    Contested(BlockAddr, u64),
+    /// It claims blocks outside their device.
+    Outside,
+}
+
+/// What becomes of changes that a crash left half made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Unfinished<'a> {
+    /// The journals were replayed; patches are stored again.
+    Finish,
+    /// Nothing is stored. These words of committed journal records count as if they were.
+    Imagine(&'a HashMap<u64, u64>),
+}
+
+impl<'a> Unfinished<'a> {
+    fn replay(self) -> Replay {
+        match self {
+            Unfinished::Finish => Replay::Yes,
+            Unfinished::Imagine(_) => Replay::No,
+        }
+    }
+
+    /// Words that count as if they were stored.
+    pub fn pending(self) -> Option<&'a HashMap<u64, u64>> {
+        match self {
+            Unfinished::Finish => None,
+            Unfinished::Imagine(words) => Some(words),
+        }
+    }
+
+    /// The state of a record as it will be once the changes are finished.
+    pub fn record_state(self, pm: &Pm, at: u64, ino: Ino) -> RecordState {
+        let mut state = record_state(pm, at, ino);
+        if let (Some(words), RecordState::Used(record)) = (self.pending(), &mut state) {
+            record.head = words.get(&(at + HEAD_OFFSET)).copied().unwrap_or(record.head);
+            record.tail = words.get(&(at + TAIL_OFFSET)).copied().unwrap_or(record.tail);
+        }
+        state
+    }
+}
+
+/// How often an inode is named.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reference {
+    pub generation: u32,
+    pub count: u32,
+    pub is_dir: bool,
+}
+
+/// Blocks in use on one device, one bit each.
+#[derive(Debug)]
+pub(crate) struct Usage {
+    words: Vec<AtomicU64>,
+    blocks: u64,
+}
+
+impl Usage {
+    pub fn new(blocks: u64) -> Self {
+        Self { words: (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(), blocks }
+    }
+
+    /// Marks a run; false if part of it was marked already or lies outside the device.
+    pub fn mark(&self, start: u64, len: u64) -> bool {
+        if start.checked_add(len).is_none_or(|end| end > self.blocks) {
+            return false;
+        }
+        let (mut at, end, mut fresh) = (start, start + len, true);
+        while at < end {
+            let bits = (64 - at % 64).min(end - at);
+            let mask = (!0u64 >> (64 - bits)) << (at % 64);
+            fresh &= self.words[(at / 64) as usize].fetch_or(mask, Ordering::Relaxed) & mask == 0;
+            at += bits;
+        }
+        fresh
+    }
+
+    /// Bit `n % 64` of word `n / 64`: whether block `n` is in use.
+    pub fn word(&self, index: usize) -> u64 {
+        self.words[index].load(Ordering::Relaxed)
+    }
+
+    pub fn words(&self) -> usize {
+        self.words.len()
+    }
+
+    pub fn into_words(self) -> Vec<u64> {
+        self.words.into_iter().map(AtomicU64::into_inner).collect()
+    }
+
+    pub fn used(&self) -> u64 {
+        self.words.iter().map(|w| u64::from(w.load(Ordering::Relaxed).count_ones())).sum()
+    }
+}
+
+/// What a scan found.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    pub usage: Vec<Usage>,
+    /// Records in use that no name leads to.
+    pub unnamed: Vec<(Ino, u64)>,
+    pub references: HashMap<u64, Reference>,
+    pub problems: Vec<Problem>,
+    pub inodes: u64,
+    pub directories: u64,
+    /// Inodes whose last entry does not count, with the byte of PM where it stands: it committed
+    /// itself, but its data are not what it says. A power cut before its fence leaves that, and so
+    /// does damage to the data.
+    pub undone: Vec<(Ino, u64)>,
+}
+
+impl Scan {
+    /// The blocks of an inode are its own, though the scan has passed it over.
+    pub fn mark_owned(&self, inner: &Inner) {
+        for (addr, blocks) in inner.owned() {
+            if let Some(usage) = self.usage.get(usize::from(addr.device())) {
+                usage.mark(addr.block(), blocks);
+            }
+        }
+    }
+}
+
+/// Sees every named inode that could be read.
+pub(crate) type VisitInode<'a> = &'a (dyn Fn(&InodeRecord, &Inner) + Sync);
+
+/// What a pass does with a batch of records.
+type Work<'a> = &'a (dyn Fn(&Scanner<'_>, &[(Ino, u64)]) + Sync);
+
+/// What directories say.
+#[derive(Debug, Default)]
+struct Directories {
+    references: HashMap<u64, Reference>,
+    /// Those that could not be read, and why: nobody knows what they name, even if the second pass
+    /// can.
+    unread: HashMap<u64, String>,
+}
+
+struct Scanner<'a> {
+    pm: &'a Arc<Pm>,
+    disks: &'a dyn FindDisk,
+    unfinished: Unfinished<'a>,
+    /// Of the mount that wrote last.
+    stamp: Option<Stamp>,
+    records: Vec<(Ino, u64)>,
+    usage: Vec<Usage>,
+    problems: Mutex<Vec<Problem>>,
+    /// Filled by the first pass,
+    found: Mutex<Directories>,
+    /// and read by the second.
+    directories_read: Directories,
+    unnamed: Mutex<Vec<(Ino, u64)>>,
+    inodes: AtomicU64,
+    directories: AtomicU64,
+    undone: Mutex<Vec<(Ino, u64)>>,
+}
+
+/// Reads everything; `disks` for the parts of logs that lie there. `threads`: how many at a time;
+/// `visit` sees each inode in the second pass.
+///
+/// # Errors
+/// PM errors. Damage is no error: it is in the result.
+#[allow(clippy::too_many_arguments, reason = "what a volume is made of, and how to read it")]
+pub(crate) fn scan(
+    pm: &Arc<Pm>,
+    disks: &dyn FindDisk,
+    sb: &Superblock,
+    tables: &[InodeTable],
+    unfinished: Unfinished<'_>,
+    threads: usize,
+    progress: Progress<'_>,
+    visit: VisitInode<'_>,
+) -> FsResult<Scan> {
+    let mut scanner = Scanner {
+        pm,
+        disks,
+        unfinished,
+        stamp: Some(Stamp::of_epoch(sb.mount_epoch)),
+        records: tables.iter().flat_map(InodeTable::records).collect(),
+        usage: sb.devices().iter().map(|d| Usage::new(d.blocks)).collect(),
+        problems: Mutex::default(),
+        found: Mutex::default(),
+        directories_read: Directories::default(),
+        unnamed: Mutex::default(),
+        inodes: AtomicU64::new(0),
+        directories: AtomicU64::new(0),
+        undone: Mutex::default(),
+    };
+    for (device, usage) in sb.devices().iter().zip(&scanner.usage) {
+        usage.mark(0, device.data_start);
+    }
+    for run in tables.iter().flat_map(InodeTable::runs) {
+        scanner.own(None, || "an inode table".into(), BlockAddr::pm(run.start), run.len);
+    }
+    let root = Reference { generation: 1, count: 1, is_dir: true };
+    scanner.found.get_mut().references.insert(Ino::ROOT.0, root);
+    scanner.pass("reading directories", threads, progress, &|scanner, batch| {
+        scanner.read_directories(batch)
+    });
+    scanner.directories_read = std::mem::take(scanner.found.get_mut());
+    scanner.pass("reading inodes", threads, progress, &|scanner, batch| {
+        scanner.read_inodes(batch, visit)
+    });
+    fence(pm)?;
+    Ok(Scan {
+        usage: scanner.usage,
+        unnamed: scanner.unnamed.into_inner(),
+        references: scanner.directories_read.references,
+        problems: scanner.problems.into_inner(),
+        inodes: scanner.inodes.into_inner(),
+        directories: scanner.directories.into_inner(),
+        undone: scanner.undone.into_inner(),
+    })
+}
+
+impl Scanner<'_> {
+    fn media(&self) -> LogMedia<'_> {
+        LogMedia { pm: self.pm, disks: self.disks, pending: self.unfinished.pending() }
+    }
+
+    fn pass(&self, what: &str, threads: usize, progress: Progress<'_>, work: Work<'_>) {
+        let next = AtomicUsize::new(0);
+        let total = self.records.len();
+        let batches = || {
+            loop {
+                let start = next.fetch_add(BATCH, Ordering::Relaxed);
+                if start >= total {
+                    break;
+                }
+                work(self, &self.records[start..(start + BATCH).min(total)]);
+                progress(what, (start + BATCH).min(total) as u64, total as u64);
+            }
+            // Patches were applied: a fence counts for the stores of its own thread.
+            if let Err(error) = self.pm.fence() {
+                let place = self.pm.path().display().to_string();
+                self.problem(ProblemKind::Damaged, None, place, error.to_string());
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..threads.min(total.div_ceil(BATCH)) {
+                scope.spawn(batches);
+            }
+            batches();
+        });
+    }
+
+    fn problem(&self, kind: ProblemKind, ino: Option<Ino>, place: String, what: String) {
+        self.problems.lock().push(Problem { kind, place, what, ino });
+    }
+
+    fn read_directories(&self, batch: &[(Ino, u64)]) {
+        let mut found: Vec<(u64, Reference)> = Vec::new();
+        for &(ino, at) in batch {
+            let RecordState::Used(record) = self.unfinished.record_state(self.pm, at, ino) else {
+                continue;
+            };
+            if kind_of(&record).ok() != Some(FileKind::Directory) {
+                continue;
+            }
+            // What cannot be read is reported by the second pass, if anything names it.
+            let inner = match Inner::load(self.media(), at, &record, self.stamp, Replay::No) {
+                Ok(inner) => inner,
+                Err(error) => {
+                    self.found.lock().unread.insert(ino.0, error.to_string());
+                    continue;
+                }
+            };
+            let Body::Dir(dir) = &inner.body else {
+                continue;
+            };
+            found.extend(dir.from(0).map(|(_, d)| {
+                let is_dir = d.kind == FileKind::Directory;
+                (d.ino.0, Reference { generation: d.generation, count: 1, is_dir })
+            }));
+        }
+        let mut directories = self.found.lock();
+        for (ino, reference) in found {
+            directories.references.entry(ino).and_modify(|r| r.count += 1).or_insert(reference);
+        }
+    }
+
+    fn read_inodes(&self, batch: &[(Ino, u64)], visit: VisitInode<'_>) {
+        for &(ino, at) in batch {
+            let named = self.directories_read.references.get(&ino.0).copied();
+            let place = || format!("inode {} (record at byte {at} of PM)", ino.0);
+            let record = match (self.unfinished.record_state(self.pm, at, ino), named) {
+                (RecordState::Free, None) => continue,
+                (RecordState::Used(record), Some(named))
+                    if record.generation == named.generation =>
+                {
+                    record
+                }
+                (RecordState::Used(_) | RecordState::Damaged, None) => {
+                    self.unnamed.lock().push((ino, at));
+                    continue;
+                }
+                (RecordState::Damaged, Some(_)) => {
+                    self.problem(
+                        ProblemKind::Damaged,
+                        Some(ino),
+                        place(),
+                        "the record is damaged".into(),
+                    );
+                    continue;
+                }
+                (RecordState::Free | RecordState::Used(_), Some(_)) => {
+                    let what = "a name leads to an inode that does not exist";
+                    self.problem(ProblemKind::Dangling, Some(ino), place(), what.into());
+                    continue;
+                }
+            };
+            if let Some(what) = self.directories_read.unread.get(&ino.0) {
+                self.problem(ProblemKind::Damaged, Some(ino), place(), what.clone());
+                continue;
+            }
+            match Inner::load(self.media(), at, &record, self.stamp, self.unfinished.replay()) {
+                Ok(inner) => {
+                    self.inodes.fetch_add(1, Ordering::Relaxed);
+                    self.directories.fetch_add(u64::from(inner.dir().is_ok()), Ordering::Relaxed);
+                    self.undone.lock().extend(inner.log.torn().map(|at| (ino, at)));
+                    for (addr, blocks) in inner.owned() {
+                        self.own(Some(ino), place, addr, blocks);
+                    }
+                    visit(&record, &inner);
+                }
+                Err(error) => {
+                    self.problem(ProblemKind::Damaged, Some(ino), place(), error.to_string())
+                }
+            }
+        }
+    }
+
+    fn own(&self, ino: Option<Ino>, place: impl Fn() -> String, addr: BlockAddr, blocks: u64) {
+        let device = self.usage.get(usize::from(addr.device()));
+        let inside = device.is_some_and(|usage| {
+            addr.block().checked_add(blocks).is_some_and(|end| end <= usage.blocks)
+        });
+        if !inside {
+            let what = format!("claims {blocks} blocks at {addr:?}, which lie outside the device");
+            self.problem(ProblemKind::Outside, ino, place(), what);
+        } else if !device.is_some_and(|usage| usage.mark(addr.block(), blocks)) {
+            let what = format!("claims {blocks} blocks at {addr:?}, of which another has some");
+            self.problem(ProblemKind::Contested(addr, blocks), ino, place(), what);
+        }
+    }
+}
+
+/// The first problem in words, with device and remedy.
+pub(crate) fn first_problem(pm: &Pm, problems: &[Problem]) -> Option<String> {
+    let path = pm.path().display().to_string();
+    problems.first().map(|Problem { place, what, .. }| {
+        // What comes from an error says some of this already.
+        let what = without_advice(what);
+        let what =
+            what.strip_prefix(&path).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(what);
+        format!("{path}: {place}: {what}: {}", advice(pm))
+    })
+}

@@ -1,0 +1,5 @@
+//! pageio
+
+pub(crate) mod fetch;
+pub(crate) mod runs;
+pub(crate) mod writeback;

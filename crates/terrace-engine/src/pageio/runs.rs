@@ -1,0 +1,328 @@
+//! Runs of adjacent pages on disks: where they go, writing them, making them durable. Nothing
+//! refers to them before a commit does.
+
+use std::collections::BTreeSet;
+use std::io::IoSlice;
+
+use terrace_layout::{
+    BLOCK_BYTES, BlockAddr, CRC_SLOTS_BLOCKS_MAX, CRCS_PER_BLOCK, crc_blocks_for, data_crc,
+    seal_crc_block,
+};
+use terrace_media::AlignedBuf;
+use terrace_store::error::{FsError, FsResult, fail};
+use terrace_store::file::{BLOCK, DataRun, covered_bytes};
+use terrace_store::planted::{Bug, planted};
+use terrace_store::space::{BlockSource, Purpose, Tiers};
+
+use crate::inode::cache::DirtyPage;
+use crate::inode::core::Core;
+
+/// Blocks of the longest run: 16 MiB.
+pub(crate) const RUN_BLOCKS_MAX: u64 = 4096;
+/// Runs up to this long keep their checksums in the log.
+pub(crate) const LOG_CRCS_MAX: u64 = 32;
+
+/// A block of a file on its way to a disk.
+pub(crate) trait Page {
+    /// File block.
+    fn block(&self) -> u64;
+    /// Its bytes.
+    fn data(&self) -> &[u8];
+    /// CRC32C of them.
+    fn crc(&self) -> u32 {
+        data_crc(self.data())
+    }
+}
+
+impl Page for DirtyPage {
+    fn block(&self) -> u64 {
+        self.block
+    }
+
+    fn data(&self) -> &[u8] {
+        self.data()
+    }
+}
+
+/// Where runs go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub shard: usize,
+    pub tiers: Tiers,
+}
+
+/// A run of pages and where it goes.
+pub(crate) struct Placed<'a, P> {
+    pub pages: &'a [P],
+    pub addr: BlockAddr,
+    crcs: Vec<u32>,
+    crc_run: Option<(BlockAddr, u64)>,
+}
+
+impl<P: Page> Placed<'_, P> {
+    /// The run without its pages.
+    pub fn run(&self) -> DataRun {
+        DataRun {
+            blocks: self.pages.len() as u64,
+            crcs: self.crcs.clone(),
+            crc_run: self.crc_run,
+            ..DataRun::new(self.pages[0].block(), self.addr)
+        }
+    }
+}
+
+impl Core {
+    /// Writes pages to disk, not durably yet; returns where they went. If a disk does not take
+    /// them, another may; each attempt begins with the disk that should have them, so that one that
+    /// has returned is found to work again.
+    ///
+    /// # Errors
+    /// `ENOSPC`, or what the disk said that should have them.
+    pub fn write_pages<'a, P: Page>(
+        &self,
+        pages: &'a [P],
+        target: Target,
+    ) -> FsResult<Vec<Placed<'a, P>>> {
+        let (mut avoided, mut first_error) = (Vec::new(), None);
+        loop {
+            let (mut placed, tried) = (Vec::new(), avoided.len());
+            let found = self.place_runs(pages, target, &avoided, &mut placed);
+            let Err(error) = found.and_then(|()| self.write_runs(&placed, &mut avoided)) else {
+                return Ok(placed);
+            };
+            placed.iter().for_each(|p| self.free_placed(p));
+            let error = first_error.unwrap_or(error);
+            if avoided.len() == tried {
+                return Err(error);
+            }
+            first_error = Some(error);
+        }
+    }
+
+    /// Finds room for every run of adjacent pages, on disks that are not `avoided`.
+    fn place_runs<'a, P: Page>(
+        &self,
+        pages: &'a [P],
+        target: Target,
+        avoided: &[u16],
+        placed: &mut Vec<Placed<'a, P>>,
+    ) -> FsResult<()> {
+        for run in pages.chunk_by(|a, b| a.block() + 1 == b.block()) {
+            let mut rest = run;
+            while !rest.is_empty() {
+                let want = (rest.len() as u64).min(RUN_BLOCKS_MAX);
+                let crc_blocks = if want > LOG_CRCS_MAX { crc_blocks_for(want) } else { 0 };
+                let (device, found) = self.space.alloc_disk(
+                    target.shard,
+                    want + crc_blocks,
+                    target.tiers,
+                    avoided,
+                )?;
+                // A shorter run than asked for holds fewer pages, its checksums first.
+                let (crc_blocks, blocks) = split_run(found.len, want);
+                let unused = found.len - crc_blocks - blocks;
+                if unused > 0 {
+                    self.space
+                        .free(BlockAddr::new(device, found.start + crc_blocks + blocks), unused);
+                }
+                let (head, tail) = rest.split_at(blocks as usize);
+                placed.push(Placed {
+                    pages: head,
+                    addr: BlockAddr::new(device, found.start + crc_blocks),
+                    crcs: head.iter().map(Page::crc).collect(),
+                    crc_run: (crc_blocks > 0)
+                        .then(|| (BlockAddr::new(device, found.start), crc_blocks)),
+                });
+                rest = tail;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the runs, each with one sequential write. `failing` gets the disk that did not take
+    /// one.
+    fn write_runs<P: Page>(
+        &self,
+        placed: &[Placed<'_, P>],
+        failing: &mut Vec<u16>,
+    ) -> FsResult<()> {
+        for run in placed {
+            let crc_run = run.crc_run.filter(|_| !planted(Bug::ChecksumsAfterFlush));
+            let crc_blocks = crc_run.map(|_| crc_block_bytes(&run.crcs));
+            let start = crc_run.map_or(run.addr, |(addr, _)| addr);
+            let mut slices: Vec<IoSlice<'_>> = crc_blocks.iter().map(|b| IoSlice::new(b)).collect();
+            slices.extend(run.pages.iter().map(|p| IoSlice::new(p.data())));
+            let member = self.space.disk(start.device())?;
+            member.disk.write_vectored_at(start.byte(), &slices).inspect_err(|e| {
+                self.disk_failed(start.device(), e);
+                failing.push(start.device());
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Makes runs durable that have been written.
+    ///
+    /// # Errors
+    /// A disk that cannot flush is fatal.
+    pub fn flush_placed<P>(&self, placed: &[Placed<'_, P>]) -> FsResult<()> {
+        if planted(Bug::DiskNotFlushed) {
+            return Ok(());
+        }
+        self.flush_disks(placed.iter().map(|run| run.addr.device()).collect())?;
+        for (run, (addr, _)) in placed.iter().filter_map(|run| Some((run, run.crc_run?))) {
+            if planted(Bug::ChecksumsAfterFlush) {
+                self.space
+                    .disk(addr.device())?
+                    .disk
+                    .write_at(addr.byte(), &crc_block_bytes(&run.crcs))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until these disks have made durable what they took.
+    ///
+    /// # Errors
+    /// A disk that cannot flush is fatal, also for those whose flush comes after: a kernel says
+    /// only once what became of writes, to whoever asks first.
+    pub fn flush_disks(&self, devices: BTreeSet<u16>) -> FsResult<()> {
+        devices.into_iter().try_for_each(|device| {
+            let flushed = self.space.disk(device)?.disk.flush();
+            if let Err(error) = flushed {
+                self.disk_failed(device, &error);
+                let error = FsError::fatal(error);
+                self.turn_read_only(&error.to_string());
+                return Err(error);
+            }
+            if self.is_read_only() {
+                return fail(libc::EIO);
+            }
+            self.disk_works(device);
+            Ok(())
+        })
+    }
+
+    /// Stores as many pages in PM as it takes, run by run; durable with the next fence.
+    /// `committed`: size of the file.
+    pub fn store_in_pm<'a, P: Page>(
+        &self,
+        shard: usize,
+        pages: &'a [P],
+        committed: u64,
+    ) -> Vec<Placed<'a, P>> {
+        let source = self.space.source(shard, Purpose::Ordinary);
+        let longest = if self.data_crc { CRC_SLOTS_BLOCKS_MAX } else { RUN_BLOCKS_MAX };
+        let mut placed = Vec::new();
+        for mut rest in pages.chunk_by(|a, b| a.block() + 1 == b.block()) {
+            while !rest.is_empty() {
+                let Some(found) = source.alloc_data(longest.min(rest.len() as u64)) else {
+                    return placed;
+                };
+                let (head, tail) = rest.split_at(found.len as usize);
+                for (i, page) in (found.start..).zip(head) {
+                    self.pm.write_nt(i * BLOCK_BYTES, page.data());
+                }
+                let crc =
+                    |page: &P| data_crc(&page.data()[..covered_bytes(page.block(), committed)]);
+                let crcs = if self.data_crc { head.iter().map(crc).collect() } else { Vec::new() };
+                placed.push(Placed {
+                    pages: head,
+                    addr: BlockAddr::pm(found.start),
+                    crcs,
+                    crc_run: None,
+                });
+                rest = tail;
+            }
+        }
+        placed
+    }
+
+    /// Gives back where a run was to go.
+    pub fn free_placed<P>(&self, run: &Placed<'_, P>) {
+        self.space.free(run.addr, run.pages.len() as u64);
+        if let Some((addr, blocks)) = run.crc_run {
+            self.space.free(addr, blocks);
+        }
+    }
+
+    /// What of the runs is to be committed, those blocks whose flag says so, and gives back the
+    /// rest. Also returns the blocks of the rest.
+    pub fn sift(
+        &self,
+        runs: impl IntoIterator<Item = (DataRun, Vec<bool>)>,
+    ) -> (Vec<DataRun>, Vec<u64>) {
+        let (mut survivors, mut overtaken) = (Vec::new(), Vec::new());
+        for (run, current) in runs {
+            let before = survivors.len();
+            surviving_runs(&run, &current, &mut survivors);
+            for (i, _) in (0..).zip(&current).filter(|(_, is_current)| !**is_current) {
+                self.space.free(run.addr.offset(i), 1);
+                overtaken.push(run.file_block + i);
+            }
+            if survivors.len() == before
+                && let Some((addr, blocks)) = run.crc_run
+            {
+                self.space.free(addr, blocks);
+            }
+        }
+        (survivors, overtaken)
+    }
+
+    /// Gives back runs that could not be committed.
+    pub fn free_runs(&self, runs: &[DataRun]) {
+        let mut crc_runs = BTreeSet::new();
+        for run in runs {
+            self.space.free(run.addr, run.blocks);
+            crc_runs.extend(run.crc_run);
+        }
+        crc_runs.into_iter().for_each(|(addr, blocks)| self.space.free(addr, blocks));
+    }
+}
+
+/// Checksum blocks and data blocks of a run of `len` blocks that is to hold up to `want`.
+fn split_run(len: u64, want: u64) -> (u64, u64) {
+    let blocks = len.min(want);
+    if blocks <= LOG_CRCS_MAX {
+        return (0, blocks);
+    }
+    let mut crc_blocks = crc_blocks_for(blocks);
+    let mut blocks = blocks.min(len - crc_blocks);
+    if blocks <= LOG_CRCS_MAX {
+        (crc_blocks, blocks) = (0, LOG_CRCS_MAX);
+    }
+    (crc_blocks.min(crc_blocks_for(blocks)), blocks)
+}
+
+fn crc_block_bytes(crcs: &[u32]) -> AlignedBuf {
+    let mut bytes = AlignedBuf::new(crc_blocks_for(crcs.len() as u64) as usize * BLOCK);
+    for (block, crcs) in bytes.chunks_mut(BLOCK).zip(crcs.chunks(CRCS_PER_BLOCK as usize)) {
+        for (slot, crc) in block.chunks_exact_mut(4).zip(crcs) {
+            slot.copy_from_slice(&crc.to_le_bytes());
+        }
+        seal_crc_block(block);
+    }
+    bytes
+}
+
+/// The parts of a run that are still current.
+fn surviving_runs(run: &DataRun, current: &[bool], out: &mut Vec<DataRun>) {
+    let mut open = false;
+    for (i, _) in (0..).zip(current) {
+        if !current[i as usize] {
+            open = false;
+            continue;
+        }
+        if !open {
+            out.push(DataRun {
+                crc_run: run.crc_run,
+                crc_skip: if run.crc_run.is_some() { i as u32 } else { 0 },
+                ..DataRun::new(run.file_block + i, run.addr.offset(i))
+            });
+            open = true;
+        }
+        let last = out.last_mut().expect("just opened");
+        last.crcs.extend(run.crcs.get(i as usize));
+        last.blocks += 1;
+    }
+}

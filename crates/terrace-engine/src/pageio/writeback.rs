@@ -1,0 +1,309 @@
+//! Writeback: dirty pages go to disk in long runs; only when those are durable, the log says so.
+//!
+//! Nothing is locked while a disk writes. Pages cannot change meanwhile (the cache publishes a new
+//! version beside the old one); which of them still are the newest version of their block is found
+//! out under the inode's lock, and only those are committed.
+//!
+//! A write that fails costs nothing: the pages stay dirty, in memory that outlives the daemon, and
+//! are tried again when they are due. A flush that fails is another matter: what became of writes
+//! before it, whoever made them, nobody knows any more, so the volume turns read-only.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use terrace_policy::{DirtyState, Due, writeback_due};
+use terrace_store::error::{FsResult, fail};
+use terrace_store::file::BLOCK;
+use terrace_store::planted::{Bug, planted};
+use terrace_store::space::{Purpose, Tiers};
+use terrace_store::sync::Arc;
+use terrace_store::sync::atomic::Ordering;
+
+use crate::base::counters::Counter;
+use crate::inode::cache::DirtyPage;
+use crate::inode::core::{Core, DirtyFile};
+use crate::inode::resident::{Inner, Inode};
+use crate::pageio::runs::{Placed, Target};
+
+/// Pages that one commit takes to disk at most: 64 MiB.
+pub(crate) const COMMIT_PAGES_MAX: usize = 16384;
+
+/// What becomes of blocks that were written again while their older version was on its way to disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Overtaken {
+    /// Somebody may wait for what that version held: they are written, too.
+    Written,
+    /// They stay dirty.
+    Left,
+}
+
+impl Core {
+    /// Writes a file's dirty pages to disk and commits them, durably: all that was dirty when it
+    /// was called.
+    ///
+    /// # Errors
+    /// `ENOSPC`, or what the disk said; a disk that cannot flush is fatal.
+    pub fn flush_file(&self, inode: &Arc<Inode>) -> FsResult<()> {
+        self.write_back(inode, Overtaken::Written)
+    }
+
+    fn write_back(&self, inode: &Arc<Inode>, overtaken_are: Overtaken) -> FsResult<()> {
+        self.relieve_pm_if_low();
+        if self.is_read_only() {
+            // That has failed in a way after which nothing may be written.
+            return fail(libc::EIO);
+        }
+        let _flushing = inode.flush.lock();
+        let mut from = 0;
+        let mut overtaken = BTreeSet::new();
+        loop {
+            // The lock, shared, keeps out half-published writes.
+            let pages = {
+                let _inner = inode.inner.read();
+                self.cache.dirty(&inode.pages, from, COMMIT_PAGES_MAX)
+            };
+            let Some(last) = pages.last() else {
+                break;
+            };
+            from = last.block + 1;
+            let placed = self.write_durably(inode, &pages)?;
+            overtaken.extend(self.commit_runs(inode, &mut inode.inner.write(), &placed)?);
+            if pages.len() < COMMIT_PAGES_MAX {
+                break;
+            }
+        }
+        if !overtaken.is_empty() && overtaken_are == Overtaken::Written {
+            self.flush_overtaken(inode, &overtaken)?;
+        }
+        inode.truncated.store(false, Ordering::Relaxed);
+        self.note_flushed(inode);
+        Ok(())
+    }
+
+    /// The file leaves the list of dirty ones, or gets older there anew.
+    fn note_flushed(&self, inode: &Arc<Inode>) {
+        let was_dirty = inode.pages.has_dirty();
+        let mut dirty = self.shard(inode.ino).dirty.lock();
+        let is_dirty =
+            if planted(Bug::DirtyFlagRead) { was_dirty } else { inode.pages.has_dirty() };
+        // A removed file's number may be another's by now.
+        let Some(file) = dirty.get_mut(&inode.ino.0).filter(|file| Arc::ptr_eq(&file.inode, inode))
+        else {
+            return;
+        };
+        if is_dirty {
+            (file.since, file.urgent) = (Instant::now(), false);
+        } else {
+            dirty.remove(&inode.ino.0);
+        }
+    }
+
+    /// Writes pages to the fastest disks that have room (from the tier on that the file is pinned
+    /// to), durably; returns where they went.
+    fn write_durably<'a>(
+        &self,
+        inode: &Inode,
+        pages: &'a [DirtyPage],
+    ) -> FsResult<Vec<Placed<'a, DirtyPage>>> {
+        let write = |first| {
+            self.write_pages(pages, Target { shard: inode.shard, tiers: Tiers::from(first) })
+        };
+        let placed = match inode.pin.get().filter(|&tier| tier > 1).map(write) {
+            // Room on any disk was promised.
+            None => write(1)?,
+            Some(Ok(placed)) => placed,
+            // Its disks are full, or fail.
+            Some(Err(error)) => {
+                write(1).map_err(|other| if other.is_no_room() { error } else { other })?
+            }
+        };
+        self.flush_placed(&placed)
+            .inspect_err(|_| placed.iter().for_each(|run| self.free_placed(run)))?;
+        Ok(placed)
+    }
+
+    /// Flushes blocks that were written again while their older version was on its way to disk.
+    /// That version was dropped, and somebody may wait for what it held; so this time writers wait.
+    fn flush_overtaken(&self, inode: &Arc<Inode>, blocks: &BTreeSet<u64>) -> FsResult<()> {
+        let mut inner = inode.inner.write();
+        let mut pages = Vec::new();
+        for &block in blocks {
+            pages.extend(
+                self.cache.dirty(&inode.pages, block, 1).into_iter().filter(|p| p.block == block),
+            );
+        }
+        for pages in pages.chunks(COMMIT_PAGES_MAX) {
+            let placed = self.write_durably(inode, pages)?;
+            let overtaken = self.commit_runs(inode, &mut inner, &placed)?;
+            debug_assert!(overtaken.is_empty(), "the lock keeps writers out");
+        }
+        Ok(())
+    }
+
+    /// Commits what is still the newest version of its block, and frees the rest. Returns the
+    /// blocks that have a newer version by now.
+    fn commit_runs(
+        &self,
+        inode: &Inode,
+        inner: &mut Inner,
+        placed: &[Placed<'_, DirtyPage>],
+    ) -> FsResult<Vec<u64>> {
+        let current = |run: &Placed<'_, DirtyPage>| match inode.doomed.load(Ordering::Acquire) {
+            true => vec![false; run.pages.len()],
+            false if planted(Bug::CommitOvertaken) => vec![true; run.pages.len()],
+            false => self.cache.current(&inode.pages, run.pages),
+        };
+        let (mut survivors, overtaken) =
+            self.sift(placed.iter().map(|run| (run.run(), current(run))));
+        if survivors.is_empty() {
+            return Ok(overtaken);
+        }
+        let source = self.space.source(inode.shard, Purpose::Writeback);
+        let (log, file) = inner.file_mut()?;
+        for run in &mut survivors {
+            run.history = file.cached.history(run.file_block, run.file_block + run.blocks);
+        }
+        if let Err(error) = file.commit_written(log, self.io(&source), &survivors) {
+            self.free_runs(&survivors);
+            return Err(error);
+        }
+        let before = inode.pages.dirty_pages();
+        for run in placed {
+            self.cache.mark_clean(&inode.pages, run.pages);
+        }
+        let cleaned = before - inode.pages.dirty_pages();
+        self.space.unreserve_disk(cleaned);
+        for run in &survivors {
+            self.note_data_in(inode, self.space.tier_of(run.addr), inner.file()?.heat.mean());
+        }
+        self.counters.add(Counter::WrittenBack, cleaned * BLOCK as u64);
+        self.tidy(inode.shard, inner)?;
+        Ok(overtaken)
+    }
+
+    /// Writes back the file with the most dirty pages: room for somebody who needs it. False if
+    /// nothing is dirty.
+    ///
+    /// # Errors
+    /// As [`Self::flush_file`].
+    pub fn flush_some(&self) -> FsResult<bool> {
+        let largest = self
+            .shards
+            .iter()
+            .flat_map(|s| s.dirty.lock().values().map(|f| f.inode.clone()).collect::<Vec<_>>())
+            .max_by_key(|inode| inode.pages.dirty_pages());
+        match largest {
+            Some(inode) => self.flush_file(&inode).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Writes back everything.
+    ///
+    /// # Errors
+    /// The first failure, after trying the rest.
+    pub fn flush_all(&self) -> FsResult<()> {
+        let mut result = Ok(());
+        for shard in &self.shards {
+            let files: Vec<DirtyFile> = shard.dirty.lock().values().cloned().collect();
+            for file in files {
+                let flushed = self.flush_file(&file.inode);
+                result = result.and(flushed);
+            }
+        }
+        result
+    }
+
+    /// Logs all times that were kept back.
+    ///
+    /// # Errors
+    /// As [`Core::commit`].
+    pub fn commit_all_lazy(&self) -> FsResult<()> {
+        for shard in &self.shards {
+            let inodes: Vec<_> = shard.inodes.read().values().cloned().collect();
+            for inode in inodes {
+                if inode.inner.read().meta.lazy {
+                    self.commit_lazy_if_room(&inode, &mut inode.inner.write())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The worker of a shard: writes back what is due, reclaims what was removed. Sleeps while
+    /// there is nothing.
+    pub fn work(&self, shard: usize) {
+        let tick = Duration::from_secs(1);
+        let this = &self.shards[shard];
+        let mut failing = false;
+        // After a failure nothing is tried again before this, whoever wakes the worker.
+        let mut pause_until: Option<Instant> = None;
+        while !self.stopping.load(Ordering::Acquire) {
+            {
+                let mut work = this.work.lock();
+                // Whoever stops the workers does so before the lock and wakes them after it: who
+                // sleeps is woken.
+                if self.stopping.load(Ordering::Acquire) {
+                    break;
+                }
+                if !*work {
+                    this.wake.wait(&mut work);
+                }
+                // What is not due, removed files among it, waits until there is more of it, or a
+                // moment has passed.
+                let may_wait = || {
+                    pause_until.is_some() || self.is_read_only() || self.due_files(shard).is_empty()
+                };
+                if *work && !self.stopping.load(Ordering::Acquire) && may_wait() {
+                    this.wake.wait_for(&mut work, tick);
+                }
+            }
+            let pausing = pause_until.is_some_and(|until| Instant::now() < until);
+            if self.stopping.load(Ordering::Acquire) || self.is_read_only() || pausing {
+                continue;
+            }
+            pause_until = None;
+            for (file, due) in self.due_files(shard) {
+                let overtaken_are =
+                    if due == Due::Room { Overtaken::Left } else { Overtaken::Written };
+                let flushed = self.mutate(|| self.write_back(&file.inode, overtaken_are));
+                // A line when it begins and one when it is over, however many files and attempts
+                // lie between them.
+                match (&flushed, failing || self.is_read_only()) {
+                    (Err(error), false) => tracing::warn!(
+                        "writeback of inode {}: {error}: dirty pages wait in the page cache and are tried again",
+                        file.inode.ino.0
+                    ),
+                    (Ok(()), true) => tracing::warn!("writeback works again"),
+                    _ => {}
+                }
+                failing = flushed.is_err();
+                if !failing {
+                    continue;
+                }
+                pause_until = Some(Instant::now() + tick);
+                if let Some(file) = this.dirty.lock().get_mut(&file.inode.ino.0) {
+                    // Try again when it is due again, not at once.
+                    (file.since, file.urgent) = (Instant::now(), false);
+                }
+            }
+            if let Err(error) = self.mutate(|| self.reclaim(shard)) {
+                tracing::warn!("reclaiming removed inodes: {error}");
+            }
+            let mut work = this.work.lock();
+            *work = !this.dirty.lock().is_empty() || !this.doomed.lock().is_empty();
+        }
+    }
+
+    /// The files of a shard that are to be written back now, and why.
+    fn due_files(&self, shard: usize) -> Vec<(DirtyFile, Due)> {
+        let age_limit = Duration::from_secs(self.options.writeback_seconds.into());
+        let (dirty, budget) = (self.cache.dirty_pages(), self.cache.budget_pages());
+        let due = |file: &DirtyFile| {
+            let pages = file.inode.pages.dirty_pages();
+            let state = DirtyState { age: file.since.elapsed(), urgent: file.urgent, pages };
+            writeback_due(state, age_limit, dirty, budget).map(|due| (file.clone(), due))
+        };
+        self.shards[shard].dirty.lock().values().filter_map(due).collect()
+    }
+}

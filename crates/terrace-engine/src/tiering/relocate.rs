@@ -1,0 +1,672 @@
+//! Moving a file's data to another tier, while programs go on using the file: copy, validate,
+//! publish.
+//!
+//! 1. Under the inode's lock, for a moment: what is to be copied is looked up, and from now on it
+//!    is noted who changes it.
+//! 2. Without locks: the data is read (and verified, where it has checksums), written to where it
+//!    goes, and made durable.
+//! 3. Under the lock again: blocks that somebody has changed meanwhile are given up, the others are
+//!    committed, all at once. Then what they leave is free.
+//!
+//! So no program waits for a disk on account of a move, and a crash at any moment leaves either
+//! place, whole. What is copied may be garbage, if the block was freed and used anew in the middle
+//! of it; but then it has been overtaken, too.
+
+use std::ops::Range;
+
+use terrace_layout::{BLOCK_BYTES, WriteEntry, data_crc};
+use terrace_media::AlignedBuf;
+use terrace_store::error::{FsError, FsResult};
+use terrace_store::file::{BLOCK, DataRun, covered_bytes, read_write_entry};
+use terrace_store::index::Extent;
+use terrace_store::planted::{Bug, planted};
+use terrace_store::space::{Purpose, Tiers};
+use terrace_store::sync::atomic::Ordering;
+use terrace_store::sync::{Arc, Mutex, MutexGuard, limit, spawn_scoped, thread};
+
+use crate::base::counters::Counter;
+use crate::base::types::{FileMoved, Ino, Time};
+use crate::base::words::tier_name;
+use crate::inode::cache::BlankPage;
+use crate::inode::core::Core;
+use crate::inode::resident::{Inner, Inode};
+use crate::pageio::fetch::Checksums;
+use crate::pageio::runs::{Page, Placed, Target};
+
+/// Blocks of a file that are looked at together when all of it moves, and made durable together: 64
+/// MiB.
+pub(crate) const STRETCH_BLOCKS: u64 = 16384;
+/// Blocks that are copied through one buffer, which the CPU's caches should hold, and committed
+/// together: 16 MiB.
+pub(crate) const BUFFER_BLOCKS: u64 = limit(4096, 2) as u64;
+
+/// Which of a file's extents move.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// By where they are.
+    pub there: &'a dyn Fn(&Extent) -> bool,
+    /// By what their entries say, if that matters; asked of those only.
+    pub such: Option<&'a dyn Fn(&WriteEntry) -> bool>,
+}
+
+/// Stretches of a file and where they are to go.
+#[derive(Clone, Copy)]
+pub(crate) struct Order<'a> {
+    /// File blocks, ascending; at least one stretch.
+    pub stretches: &'a [Range<u64>],
+    pub wanted: Wanted<'a>,
+    /// The first is 0 for PM.
+    pub tiers: Tiers,
+    /// Copies of what goes to a disk are left in the page cache, if there is room without writing
+    /// back.
+    pub keep_cached: bool,
+    /// Counts the bytes that move.
+    pub counter: Counter,
+}
+
+/// A piece of the stretch as it was looked up.
+struct Piece {
+    block: u64,
+    extent: Extent,
+    entry: WriteEntry,
+    checksums: Checksums,
+}
+
+/// A move under way.
+struct Begun<'a> {
+    inode: &'a Arc<Inode>,
+    order: Order<'a>,
+    /// What is allocated and holds nothing.
+    reserved: Vec<Piece>,
+    /// What is copied, ascending.
+    written: Vec<Piece>,
+    /// Size of the file.
+    committed: u64,
+    _alone: MutexGuard<'a, ()>,
+}
+
+/// Copies that went through one buffer, to be committed together.
+struct Copy<'a> {
+    /// What was copied, ascending.
+    pieces: &'a [Piece],
+    runs: Vec<DataRun>,
+    /// Pages for the cache.
+    kept: Vec<(u64, BlankPage)>,
+}
+
+/// A copied block.
+struct Copied<'a> {
+    block: u64,
+    data: &'a [u8],
+    crc: u32,
+}
+
+impl Page for Copied<'_> {
+    fn block(&self) -> u64 {
+        self.block
+    }
+
+    fn data(&self) -> &[u8] {
+        self.data
+    }
+
+    fn crc(&self) -> u32 {
+        self.crc
+    }
+}
+
+/// What pieces are copied through.
+#[derive(Debug)]
+struct Buffer {
+    bytes: AlignedBuf,
+    /// Blocks of the file and their checksums, in the order of the bytes; what could not be read is
+    /// left out.
+    blocks: Vec<(u64, u32)>,
+}
+
+impl Buffer {
+    fn new(blocks: u64) -> Self {
+        Self { bytes: AlignedBuf::new(blocks as usize * BLOCK), blocks: Vec::new() }
+    }
+
+    fn copied(&self) -> Vec<Copied<'_>> {
+        let pages = self.blocks.iter().zip(self.bytes.chunks(BLOCK));
+        pages.map(|(&(block, crc), data)| Copied { block, data, crc }).collect()
+    }
+}
+
+/// Buffers of earlier moves for the next ones, until who moves has done: fresh memory costs as much
+/// as a copy.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers(Mutex<Vec<Buffer>>);
+
+impl Buffers {
+    fn take(&self, blocks: u64) -> Buffer {
+        let mut spare = self.0.lock();
+        let fits =
+            spare.iter().position(|buffer| buffer.bytes.len() as u64 >= blocks * BLOCK_BYTES);
+        fits.filter(|_| blocks > 0)
+            .map_or_else(|| Buffer::new(blocks), |fits| spare.swap_remove(fits))
+    }
+
+    fn give_back(&self, buffer: Buffer) {
+        if buffer.bytes.len() as u64 == BUFFER_BLOCKS * BLOCK_BYTES {
+            self.0.lock().push(buffer);
+        }
+    }
+
+    /// Gives the memory back to the system.
+    pub fn release(&self) {
+        self.0.lock().clear();
+    }
+}
+
+/// How data gets nearer to a tier: from each of some tiers to one of others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub from: Tiers,
+    pub to: Tiers,
+}
+
+impl Inode {
+    /// Takes the next stretch with something wanted in it off the front of `rest`; `None` if there
+    /// is nothing more.
+    ///
+    /// # Panics
+    /// If a loop over the stretches would not get on: nobody would ever end it.
+    pub fn next_stretch(
+        &self,
+        rest: &mut Range<u64>,
+        is_wanted: &dyn Fn(&Extent) -> bool,
+    ) -> FsResult<Option<Range<u64>>> {
+        let inner = self.shared()?;
+        let mut extents = inner.file()?.index.overlaps(rest.start, rest.end);
+        let Some((first, _)) = extents.find(|(_, extent)| is_wanted(extent)) else {
+            return Ok(None);
+        };
+        let start = first.max(rest.start);
+        let stretch = start..start.saturating_add(STRETCH_BLOCKS).min(rest.end);
+        assert!(!stretch.is_empty(), "inode {}: nothing is left to move in {rest:?}", self.ino.0);
+        rest.start = stretch.end;
+        Ok(Some(stretch))
+    }
+}
+
+impl Core {
+    /// See [`Volume::move_some`](crate::Volume::move_some).
+    pub fn move_some(&self, ino: Ino, tier: u8, offset: u64, len: u64) -> FsResult<FileMoved> {
+        let inode = self.get(ino)?;
+        self.check_tier(tier)?;
+        inode.shared()?.file()?;
+        if let Some(pin) = inode.pin.get().filter(|&pin| pin != tier) {
+            let message = format!("it is pinned to {}: `terrace unpin` lifts that", tier_name(pin));
+            return Err(FsError::with_message(libc::EPERM, message));
+        }
+        let blocks = match len {
+            0 => 0..0,
+            _ => offset / BLOCK_BYTES..offset.saturating_add(len).div_ceil(BLOCK_BYTES),
+        };
+        let moved = self.move_blocks(&inode, tier, blocks);
+        self.buffers.release();
+        if inode.pin.get().is_some() {
+            self.note_home(&inode);
+        }
+        moved
+    }
+
+    fn move_blocks(&self, inode: &Arc<Inode>, tier: u8, blocks: Range<u64>) -> FsResult<FileMoved> {
+        if inode.pages.has_dirty() {
+            self.before_closing(|| self.flush_file(inode))?;
+        }
+        if tier == 0 && inode.shared()?.log.archive().is_some() {
+            self.before_closing(|| self.mutate(|| self.bring_log(inode)))?;
+        }
+        let ways = self.ways_to(tier);
+        let mut result = FileMoved::default();
+        let mut rest = blocks;
+        if let Some(stretch) = inode.next_stretch(&mut rest, &|_| true)? {
+            let stretches = std::slice::from_ref(&stretch);
+            for way in &ways {
+                let there = |extent: &Extent| way.from.contains(self.space.tier_of(extent.addr));
+                let wanted = Wanted { there: &there, such: None };
+                let order = Order {
+                    stretches,
+                    wanted,
+                    tiers: way.to,
+                    keep_cached: false,
+                    counter: Counter::MigratedByHand,
+                };
+                let _under_way = self.moves.begin_after_seekers();
+                match self.before_closing(|| self.move_stretch(inode, order)) {
+                    Ok(blocks) => result.moved_bytes += blocks * BLOCK_BYTES,
+                    Err(error) if !error.is_no_room() => return Err(error),
+                    Err(_) => {}
+                }
+            }
+            let is_below = |extent: &Extent| tier > 0 && self.space.tier_of(extent.addr) > tier;
+            let is_left =
+                |extent: &Extent| self.space.tier_of(extent.addr) != tier && !is_below(extent);
+            result.below_bytes += self.count_blocks(inode, &stretch, &is_below)? * BLOCK_BYTES;
+            result.left_bytes += self.count_blocks(inode, &stretch, &is_left)? * BLOCK_BYTES;
+            let next = inode.next_stretch(&mut rest, &|_| true)?;
+            result.next_bytes = next.map(|next| next.start * BLOCK_BYTES);
+        }
+        Ok(result)
+    }
+
+    fn check_tier(&self, tier: u8) -> FsResult<()> {
+        let last = self.space.tiers().last().unwrap_or(0);
+        if tier <= last {
+            return Ok(());
+        }
+        let message = format!("tier {tier}: the volume's tiers are 0 (PM) to {last}");
+        Err(FsError::with_message(libc::EINVAL, message))
+    }
+
+    /// How data gets to a tier. What lies above goes there, or to the next below that has room;
+    /// what lies below comes nearer or stays: another place on the same tier would be worth no
+    /// copy.
+    pub fn ways_to(&self, tier: u8) -> Vec<Way> {
+        let Some(above) = tier.checked_sub(1) else {
+            return vec![Way { from: Tiers::from(1), to: Tiers { first: 0, last: 0 } }];
+        };
+        let below = self.space.tiers().filter(|&t| t > tier);
+        let up = below.map(|t| Way {
+            from: Tiers { first: t, last: t },
+            to: Tiers { first: tier, last: t - 1 },
+        });
+        let down = Way { from: Tiers { first: 0, last: above }, to: Tiers::from(tier) };
+        std::iter::once(down).chain(up).collect()
+    }
+
+    fn count_blocks(
+        &self,
+        inode: &Inode,
+        among: &Range<u64>,
+        wanted: &dyn Fn(&Extent) -> bool,
+    ) -> FsResult<u64> {
+        let inner = inode.shared()?;
+        let mut blocks = 0;
+        for (start, extent) in inner.file()?.index.overlaps(among.start, among.end) {
+            let (a, b) =
+                (start.max(among.start), (start + u64::from(extent.blocks)).min(among.end));
+            blocks += if wanted(&extent) { b - a } else { 0 };
+        }
+        Ok(blocks)
+    }
+
+    /// Moves what is wanted of some stretches, all at once; returns how many blocks are elsewhere
+    /// now. Moves of one file wait for one another.
+    ///
+    /// # Errors
+    /// `ENOSPC` where it was to go, `EIO` with the place that cannot be read or written, `ESTALE`
+    /// if the file is gone: what has not moved stays where it is.
+    pub fn move_stretch(&self, inode: &Arc<Inode>, order: Order<'_>) -> FsResult<u64> {
+        let Some(begun) = self.begin(inode, order)? else {
+            return Ok(0);
+        };
+        let (copies, failed) = self.copy_all(&begun);
+        let moved = self.commit_copies(&begun, copies);
+        let moved = moved.and_then(|blocks| Ok(blocks + self.move_reserved(&begun)?));
+        inode.inner.write().file_mut()?.1.end_move();
+        moved.and_then(|blocks| failed.map(|()| blocks))
+    }
+
+    /// Looks up what is to move; from now on it is noted who changes it.
+    fn begin<'a>(&self, inode: &'a Arc<Inode>, order: Order<'a>) -> FsResult<Option<Begun<'a>>> {
+        let alone = inode.moving.lock();
+        let mut inner = inode.exclusive()?;
+        let pieces = self.pieces(inode, &inner, order)?;
+        if pieces.is_empty() {
+            return Ok(None);
+        }
+        // What has no place to go is not even read.
+        if self.room_in(order.tiers) == 0 {
+            return Err(FsError::new(libc::ENOSPC));
+        }
+        let (reserved, written) = pieces.into_iter().partition(|piece| piece.extent.unwritten());
+        let (_, file) = inner.file_mut()?;
+        let from = order.stretches.iter().map(|stretch| stretch.start).min().expect("a stretch");
+        let to = order.stretches.iter().map(|stretch| stretch.end).max().expect("a stretch");
+        file.begin_move(from, to - from);
+        Ok(Some(Begun {
+            inode,
+            order,
+            reserved,
+            written,
+            committed: file.committed,
+            _alone: alone,
+        }))
+    }
+
+    /// Blocks that there is room for.
+    pub fn room_in(&self, tiers: Tiers) -> u64 {
+        if tiers.first == 0 { self.space.room_for_data() } else { self.space.room_in(tiers) }
+    }
+
+    /// Looks up what is wanted.
+    fn pieces(&self, inode: &Inode, inner: &Inner, order: Order<'_>) -> FsResult<Vec<Piece>> {
+        let (file, entries) = (inner.file()?, inner.log.entries(&self.pm));
+        let overlaps = |s: &Range<u64>| {
+            file.index.overlaps(s.start, s.end).map({
+                let s = s.clone();
+                move |found| (s.clone(), found)
+            })
+        };
+        // What has no room in any of the tiers stays; of the tiers' end nobody knows before it is
+        // reached.
+        let mut room =
+            if order.tiers.last == u8::MAX { u64::MAX } else { self.room_in(order.tiers) };
+        let mut pieces = Vec::new();
+        for (stretch, (start, whole)) in order.stretches.iter().flat_map(overlaps) {
+            let (a, b) =
+                (start.max(stretch.start), (start + u64::from(whole.blocks)).min(stretch.end));
+            let b = b.min(a.saturating_add(room));
+            if a == b {
+                break;
+            }
+            let extent = whole.part(a - start, b - a);
+            // The newest version of a dirty block is on its way to a disk anyway.
+            if !(order.wanted.there)(&extent) || self.cache.is_dirty(&inode.pages, a, b) {
+                continue;
+            }
+            let entry = read_write_entry(entries, extent.entry())?;
+            if order.wanted.such.is_some_and(|such| !such(&entry)) {
+                continue;
+            }
+            room -= b - a;
+            for block in (a..b).step_by(BUFFER_BLOCKS as usize) {
+                let extent = extent.part(block - a, (b - block).min(BUFFER_BLOCKS));
+                let checksums = self.checksums_of(entries, &extent, &entry, block)?;
+                pieces.push(Piece { block, extent, entry, checksums });
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// Copies pieces to where they go, a buffer at a time, and fills the next one meanwhile; what
+    /// could not be copied, and why, does not keep the others.
+    fn copy_all<'a>(&self, begun: &'a Begun<'_>) -> (Vec<Copy<'a>>, FsResult<()>) {
+        let Begun { inode, committed, .. } = *begun;
+        let parts = buffers_of(&begun.written);
+        let longest = parts.iter().map(|pieces| blocks_of(pieces)).max().unwrap_or(0);
+        let mut full = self.buffers.take(longest);
+        let mut next = self.buffers.take(if parts.len() > 1 { longest } else { 0 });
+        let mut copies = Vec::new();
+        let mut failed =
+            parts.first().map_or(Ok(()), |first| self.fill(&mut full, inode, first, committed));
+        for (i, pieces) in parts.iter().enumerate() {
+            let following = parts.get(i + 1);
+            let (placed, read) = thread::scope(|scope| {
+                let fill = following.map(|part| || self.fill(&mut next, inode, part, committed));
+                let reader = fill.and_then(|fill| spawn_scoped(scope, fill));
+                let placed = self.place(begun, pieces, &full);
+                (placed, reader.map(|reader| reader.join().expect("a copy does not panic")))
+            });
+            // The system may have no thread to spare.
+            let read_now =
+                || following.map_or(Ok(()), |part| self.fill(&mut next, inode, part, committed));
+            let read = read.unwrap_or_else(read_now);
+            match placed {
+                Ok(copy) => copies.push(copy),
+                Err(error) => {
+                    failed = failed.and(Err(error));
+                    break;
+                }
+            }
+            failed = failed.and(read);
+            std::mem::swap(&mut full, &mut next);
+        }
+        self.buffers.give_back(full);
+        self.buffers.give_back(next);
+        (copies, failed)
+    }
+
+    /// Writes what a buffer holds to where it goes.
+    fn place<'a>(
+        &self,
+        begun: &'a Begun<'_>,
+        pieces: &'a [Piece],
+        buffer: &Buffer,
+    ) -> FsResult<Copy<'a>> {
+        let Begun { inode, order, committed, .. } = *begun;
+        let copied = buffer.copied();
+        let placed = match order.tiers.first {
+            _ if copied.is_empty() => Vec::new(),
+            0 => self.store_in_pm(inode.shard, &copied, committed),
+            _ => self.write_to_tiers(inode.shard, &copied, order.tiers)?,
+        };
+        let kept = self.copies_to_keep(inode, order, &copied);
+        Ok(Copy { pieces, runs: placed.iter().map(Placed::run).collect(), kept })
+    }
+
+    /// Reads pieces into a buffer, as many as can be read.
+    ///
+    /// # Errors
+    /// The first piece's that cannot be read, and that nobody has overtaken.
+    fn fill(
+        &self,
+        buffer: &mut Buffer,
+        inode: &Inode,
+        pieces: &[Piece],
+        committed: u64,
+    ) -> FsResult<()> {
+        buffer.blocks.clear();
+        let mut failed = Ok(());
+        for piece in pieces {
+            let at = buffer.blocks.len() * BLOCK;
+            let data = &mut buffer.bytes[at..at + piece.extent.blocks as usize * BLOCK];
+            match self.copy_piece(piece, committed, data) {
+                Ok(crcs) => buffer.blocks.extend((0..).zip(data.chunks(BLOCK)).map(|(i, data)| {
+                    let old = crcs.get(i as usize).filter(|_| planted(Bug::MoveCrcOfSource));
+                    (piece.block + i, old.copied().unwrap_or_else(|| data_crc(data)))
+                })),
+                // What has been freed meanwhile need not be what it was.
+                Err(_) if was_overtaken(inode, piece) => {}
+                Err(error) => failed = failed.and(Err(error)),
+            }
+        }
+        failed
+    }
+
+    /// Reads a piece as programs would, with zeros beyond the committed end of the file; returns
+    /// its checksums, if it has any.
+    fn copy_piece(&self, piece: &Piece, committed: u64, out: &mut [u8]) -> FsResult<Vec<u32>> {
+        let addr = piece.extent.addr;
+        let crcs = self.checksum_values(&piece.checksums, u64::from(piece.extent.blocks))?;
+        if addr.is_pm() {
+            let visible =
+                committed.saturating_sub(piece.block * BLOCK_BYTES).min(out.len() as u64) as usize;
+            self.pm.try_read(addr.byte(), &mut out[..visible])?;
+            out[visible..].fill(0);
+        } else {
+            let read = self.space.disk(addr.device())?.disk.read_at(addr.byte(), out);
+            read.inspect_err(|e| self.disk_failed(addr.device(), e))?;
+        }
+        for (i, page) in (0..).zip(out.chunks_mut(BLOCK)) {
+            let partly = addr.is_pm() && self.data_crc;
+            let covered =
+                if partly { covered_bytes(piece.block + i, piece.entry.size) } else { BLOCK };
+            page[covered..].fill(0);
+            self.verify(addr.offset(i), &piece.checksums, i, &page[..covered], &crcs)?;
+        }
+        Ok(crcs)
+    }
+
+    /// Makes copies durable, and commits of each what nobody has changed meanwhile.
+    fn commit_copies(&self, begun: &Begun<'_>, copies: Vec<Copy<'_>>) -> FsResult<u64> {
+        let devices = copies.iter().flat_map(|copy| &copy.runs).map(|run| run.addr.device());
+        // PM is made durable by each commit's fence.
+        let disks = devices.filter(|&device| device > 0 && !planted(Bug::MoveNotFlushed)).collect();
+        let mut moved = self.flush_disks(disks).map(|()| 0);
+        for copy in copies {
+            match moved {
+                Ok(blocks) => moved = self.commit_copy(begun, copy).map(|more| blocks + more),
+                Err(_) => self.free_runs(&copy.runs),
+            }
+        }
+        moved
+    }
+
+    /// Commits of a durable copy what nobody has changed meanwhile.
+    fn commit_copy(&self, begun: &Begun<'_>, copy: Copy<'_>) -> FsResult<u64> {
+        let Begun { inode, order, .. } = *begun;
+        let mut inner = inode.inner.write();
+        // A file that is gone has given back its blocks, and nothing is current any more.
+        let gone = is_gone(inode);
+        let file = inner.file()?;
+        let is_current = |block: u64| !gone && file.is_current(block);
+        let flags =
+            |run: &DataRun| (run.file_block..run.file_block + run.blocks).map(is_current).collect();
+        let (mut runs, overtaken) = self.sift(copy.runs.into_iter().map(|run| {
+            let flags = flags(&run);
+            (run, flags)
+        }));
+        self.counters.add(Counter::MigrationsOvertaken, overtaken.len() as u64 * BLOCK_BYTES);
+        let kept: Vec<_> = copy.kept.into_iter().filter(|(block, _)| is_current(*block)).collect();
+        for run in &mut runs {
+            describe(run, copy.pieces);
+        }
+        let blocks = self.publish(inode, &mut inner, order, copy.pieces, &runs)?;
+        if order.tiers.first == 0 {
+            // Readers look there first: what PM holds is read from PM.
+            let clean = |run: &DataRun| {
+                self.cache.drop_clean(&inode.pages, run.file_block, run.file_block + run.blocks);
+            };
+            runs.iter().for_each(clean);
+        }
+        self.cache.publish_clean(&inode.pages, kept);
+        Ok(blocks)
+    }
+
+    /// Writes copies to disks of these tiers.
+    fn write_to_tiers<'a>(
+        &self,
+        shard: usize,
+        copied: &'a [Copied<'a>],
+        tiers: Tiers,
+    ) -> FsResult<Vec<Placed<'a, Copied<'a>>>> {
+        self.space.beside_promises(copied.len() as u64, || {
+            self.write_pages(copied, Target { shard, tiers })
+        })
+    }
+
+    /// Copies for the page cache, if they are wanted there and need nobody's place but that of
+    /// clean pages.
+    fn copies_to_keep(
+        &self,
+        inode: &Inode,
+        order: Order<'_>,
+        copied: &[Copied<'_>],
+    ) -> Vec<(u64, BlankPage)> {
+        let wanted = order.keep_cached && order.tiers.first > 0;
+        let blanks = wanted
+            .then(|| self.cache.take(inode.shard, copied.len()))
+            .flatten()
+            .unwrap_or_default();
+        let fill = |(mut blank, page): (BlankPage, &Copied<'_>)| {
+            blank.as_mut_slice().copy_from_slice(page.data);
+            (page.block, blank)
+        };
+        blanks.into_iter().zip(copied).map(fill).collect()
+    }
+
+    /// Moves blocks that are allocated and hold nothing.
+    fn move_reserved(&self, begun: &Begun<'_>) -> FsResult<u64> {
+        let Begun { inode, order, reserved: ref pieces, .. } = *begun;
+        let holes: Vec<_> = pieces.iter().map(|p| (p.block, u64::from(p.extent.blocks))).collect();
+        if holes.is_empty() {
+            return Ok(0);
+        }
+        let found = self.take_runs_on(inode.shard, &holes, order.tiers)?;
+        let mut inner = inode.inner.write();
+        let file = inner.file()?;
+        let gone = is_gone(inode);
+        let mut runs = Vec::new();
+        for (file_block, addr, blocks) in found {
+            if gone || file.is_overtaken(file_block, blocks) {
+                self.space.free(addr, blocks);
+                continue;
+            }
+            let mut run = DataRun { blocks, unwritten: true, ..DataRun::new(file_block, addr) };
+            describe(&mut run, pieces);
+            runs.push(run);
+        }
+        self.publish(inode, &mut inner, order, pieces, &runs)
+    }
+
+    /// Commits where data is now; returns how many blocks.
+    fn publish(
+        &self,
+        inode: &Inode,
+        inner: &mut Inner,
+        order: Order<'_>,
+        pieces: &[Piece],
+        runs: &[DataRun],
+    ) -> FsResult<u64> {
+        if runs.is_empty() {
+            return Ok(0);
+        }
+        // What leaves PM makes room there, and may take the last blocks for that.
+        let frees = order.tiers.first > 0 && pieces.iter().any(|piece| piece.extent.addr.is_pm());
+        let source = self
+            .space
+            .source(inode.shard, if frees { Purpose::Freeing } else { Purpose::Ordinary });
+        let (log, file) = inner.file_mut()?;
+        file.commit_moved(log, self.io(&source), runs).inspect_err(|_| self.free_runs(runs))?;
+        let mean = file.heat.mean();
+        runs.iter().for_each(|run| self.note_data_in(inode, self.space.tier_of(run.addr), mean));
+        let blocks = runs.iter().map(|run| run.blocks).sum::<u64>();
+        self.counters.add(order.counter, blocks * BLOCK_BYTES);
+        self.tidy(inode.shard, inner)?;
+        Ok(blocks)
+    }
+}
+
+fn is_gone(inode: &Inode) -> bool {
+    inode.doomed.load(Ordering::Acquire) && !planted(Bug::MoveOfRemoved)
+}
+
+/// Parts of a list of pieces that are copied through one buffer each.
+fn buffers_of(pieces: &[Piece]) -> Vec<&[Piece]> {
+    let (mut buffers, mut from, mut blocks) = (Vec::new(), 0, 0);
+    for (i, piece) in pieces.iter().enumerate() {
+        let more = u64::from(piece.extent.blocks);
+        if i > from && blocks + more > BUFFER_BLOCKS {
+            buffers.push(&pieces[from..i]);
+            (from, blocks) = (i, 0);
+        }
+        blocks += more;
+    }
+    if from < pieces.len() {
+        buffers.push(&pieces[from..]);
+    }
+    buffers
+}
+
+fn blocks_of(pieces: &[Piece]) -> u64 {
+    pieces.iter().map(|piece| u64::from(piece.extent.blocks)).sum()
+}
+
+/// Whether somebody has changed something of a piece since the move began, or the file is gone.
+fn was_overtaken(inode: &Inode, piece: &Piece) -> bool {
+    let inner = inode.inner.read();
+    is_gone(inode)
+        || inner
+            .file()
+            .is_ok_and(|file| file.is_overtaken(piece.block, u64::from(piece.extent.blocks)))
+}
+
+/// What the entry of a run has to say of the pieces that it is made of.
+fn describe(run: &mut DataRun, pieces: &[Piece]) {
+    let end = run.file_block + run.blocks;
+    let first = pieces.partition_point(|p| p.block + u64::from(p.extent.blocks) <= run.file_block);
+    let (mut counter, mut area, mut mtime) = (u8::MAX, 0, i64::MIN);
+    for piece in pieces[first..].iter().take_while(|p| p.block < end) {
+        counter = counter.min(piece.extent.counter());
+        area = area.max(piece.extent.area_blocks());
+        mtime = mtime.max(piece.entry.mtime_ns);
+    }
+    run.history = WriteEntry::history(counter, area);
+    run.mtime = Time(mtime);
+}

@@ -1,0 +1,511 @@
+//! Which files' data a mover takes, and moving it: write migration, demotion, read migration,
+//! reverse migration.
+
+use std::ops::{ControlFlow, Range};
+
+use terrace_layout::{BLOCK_BYTES, WriteEntry};
+use terrace_policy::{
+    ColdCut, Group, Param, PartTimes, Piece, Pressure, groups, hottest, is_read_dominated,
+    keeps_cached,
+};
+use terrace_store::error::FsResult;
+use terrace_store::file::{FileData, Heat, read_write_entry};
+use terrace_store::index::Extent;
+use terrace_store::log::Entries;
+use terrace_store::space::Tiers;
+use terrace_store::sync::Arc;
+use terrace_store::sync::atomic::Ordering;
+
+use crate::base::counters::Counter;
+use crate::base::types::{Ino, Time};
+use crate::base::words::tier_name;
+use crate::inode::core::Core;
+use crate::inode::resident::{Body, Inner, Inode};
+use crate::tiering::relocate::{Order, Wanted};
+use crate::tiering::schedule::Round;
+
+/// Inodes that nobody has used since the mount, of which so many are looked at when cold data is
+/// looked for.
+const SCAN_RECORDS: u64 = 256;
+/// Coldest files that are tried before less cold blocks are taken.
+const TRIED_FILES_MAX: usize = 16;
+/// Extents that are looked at before the lock is given away for a moment.
+const EXTENTS_PER_LOOK: usize = 512;
+/// Groups that a disk makes durable together: a flush costs about as much as the write of some
+/// megabytes.
+pub(crate) const GROUPS_PER_FLUSH: u64 = 4;
+/// A stretch that is moved at once spans no more than this, however little of it moves: 256 MiB.
+pub(crate) const SPAN_BLOCKS_MAX: u64 = 65536;
+
+impl Core {
+    /// Moves cold data of one of the coldest files of a shard from `tier` to the next.
+    ///
+    /// # Errors
+    /// Fatal ones.
+    pub fn migrate_cold(&self, shard: usize, tier: u8, counter: Counter) -> FsResult<Round> {
+        let Some(target) = self.space.tiers().find(|&t| t > tier) else {
+            return Ok(Round::Idle);
+        };
+        self.scan_some(shard);
+        let mut tried: Vec<Arc<Inode>> = Vec::new();
+        let mut round =
+            Round::Stuck(format!("no file has data to give away in {}", tier_name(tier)));
+        while tried.len() < TRIED_FILES_MAX && round.may_try_another() {
+            let Some(inode) = self.pop_coldest(shard, tier) else {
+                break;
+            };
+            let moved = self.migrate_file(&inode, tier, target, Pressure::Low, counter);
+            tried.push(inode);
+            round = round.after(moved, tier)?;
+        }
+        if let (true, Some(why)) = (tried.is_empty(), self.pinned_in_words(shard, tier)) {
+            round = Round::Stuck(why);
+        }
+        for pressure in Pressure::RISING {
+            for inode in &tried {
+                if round.may_try_another() {
+                    round = round
+                        .after(self.migrate_file(inode, tier, target, pressure, counter), tier)?;
+                }
+            }
+        }
+        for inode in tried {
+            self.list_again(&inode, tier);
+            self.let_go(inode);
+        }
+        Ok(round)
+    }
+
+    /// Lists files that nobody has used since the mount, a few at a time.
+    pub fn scan_some(&self, shard: usize) {
+        let this = &self.shards[shard];
+        let records = this.table.read().end();
+        let scanned = this.mover.lists.lock().scanned;
+        let next = (scanned + SCAN_RECORDS).min(records);
+        // Records that nobody uses, and damaged ones, are not listed.
+        let list = &mut |found: FsResult<&Arc<Inode>>| {
+            if let Ok(inode) = found {
+                self.list_everywhere(inode, &inode.inner.read());
+            }
+            Ok(())
+        };
+        self.visit_inodes(shard, scanned..next, list).expect("listing does not fail");
+        this.mover.lists.lock().scanned = next;
+    }
+
+    /// Lists a file in every tier where it has data.
+    pub fn list_everywhere(&self, inode: &Inode, inner: &Inner) {
+        let Body::File(file) = &inner.body else {
+            return;
+        };
+        if inode.doomed.load(Ordering::Acquire) {
+            return;
+        }
+        let mut tiers: Vec<u8> =
+            file.index.iter().map(|(_, extent)| self.space.tier_of(extent.addr)).collect();
+        tiers.sort_unstable();
+        tiers.dedup();
+        tiers.iter().for_each(|&tier| self.note_data_in(inode, tier, file.heat.mean()));
+    }
+
+    /// The coldest file of a tier that still exists and is not pinned.
+    fn pop_coldest(&self, shard: usize, tier: u8) -> Option<Arc<Inode>> {
+        loop {
+            let inodes = self.shards[shard].inodes.read();
+            // A file that is not in DRAM has not changed since it was listed.
+            let current = |ino| {
+                Some(
+                    inodes.get(&ino).map_or(i64::MIN, |inode| inode.amtime.load(Ordering::Relaxed)),
+                )
+            };
+            let (ino, _) =
+                self.shards[shard].mover.lists.lock().of_tier(tier).pop_coldest(current)?;
+            drop(inodes);
+            // The number may be another's by now, or nobody's.
+            if let Some(inode) = self.get(Ino(ino)).ok().filter(|inode| inode.is_file()) {
+                inode.listed.fetch_and(!tier_bit(tier), Ordering::Relaxed);
+                if inode.pin.get().is_none() {
+                    return Some(inode);
+                }
+                self.let_go(inode);
+            }
+        }
+    }
+
+    /// A mover has done with a file, which may leave DRAM if nobody else uses it.
+    pub fn let_go(&self, inode: Arc<Inode>) {
+        let ino = inode.ino;
+        drop(inode);
+        self.forget(ino, 0);
+    }
+
+    /// Lists a file again, if there is still something of it in the tier.
+    fn list_again(&self, inode: &Arc<Inode>, tier: u8) {
+        let inner = inode.inner.read();
+        let Ok(file) = inner.file() else {
+            return;
+        };
+        let lies_there = |(_, extent): (u64, Extent)| self.space.tier_of(extent.addr) == tier;
+        if file.index.iter().any(lies_there) && !inode.doomed.load(Ordering::Acquire) {
+            self.note_data_in(inode, tier, file.heat.mean());
+        }
+    }
+
+    /// The file has data in a tier: it may be found cold there.
+    #[inline]
+    pub fn note_data_in(&self, inode: &Inode, tier: u8, mean: Time) {
+        if inode.pin.get().is_some() {
+            return self.note_pinned_data_in(inode, tier);
+        }
+        if inode.listed.load(Ordering::Relaxed) & tier_bit(tier) == 0 {
+            inode.listed.fetch_or(tier_bit(tier), Ordering::Relaxed);
+            self.shards[inode.shard].mover.lists.lock().of_tier(tier).note(inode.ino.0, mean.0);
+        }
+    }
+
+    /// Moves some groups of a file's cold data, or less; returns how many bytes are elsewhere now.
+    fn migrate_file(
+        &self,
+        inode: &Arc<Inode>,
+        from: u8,
+        to: u8,
+        pressure: Pressure,
+        counter: Counter,
+    ) -> FsResult<u64> {
+        let (params, now) = (self.tuning.params(), Time::now());
+        let there = |extent: &Extent| self.space.tier_of(extent.addr) == from;
+        let cut = match pressure {
+            Pressure::Highest => self.times_of_part(inode, &there)?.older_half(now.0, &params),
+            _ => inode.shared()?.file()?.heat.cold(pressure, now, &params),
+        };
+        let Some(cut) = cut else {
+            return Ok(0);
+        };
+        let such = |entry: &WriteEntry| cut.is_cold(entry.mtime_ns);
+        let (used, budget) =
+            (self.cache.clean_pages() + self.cache.dirty_pages(), self.cache.budget_pages());
+        let errand = Errand {
+            wanted: Wanted { there: &there, such: (cut != ColdCut::Whole).then_some(&such) },
+            spares: match pressure {
+                // Blocks that are patched keep the time of their entry, and such a file may seem
+                // cold as a whole.
+                Pressure::Highest => Some(Heat::is_in_use),
+                _ if cut == ColdCut::Whole => None,
+                _ => Some(Heat::is_touched),
+            },
+            tiers: Tiers::from(to),
+            keep_cached: from == 0 && keeps_cached(used, budget, &params),
+            most: u64::MAX,
+            counter,
+        };
+        self.run_errand(inode, errand)
+    }
+
+    /// Moves as much of what is wanted of a file as is made durable together; returns how many
+    /// bytes are elsewhere now.
+    pub fn run_errand(&self, inode: &Arc<Inode>, errand: Errand<'_>) -> FsResult<u64> {
+        let Errand { wanted, tiers, keep_cached, counter, .. } = errand;
+        let group_blocks = (self.tuning.get(Param::Group) / BLOCK_BYTES).max(1);
+        // A limit is kept best with little at a time.
+        let at_once = if self.tuning.get(Param::MigrateRate) > 0 { 1 } else { GROUPS_PER_FLUSH };
+        let most = (at_once * group_blocks).min(errand.most);
+        let pieces = self.find_pieces(inode, wanted, errand.spares, most)?;
+        let planned = groups(pieces.into_iter(), group_blocks);
+        let mut moved_bytes = 0;
+        for batch in batches(&planned, most) {
+            let order = Order { stretches: &batch, wanted, tiers, keep_cached, counter };
+            moved_bytes += self.move_stretch(inode, order)? * BLOCK_BYTES;
+        }
+        if tiers.first > 0 {
+            self.counters.add(Counter::GroupsWritten, planned.len() as u64);
+        }
+        Ok(moved_bytes)
+    }
+
+    /// The first pieces that are wanted, up to `most` blocks. Without what is spared.
+    fn find_pieces(
+        &self,
+        inode: &Inode,
+        wanted: Wanted<'_>,
+        spares: Option<Spared>,
+        most: u64,
+    ) -> FsResult<Vec<Piece>> {
+        let (mut pieces, mut found) = (Vec::new(), 0);
+        let now = Time::now();
+        if spares.is_some() && inode.shared()?.file()?.heat.is_to_be_cooled(now) {
+            inode.exclusive()?.file_mut()?.1.heat.cool(now);
+        }
+        let look = |file: &FileData, entries: Entries<'_>, start: u64, extent: Extent| {
+            let end = start + u64::from(extent.blocks);
+            let is_wanted = (wanted.there)(&extent)
+                && !self.cache.is_dirty(&inode.pages, start, end)
+                && match wanted.such {
+                    Some(such) => such(&read_write_entry(entries, extent.entry())?),
+                    None => true,
+                };
+            if !is_wanted {
+                return Ok(ControlFlow::Continue(()));
+            }
+            for blocks in not_spared(&file.heat, start..end, spares) {
+                let blocks = blocks.start..blocks.end.min(blocks.start + (most - found));
+                found += blocks.end - blocks.start;
+                pieces.push(Piece { block: blocks.start, blocks: blocks.end - blocks.start });
+                if found == most {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        };
+        self.visit_extents(inode, look)?;
+        Ok(pieces)
+    }
+
+    /// When those blocks of a file were written that lie `there`.
+    fn times_of_part(&self, inode: &Inode, there: &dyn Fn(&Extent) -> bool) -> FsResult<PartTimes> {
+        let mut times = PartTimes::default();
+        self.visit_extents(inode, |_, entries, _, extent| {
+            if there(&extent) {
+                times
+                    .add(extent.blocks.into(), read_write_entry(entries, extent.entry())?.mtime_ns);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(times)
+    }
+
+    /// Shows the extents of a file, with their first blocks, ascending, until one is the last to be
+    /// seen. The lock is given away for a moment now and then, so they are not all of one time.
+    fn visit_extents(
+        &self,
+        inode: &Inode,
+        mut look: impl FnMut(&FileData, Entries<'_>, u64, Extent) -> FsResult<ControlFlow<()>>,
+    ) -> FsResult<()> {
+        let mut at = 0;
+        loop {
+            let (inner, before) = (inode.shared()?, at);
+            let (file, entries) = (inner.file()?, inner.log.entries(&self.pm));
+            for (start, extent) in file.index.overlaps(at, u64::MAX).take(EXTENTS_PER_LOOK) {
+                // Compaction may have joined what was seen with what follows it.
+                let skip = at.saturating_sub(start);
+                let (start, extent) =
+                    (start + skip, extent.part(skip, u64::from(extent.blocks) - skip));
+                at = start + u64::from(extent.blocks);
+                if look(file, entries, start, extent)?.is_break() {
+                    return Ok(());
+                }
+            }
+            if at == before {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Moves read-hot data of read-dominated files from PM to a disk and into the page cache.
+    ///
+    /// # Errors
+    /// Fatal ones.
+    pub fn migrate_read_hot(&self, shard: usize) -> FsResult<Round> {
+        let params = self.tuning.params();
+        let (used, budget) =
+            (self.cache.clean_pages() + self.cache.dirty_pages(), self.cache.budget_pages());
+        // What does not fit would be read from the disk.
+        let room = budget.saturating_sub(used);
+        let is_dominated = |inode: &Inode| {
+            let blocks = inode.inner.try_read()?.file().ok()?.size.div_ceil(BLOCK_BYTES);
+            Some(is_read_dominated(inode.reads_in_row.load(Ordering::Relaxed), blocks, &params))
+        };
+        let in_pm = |extent: &Extent| extent.addr.is_pm();
+        let errand = Errand {
+            wanted: Wanted { there: &in_pm, such: None },
+            spares: None,
+            tiers: Tiers::from(1),
+            keep_cached: true,
+            most: room,
+            counter: Counter::MigratedRead,
+        };
+        let files = if room == 0 { Vec::new() } else { self.hottest_files(shard, &in_pm) };
+        let files = files.into_iter().filter(|inode| is_dominated(inode) == Some(true));
+        self.run_errands(
+            files,
+            errand,
+            "read migration: no read-dominated file has data in PM, or the cache is full",
+        )
+    }
+
+    /// Moves data of the files that are read most from disks to PM, up to `room` blocks.
+    ///
+    /// # Errors
+    /// Fatal ones.
+    pub fn migrate_reverse(&self, shard: usize, room: u64) -> FsResult<Round> {
+        let on_disk = |extent: &Extent| !extent.addr.is_pm() && !extent.unwritten();
+        let errand = Errand {
+            wanted: Wanted { there: &on_disk, such: None },
+            spares: None,
+            tiers: Tiers { first: 0, last: 0 },
+            keep_cached: false,
+            most: room,
+            counter: Counter::MigratedReverse,
+        };
+        let files = if room == 0 { Vec::new() } else { self.hottest_files(shard, &on_disk) };
+        self.run_errands(
+            files.into_iter(),
+            errand,
+            "reverse migration: nothing that is read fits into PM",
+        )
+    }
+
+    /// Does the same for the first of the files of which anything moves.
+    fn run_errands(
+        &self,
+        files: impl Iterator<Item = Arc<Inode>>,
+        errand: Errand<'_>,
+        otherwise: &str,
+    ) -> FsResult<Round> {
+        let mut round = Round::Stuck(otherwise.to_owned());
+        for inode in files {
+            if round.may_try_another() {
+                round = round.after(self.run_errand(&inode, errand), errand.tiers.first)?;
+            }
+        }
+        Ok(round)
+    }
+
+    /// Files of a shard that were read and are not pinned, and of which something lies `there`,
+    /// hottest first.
+    fn hottest_files(&self, shard: usize, there: &dyn Fn(&Extent) -> bool) -> Vec<Arc<Inode>> {
+        let inodes = self.shards[shard].inodes.read();
+        let may_move = |inode: &&Arc<Inode>| inode.is_file() && inode.pin.get().is_none();
+        let is_read =
+            |inode: &&Arc<Inode>| may_move(inode) && inode.reads_in_row.load(Ordering::Relaxed) > 0;
+        let has_data_there = |inode: &&Arc<Inode>| {
+            let inner = inode.inner.try_read();
+            inner.and_then(|inner| {
+                inner.file().ok().map(|file| file.index.iter().any(|(_, e)| there(&e)))
+            }) == Some(true)
+        };
+        let files = inodes.values().filter(is_read).filter(has_data_there);
+        let mut hot =
+            files.map(|inode| (inode.read_time.load(Ordering::Relaxed), inode.ino.0)).collect();
+        hottest(&mut hot, TRIED_FILES_MAX);
+        hot.iter().filter_map(|(_, ino)| inodes.get(ino).cloned()).collect()
+    }
+}
+
+/// Whether one of the blocks between these two is to stay.
+type Spared = fn(&Heat, u64, u64) -> bool;
+
+/// What is to be done with a file.
+#[derive(Clone, Copy)]
+pub(crate) struct Errand<'a> {
+    pub wanted: Wanted<'a>,
+    /// What of it stays: what has changed in place of late.
+    pub spares: Option<Spared>,
+    pub tiers: Tiers,
+    pub keep_cached: bool,
+    /// Blocks.
+    pub most: u64,
+    /// Counts the bytes.
+    pub counter: Counter,
+}
+
+impl Round {
+    pub fn may_try_another(&self) -> bool {
+        !matches!(self, Round::Moved(_) | Round::Failed { is_final: true, .. })
+    }
+
+    /// The round so far, after one more attempt.
+    pub fn after(self, attempt: FsResult<u64>, tier: u8) -> FsResult<Round> {
+        match attempt {
+            Ok(0) => Ok(match self {
+                Round::Stuck(_) => {
+                    Round::Stuck(format!("what is in {} is in use", tier_name(tier)))
+                }
+                round => round,
+            }),
+            Ok(bytes) => Ok(Round::Moved(bytes)),
+            Err(error) if error.is_fatal() => Err(error),
+            // It has gone meanwhile.
+            Err(error) if error.errno() == libc::ESTALE => Ok(self),
+            Err(error) if error.is_no_room() => {
+                Ok(Round::Failed { why: "the tiers below have no room".into(), is_final: true })
+            }
+            Err(error) => Ok(Round::Failed { why: error.to_string(), is_final: false }),
+        }
+    }
+}
+
+/// What of `blocks` may go.
+fn not_spared(heat: &Heat, blocks: Range<u64>, spares: Option<Spared>) -> Vec<Range<u64>> {
+    let is_spared = |from, to| spares.is_some_and(|is_spared| is_spared(heat, from, to));
+    if !is_spared(blocks.start, blocks.end) {
+        return vec![blocks];
+    }
+    let mut rest: Vec<Range<u64>> = Vec::new();
+    for block in blocks.filter(|&block| !is_spared(block, block + 1)) {
+        match rest.last_mut().filter(|last| last.end == block) {
+            Some(last) => last.end += 1,
+            None => rest.push(block..block + 1),
+        }
+    }
+    rest
+}
+
+/// Groups that are moved together, with one flush of the disk.
+fn batches(groups: &[Group], most: u64) -> Vec<Vec<Range<u64>>> {
+    let mut batches: Vec<Vec<Range<u64>>> = Vec::new();
+    let mut blocks = 0;
+    for group in groups {
+        let range = group.block..group.block + group.blocks;
+        blocks += group.blocks;
+        match batches
+            .last_mut()
+            .filter(|batch| blocks <= most && range.end - batch[0].start <= SPAN_BLOCKS_MAX)
+        {
+            Some(batch) => batch.push(range),
+            None => {
+                blocks = group.blocks;
+                batches.push(vec![range]);
+            }
+        }
+    }
+    batches
+}
+
+fn tier_bit(tier: u8) -> u64 {
+    1 << tier.min(63)
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use terrace_media::{Pm, memory_disk};
+
+    use crate::base::types::{FileKind, Ino, NewInode, WriteOptions};
+    use crate::{FormatOptions, OpenOptions, Volume, format};
+
+    #[test]
+    fn a_file_that_is_gone_is_in_no_list() {
+        let (pm, disks) = (Pm::anonymous(8 << 20), vec![memory_disk(16 << 20)]);
+        format(&pm, &disks, &FormatOptions { shards: Some(1), ..Default::default() }).unwrap();
+        let options = OpenOptions { cache_bytes: 4 << 20, workers: false, ..Default::default() };
+        let volume = Volume::open(pm, disks, options, &|_, _, _| {}).unwrap();
+        let new =
+            NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 0, gid: 0, rdev: 0 };
+        let listed = |tier| volume.core.shards[0].mover.lists.lock().of_tier(tier).len();
+        let inos: Vec<Ino> = ["a", "b", "c"]
+            .map(|name| {
+                let ino = volume.create(Ino::ROOT, name.as_bytes(), &new).unwrap().ino;
+                volume.write(ino, 0, &[1; 8192], WriteOptions::default()).unwrap();
+                ino
+            })
+            .to_vec();
+        volume.move_range(inos[1], 1, 4096, 4096).unwrap();
+        assert_eq!((listed(0), listed(1)), (3, 1), "the second lies on both");
+        for name in ["a", "b"] {
+            volume.unlink(Ino::ROOT, name.as_bytes()).unwrap();
+        }
+        assert_eq!((listed(0), listed(1)), (3, 1), "they are in use");
+        volume.forget(inos[0], 1);
+        volume.forget(inos[1], 1);
+        assert_eq!((listed(0), listed(1)), (1, 0));
+    }
+}

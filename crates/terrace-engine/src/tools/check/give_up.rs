@@ -1,0 +1,645 @@
+//! Giving up what cannot be read: the decision that a volume is worth more than the files that it
+//! has lost.
+//!
+//! Lost are inodes whose record or log cannot be read, or that claim blocks outside their device.
+//! What only they named, and what has no name for another reason than a crash, is saved: it gets a
+//! name in `/lost+found`.
+//!
+//! Invariants:
+//! * Nothing is stored unless something is lost, all inode tables and journals can be read, each
+//!   disk answers, and no record that is to be freed lies in memory that fails.
+//! * Each step is durable before the next begins:
+//!   1. there is no checkpoint any more; where something is to be saved, the root directory has a
+//!      name that leads nowhere;
+//!   2. the lost records are free, a whole one with one store, a damaged one written anew (torn, it
+//!      is free or damaged still): nothing that was given up comes back, whatever a device may
+//!      remember later, and its blocks may be used;
+//!   3. a root directory that was lost is a new one, with a name that leads nowhere;
+//!   4. what is saved has its names, all with one commit;
+//!   5. the names that lead nowhere are removed, all of a directory with one commit.
+//! * From the end of 1 until 4 there are names that lead nowhere, or what is lost, as long as
+//!   something is without its name. So whoever mounts the volume in between does so read-only, and
+//!   frees no inode for having no name; and the same command, given again, knows that there is
+//!   something to save, and goes on.
+//! * The name in the root directory counts from the store on that ends the checkpoint, which does
+//!   not know its block: until then it is in a journal only, and no journal means anything beside a
+//!   checkpoint.
+//! * Nothing is written to a block of an inode that can be read.
+//! * A new inode takes no number that a name leads to.
+//!
+//! Link counts that are too high now are left to the repair that follows.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+
+use terrace_layout::{INCOMPAT_GAPS, INODE_BYTES, InodeRecord};
+use terrace_store::checkpoint;
+use terrace_store::error::{FsError, FsResult, fence};
+use terrace_store::itable::{first_generation, write_record};
+use terrace_store::space::{Purpose, Space};
+use terrace_store::superblock::read_disk_superblock;
+use terrace_store::sync::{Arc, Mutex};
+
+use super::places::Names;
+use super::{Check, CheckProblem, Finding};
+use crate::base::types::{FileKind, Ino, Time};
+use crate::inode::core::free_record;
+use crate::inode::resident::{Body, Inner, kind_of};
+use crate::mount::offline::{Offline, journal};
+use crate::mount::recovery::scan_threads;
+use crate::mount::scan::{ProblemKind, Scan, scan};
+
+const LOST_AND_FOUND: &str = "lost+found";
+/// A name in the root directory, which leads nowhere until everything is saved.
+const UNFINISHED: &str = ".unfinished";
+
+const TRY_AGAIN: &str = "nothing was given up: try again when the device works";
+
+/// A name that leads nowhere, or to what is lost.
+struct Astray {
+    dir: Ino,
+    name: Arc<[u8]>,
+    ino: Ino,
+    kind: FileKind,
+    /// Why it leads nowhere; `None`: to what is lost.
+    why: Option<String>,
+}
+
+/// A whole inode that no name leads to.
+struct Orphan {
+    ino: Ino,
+    generation: u32,
+    kind: FileKind,
+}
+
+/// What there is, and what of it is lost.
+struct Survey {
+    scan: Scan,
+    /// Of all directories that can be read.
+    names: Names,
+    /// Inodes that names lead to and that are out of reach, and why.
+    lost: BTreeMap<Ino, String>,
+    astray: Vec<Astray>,
+    /// Inodes that a name leads to as it says.
+    named: HashSet<Ino>,
+    orphans: Vec<Orphan>,
+    /// Without a name and out of reach, and why.
+    lost_orphans: BTreeMap<Ino, String>,
+    /// Without a name, and nothing in them: what a crash leaves.
+    empty: Vec<Ino>,
+    /// One of those out of reach is a directory that holds names.
+    a_directory_is_lost: bool,
+    root_is_there: bool,
+}
+
+impl Survey {
+    fn is_whole(&self) -> bool {
+        let nothing_is_lost = self.lost.is_empty() && self.lost_orphans.is_empty();
+        self.root_is_there && nothing_is_lost && self.astray.is_empty() && self.orphans.is_empty()
+    }
+
+    /// Whether what has no name may have lost it. A crash leaves inodes without names, but no
+    /// directory that holds names.
+    fn names_are_lost(&self) -> bool {
+        let has_lost_its_name = |o: &Orphan| {
+            o.kind == FileKind::Directory || self.scan.references.contains_key(&o.ino.0)
+        };
+        !self.root_is_there
+            || self.a_directory_is_lost
+            || self.astray.iter().any(|a| a.kind == FileKind::Directory)
+            || self.orphans.iter().any(has_lost_its_name)
+    }
+
+    /// The path of a name, if its directory has one.
+    fn path_of(&self, astray: &Astray) -> Option<String> {
+        let dir = self.names.path(&HashMap::new(), astray.dir)?;
+        Some(format!("{}/{}", dir.trim_end_matches('/'), in_words(&astray.name)))
+    }
+
+    /// Whether a mount would free what is to be saved: what has no name is freed unless it finds a
+    /// name that leads nowhere.
+    fn needs_a_mark(&self) -> bool {
+        let dangling: HashSet<Ino> = dangling(&self.scan).collect();
+        let is_found = |a: &Astray| {
+            self.lost.contains_key(&a.ino)
+                || dangling.contains(&a.ino) && !self.named.contains(&a.ino)
+        };
+        self.root_is_there && !self.orphans.is_empty() && !self.astray.iter().any(is_found)
+    }
+
+    fn to_free(&self) -> impl Iterator<Item = Ino> {
+        self.lost.keys().chain(self.lost_orphans.keys()).chain(&self.empty).copied()
+    }
+}
+
+/// Inodes that the scan passed over because the first name that it met is not theirs.
+fn dangling(scan: &Scan) -> impl Iterator<Item = Ino> {
+    scan.problems.iter().filter(|p| p.kind == ProblemKind::Dangling).filter_map(|p| p.ino)
+}
+
+fn in_words(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).escape_debug().to_string()
+}
+
+impl Check<'_> {
+    /// Gives up what cannot be read; says what that was, and what was saved.
+    pub(super) fn give_up(&mut self) -> FsResult<Vec<CheckProblem>> {
+        let mut offline = Offline::load(self.pm, &self.sb);
+        if !offline.damage.is_empty() || offline.strange_word(self.pm).is_some() {
+            let what = "nothing was given up: with a damaged inode table or journal nobody knows what is lost";
+            return Ok(vec![self.problem(&Finding::loss(0, None, what), None)]);
+        }
+        let survey = self.survey(&offline)?;
+        if survey.is_whole() {
+            return Ok(Vec::new());
+        }
+        self.can_be_freed(&offline, &survey)?;
+        let space = self.space(&survey.scan);
+        let mark = self.begin(&offline, &space, &survey)?;
+        self.clean = false;
+        let old_root = offline.record(self.pm, Ino::ROOT).map(|(_, record)| record);
+        for ino in survey.to_free() {
+            free_record(self.pm, offline.locate(ino).expect("it was found there"), ino);
+        }
+        fence(self.pm)?;
+        let mut problems = self.losses(&survey);
+        offline.tables.iter_mut().for_each(|table| table.recount(self.pm));
+        let saved = self.save(&mut offline, &space, &survey, mark, old_root);
+        problems.extend(saved.map_err(|error| self.unfinished(&error))?);
+        Ok(problems)
+    }
+
+    /// The first step: makes an end of the checkpoint. Where nothing else would keep a mount from
+    /// freeing what is to be saved, a name does in the root directory, which is returned: it leads
+    /// to a generation of one of them that does not exist.
+    fn begin(
+        &self,
+        offline: &Offline,
+        space: &Space,
+        survey: &Survey,
+    ) -> FsResult<Option<Arc<[u8]>>> {
+        let journal = journal(&self.sb, 0);
+        let mut mark = None;
+        if let Some(orphan) = survey.orphans.first().filter(|_| survey.needs_a_mark()) {
+            let mut root = self.directory(offline, Ino::ROOT)?;
+            let (log, entries) = root.dir_mut()?;
+            let name = free_name(UNFINISHED, |name| entries.find(name.as_bytes()).is_none());
+            let (cookie, none) =
+                (entries.cookie_of(name.as_bytes(), 0), orphan.generation.wrapping_add(1));
+            log.begin();
+            entries.push_add(
+                log,
+                cookie,
+                name.as_bytes(),
+                orphan.ino,
+                none,
+                FileKind::Directory,
+                Time::now(),
+            );
+            log.stage(self.pm, &space.source(0, Purpose::Freeing), None)?;
+            journal.promise(self.pm, &[log.tail_word()])?;
+            mark = Some(name.as_bytes().into());
+        }
+        if self.checkpoint_claims() {
+            checkpoint::invalidate(self.pm, &self.sb)?;
+        }
+        journal.replay(self.pm)?;
+        Ok(mark)
+    }
+
+    fn survey(&self, offline: &Offline) -> FsResult<Survey> {
+        let names = Mutex::new(Names::default());
+        let visit = |record: &InodeRecord, inner: &Inner| {
+            if let Body::Dir(dir) = &inner.body {
+                names.lock().add_directory(Ino(record.ino), dir);
+            }
+        };
+        let unfinished = offline.unfinished();
+        let (tables, threads) = (&offline.tables, scan_threads());
+        let scan = scan(
+            self.pm,
+            &self.disks,
+            &self.sb,
+            tables,
+            unfinished,
+            threads,
+            self.progress,
+            &visit,
+        )?;
+        self.mark_passed_over(offline, &scan);
+        let mut lost = BTreeMap::new();
+        for problem in &scan.problems {
+            match (problem.kind, problem.ino) {
+                (ProblemKind::Damaged | ProblemKind::Outside, Some(ino)) => {
+                    lost.entry(ino).or_insert_with(|| problem.what.clone());
+                }
+                (ProblemKind::Damaged, None) => return Err(FsError::corrupt(problem.what.clone())),
+                _ => {}
+            }
+        }
+        let mut names = names.into_inner();
+        names.directories.retain(|ino| !lost.contains_key(ino));
+        let root_is_there = names.directories.contains(&Ino::ROOT);
+        let mut survey = Survey {
+            scan,
+            names,
+            lost,
+            astray: Vec::new(),
+            named: HashSet::from([Ino::ROOT]),
+            orphans: Vec::new(),
+            lost_orphans: BTreeMap::new(),
+            empty: Vec::new(),
+            a_directory_is_lost: false,
+            root_is_there,
+        };
+        self.follow_names(offline, &mut survey)?;
+        self.find_orphans(offline, &mut survey)?;
+        Ok(survey)
+    }
+
+    /// Blocks of inodes without a name are not free, nor those of inodes that only some names lead
+    /// to.
+    fn mark_passed_over(&self, offline: &Offline, scan: &Scan) {
+        for ino in scan.unnamed.iter().map(|&(ino, _)| ino).chain(dangling(scan)) {
+            let Some((_, Ok(inner))) = self.load(offline, ino) else {
+                continue;
+            };
+            scan.mark_owned(&inner);
+        }
+    }
+
+    /// Looks where each name leads, also in directories that have none themselves.
+    fn follow_names(&self, offline: &Offline, survey: &mut Survey) -> FsResult<()> {
+        let unnamed = survey.scan.unnamed.iter().map(|&(ino, _)| ino);
+        let known = survey.names.directories.iter().copied();
+        let dirs: BTreeSet<Ino> = known.chain(unnamed).chain(dangling(&survey.scan)).collect();
+        for dir in dirs {
+            let inner = match self.load(offline, dir) {
+                Some((_, Ok(inner))) => inner,
+                _ if survey.names.directories.contains(&dir) => return Err(self.unsteady(dir)),
+                _ => continue,
+            };
+            let Some(entries) = inner.dir().ok().filter(|_| self.owns_what_exists(&inner)) else {
+                continue;
+            };
+            survey.names.directories.insert(dir);
+            for (_, d) in entries.from(0) {
+                let why = self.leads_nowhere(offline, d);
+                if why.is_none() && !survey.lost.contains_key(&d.ino) {
+                    survey.named.insert(d.ino);
+                } else {
+                    let (name, ino, kind) = (d.name.clone(), d.ino, d.kind);
+                    survey.astray.push(Astray { dir, name, ino, kind, why });
+                }
+            }
+        }
+        survey.astray.sort_by(|a, b| (a.dir, &a.name).cmp(&(b.dir, &b.name)));
+        Ok(())
+    }
+
+    fn owns_what_exists(&self, inner: &Inner) -> bool {
+        inner.owned().iter().all(|&(addr, blocks)| self.is_inside(addr, blocks))
+    }
+
+    /// What no name leads to: nothing but what a crash leaves, unless names were lost.
+    fn find_orphans(&self, offline: &Offline, survey: &mut Survey) -> FsResult<()> {
+        let unnamed: HashSet<Ino> = survey.scan.unnamed.iter().map(|&(ino, _)| ino).collect();
+        let led_to = survey.scan.references.keys().map(|&ino| Ino(ino));
+        let is_one = |ino: &Ino| !survey.named.contains(ino) && !survey.lost.contains_key(ino);
+        let candidates: BTreeSet<Ino> =
+            led_to.chain(unnamed.iter().copied()).filter(is_one).collect();
+        for ino in candidates {
+            match self.load(offline, ino) {
+                // Of what names led to there is nothing.
+                None if !unnamed.contains(&ino) => {}
+                None => drop(survey.lost_orphans.insert(ino, "the record is damaged".into())),
+                Some((_, Err(error))) => drop(survey.lost_orphans.insert(ino, error.to_string())),
+                Some((_, Ok(inner)))
+                    if inner.dir().map_or(inner.meta.nlink == 0, |dir| dir.len() == 0) =>
+                {
+                    survey.empty.push(ino);
+                }
+                Some((record, Ok(inner))) => {
+                    let kind = kind_of(&record)?;
+                    if !self.owns_what_exists(&inner) {
+                        survey
+                            .lost_orphans
+                            .insert(ino, "claims blocks which lie outside the device".into());
+                        survey.a_directory_is_lost |= kind == FileKind::Directory;
+                    } else if kind == FileKind::Directory
+                        && !survey.names.directories.contains(&ino)
+                    {
+                        return Err(self.unsteady(ino));
+                    } else {
+                        survey.orphans.push(Orphan { ino, generation: record.generation, kind });
+                    }
+                }
+            }
+        }
+        if !survey.names_are_lost() {
+            survey.orphans.clear();
+            survey.lost_orphans.clear();
+            survey.empty.clear();
+        }
+        let to_free: HashSet<Ino> = survey.to_free().collect();
+        survey.astray.retain(|a| !to_free.contains(&a.dir));
+        Ok(())
+    }
+
+    /// Whether the devices do what is asked of them now: what they cannot give back today only is
+    /// not to be lost for it.
+    fn can_be_freed(&self, offline: &Offline, survey: &Survey) -> FsResult<()> {
+        for (&index, disk) in &self.disks {
+            let label = read_disk_superblock(disk.as_ref()).map_err(|error| {
+                FsError::with_message(error.errno(), format!("{error}: {TRY_AGAIN}"))
+            })?;
+            if label.is_none_or(|label| label.uuid != self.sb.uuid || label.device_index != index) {
+                let disk = disk.path().display();
+                return Err(FsError::corrupt(format!(
+                    "{disk}: its superblock is not there any more: {TRY_AGAIN}"
+                )));
+            }
+        }
+        // Their logs were read before: a disk may have been away only then.
+        for &ino in survey.lost.keys().chain(survey.lost_orphans.keys()) {
+            if self
+                .load(offline, ino)
+                .is_some_and(|(_, inner)| inner.is_ok_and(|inner| self.owns_what_exists(&inner)))
+            {
+                return Err(self.unsteady(ino));
+            }
+        }
+        let bad = self.pm.bad_ranges();
+        for ino in survey.to_free() {
+            let at = offline.locate(ino).expect("it was found there");
+            if bad.iter().any(|bad| bad.start < at + INODE_BYTES && at < bad.end) {
+                let path = self.pm.path().display();
+                let what = format!(
+                    "{path}: the record of inode {}, at byte {at}, is in memory that fails",
+                    ino.0
+                );
+                return Err(FsError::corrupt(format!("{what}: {TRY_AGAIN}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses what is read well at one time and not at another.
+    fn unsteady(&self, ino: Ino) -> FsError {
+        let path = self.pm.path().display();
+        FsError::corrupt(format!(
+            "{path}: inode {} can be read, but not each time: {TRY_AGAIN}",
+            ino.0
+        ))
+    }
+
+    /// What is given up, in words.
+    fn losses(&self, survey: &Survey) -> Vec<CheckProblem> {
+        let given_up = |ino, what: String, path| {
+            let finding = Finding { repaired: true, ..Finding::loss(0, Some(ino), what) };
+            self.problem(&finding, path)
+        };
+        let mut problems = Vec::new();
+        for (&ino, why) in &survey.lost {
+            let mut paths: Vec<String> = survey
+                .astray
+                .iter()
+                .filter(|a| a.ino == ino)
+                .filter_map(|a| survey.path_of(a))
+                .collect();
+            if ino == Ino::ROOT {
+                paths.push("/".to_owned());
+            }
+            let others = paths.get(1..).filter(|others| !others.is_empty());
+            let others = others.map_or_else(String::new, |others| {
+                format!(", and so are its names {}", others.join(", "))
+            });
+            let finding = Finding::loss(0, Some(ino), why.as_str());
+            problems.push(given_up(
+                ino,
+                format!("{}: given up{others}", finding.what),
+                paths.into_iter().next(),
+            ));
+        }
+        for (&ino, why) in &survey.lost_orphans {
+            let finding = Finding::loss(0, Some(ino), why.as_str());
+            problems.push(given_up(
+                ino,
+                format!("{}, and no name leads to it: given up", finding.what),
+                None,
+            ));
+        }
+        if !survey.root_is_there && !survey.lost.contains_key(&Ino::ROOT) {
+            problems.push(given_up(
+                Ino::ROOT,
+                "the root directory does not exist: made anew".into(),
+                None,
+            ));
+        }
+        for (astray, why) in survey.astray.iter().filter_map(|a| Some((a, a.why.as_ref()?))) {
+            let what = format!(
+                "its name {} led to inode {}, {why}: removed",
+                in_words(&astray.name),
+                astray.ino.0
+            );
+            problems.push(given_up(
+                astray.dir,
+                what,
+                survey.names.path(&HashMap::new(), astray.dir),
+            ));
+        }
+        problems
+    }
+
+    /// From the third step on: gives names to what lost them, and removes those that lead nowhere.
+    fn save(
+        &self,
+        offline: &mut Offline,
+        space: &Space,
+        survey: &Survey,
+        mark: Option<Arc<[u8]>>,
+        old_root: Option<InodeRecord>,
+    ) -> FsResult<Vec<CheckProblem>> {
+        let mut astray: BTreeMap<Ino, Vec<Arc<[u8]>>> = BTreeMap::new();
+        for a in &survey.astray {
+            astray.entry(a.dir).or_default().push(a.name.clone());
+        }
+        if !survey.root_is_there {
+            self.new_root(offline, space, survey, old_root)?;
+            astray.entry(Ino::ROOT).or_default().push(UNFINISHED.as_bytes().into());
+        }
+        if let Some(mark) = mark {
+            astray.entry(Ino::ROOT).or_default().push(mark);
+        }
+        let saved = self.name_orphans(offline, space, survey)?;
+        for (dir, names) in astray {
+            self.remove_names(offline, space, dir, &names)?;
+        }
+        Ok(saved)
+    }
+
+    /// What stopped the command half way, and what to do.
+    fn unfinished(&self, error: &FsError) -> FsError {
+        let path = self.pm.path().display();
+        FsError::with_message(
+            error.errno(),
+            format!(
+                "{path}: what is lost has been given up, but not all that is left could be given its name: {error}: \
+                     until the same command has succeeded the volume can be mounted read-only"
+            ),
+        )
+    }
+
+    /// An empty root directory, with a name that leads nowhere. It is there with one store.
+    fn new_root(
+        &self,
+        offline: &mut Offline,
+        space: &Space,
+        survey: &Survey,
+        old: Option<InodeRecord>,
+    ) -> FsResult<()> {
+        let at = offline.locate(Ino::ROOT).expect("a table that was read has its first record");
+        let (nobody, _, generation) = self.unused(offline, space, survey)?;
+        let (mode, uid, gid) = old.map_or((0o755, 0, 0), |old| (old.mode, old.uid, old.gid));
+        let mut record = self.new_directory(at, Ino::ROOT, 1, mode, uid, gid);
+        let mut inner = Inner::new(at, &record, FileKind::Directory);
+        let (log, entries) = inner.dir_mut()?;
+        log.begin();
+        let name = UNFINISHED.as_bytes();
+        let cookie = entries.cookie_of(name, 0);
+        entries.push_add(log, cookie, name, nobody, generation, FileKind::Directory, Time::now());
+        log.stage(self.pm, &space.source(0, Purpose::Freeing), None)?;
+        fence(self.pm)?;
+        record.tail = log.tail_word().value;
+        write_record(self.pm, at, &record);
+        fence(self.pm)
+    }
+
+    /// A record that nothing uses and no name leads to: its inode number, its byte in PM, the
+    /// generation of a new inode.
+    fn unused(
+        &self,
+        offline: &mut Offline,
+        space: &Space,
+        survey: &Survey,
+    ) -> FsResult<(Ino, u64, u32)> {
+        loop {
+            let (ino, at, generation) = offline.tables[0].alloc(self.pm, space.pm())?;
+            if !survey.scan.references.contains_key(&ino.0) {
+                let has_gaps = self.sb.incompat & INCOMPAT_GAPS != 0;
+                let first = || first_generation(has_gaps, &RandomState::new(), ino);
+                return Ok((ino, at, generation.unwrap_or_else(first)));
+            }
+        }
+    }
+
+    fn new_directory(
+        &self,
+        at: u64,
+        ino: Ino,
+        generation: u32,
+        mode: u32,
+        uid: u32,
+        gid: u32,
+    ) -> InodeRecord {
+        let secret = RandomState::new().hash_one((self.sb.uuid, ino.0)) as u32;
+        let mode = libc::S_IFDIR | mode;
+        InodeRecord::new(at, ino.0, generation, mode, uid, gid, 0, Time::now().0)
+            .with_secret(secret)
+    }
+
+    /// Gives every orphan a name in `/lost+found`.
+    fn name_orphans(
+        &self,
+        offline: &mut Offline,
+        space: &Space,
+        survey: &Survey,
+    ) -> FsResult<Vec<CheckProblem>> {
+        if survey.orphans.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (ino, path) = self.lost_and_found(offline, space, survey)?;
+        let mut inner = self.directory(offline, ino)?;
+        let (log, entries) = inner.dir_mut()?;
+        log.begin();
+        let mut problems = Vec::new();
+        for (n, orphan) in survey.orphans.iter().enumerate() {
+            let name = free_name(&format!("inode-{}", orphan.ino.0), |name| {
+                entries.find(name.as_bytes()).is_none()
+            });
+            let cookie = entries.cookie_of(name.as_bytes(), n as u64);
+            entries.push_add(
+                log,
+                cookie,
+                name.as_bytes(),
+                orphan.ino,
+                orphan.generation,
+                orphan.kind,
+                Time::now(),
+            );
+            let what = "no name led to it any more: it has got this one";
+            let finding = Finding { repaired: true, ..Finding::loss(0, Some(orphan.ino), what) };
+            problems.push(self.problem(&finding, Some(format!("{path}/{name}"))));
+        }
+        self.commit(space, log)?;
+        Ok(problems)
+    }
+
+    /// The directory for what is saved, and its path. It is made if there is none.
+    fn lost_and_found(
+        &self,
+        offline: &mut Offline,
+        space: &Space,
+        survey: &Survey,
+    ) -> FsResult<(Ino, String)> {
+        let mut root = self.directory(offline, Ino::ROOT)?;
+        let (log, entries) = root.dir_mut()?;
+        let is_usable = |name: &str| {
+            let found = entries.find(name.as_bytes());
+            found.is_none_or(|d| d.kind == FileKind::Directory && survey.named.contains(&d.ino))
+        };
+        let name = free_name(LOST_AND_FOUND, is_usable);
+        let path = format!("/{name}");
+        if let Some(d) = entries.find(name.as_bytes()) {
+            return Ok((d.ino, path));
+        }
+        let (ino, at, generation) = self.unused(offline, space, survey)?;
+        write_record(self.pm, at, &self.new_directory(at, ino, generation, 0o700, 0, 0));
+        log.begin();
+        let kind = FileKind::Directory;
+        let cookie = entries.cookie_of(name.as_bytes(), 0);
+        entries.push_add(log, cookie, name.as_bytes(), ino, generation, kind, Time::now());
+        self.commit(space, log)?;
+        Ok((ino, path))
+    }
+
+    fn remove_names(
+        &self,
+        offline: &Offline,
+        space: &Space,
+        dir: Ino,
+        names: &[Arc<[u8]>],
+    ) -> FsResult<()> {
+        let mut inner = self.directory(offline, dir)?;
+        let (log, entries) = inner.dir_mut()?;
+        log.begin();
+        for name in names {
+            entries.push_remove(log, name, Time::now());
+        }
+        self.commit(space, log)
+    }
+
+    /// A directory that can be read.
+    fn directory(&self, offline: &Offline, ino: Ino) -> FsResult<Inner> {
+        let gone =
+            || FsError::corrupt(format!("{}: inode {} is gone", self.pm.path().display(), ino.0));
+        self.load(offline, ino).ok_or_else(gone)?.1
+    }
+}
+
+/// `wanted`, or the first of `wanted.2`, `wanted.3`, … that may be had.
+fn free_name(wanted: &str, may_be_had: impl Fn(&str) -> bool) -> String {
+    let others = (2u64..).map(|n| format!("{wanted}.{n}"));
+    let mut names = std::iter::once(wanted.to_owned()).chain(others);
+    names.find(|name| may_be_had(name)).expect("there is always another")
+}

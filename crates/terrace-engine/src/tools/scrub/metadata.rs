@@ -1,0 +1,440 @@
+//! Superblocks, journals, free space, inode tables, logs, extended attributes.
+
+use std::io;
+use std::ops::Bound;
+
+use terrace_layout::{
+    BLOCK_BYTES, DeviceEntry, INODE_BYTES, MediaStruct, SLOT_BYTES, SUPERBLOCK_BLOCKS, ShardPage,
+    Superblock, data_crc,
+};
+use terrace_media::AlignedBuf;
+use terrace_store::alloc::DeviceAlloc;
+use terrace_store::checkpoint::bitmap_place;
+use terrace_store::error::{FsError, FsResult, fence, without_advice};
+use terrace_store::file::BLOCK;
+use terrace_store::itable::{InodeTable, RecordState, record_state};
+use terrace_store::log::{Archive, LogDamage};
+use terrace_store::superblock::{
+    choose, differs_by_a_write, write_disk_superblock, write_pm_superblock,
+};
+use terrace_store::sync::Arc;
+use zerocopy::IntoBytes;
+
+use super::record::Damage;
+use super::{Scrubber, Stopped};
+use crate::base::types::{Ino, ScrubKind};
+use crate::inode::resident::{Inner, Inode, xattr_blocks};
+
+/// PM, as the index of a device.
+const PM: usize = 0;
+/// Pages of a log read under one hold of the inode's lock.
+const LOG_PAGES: usize = 64;
+/// Runs of data that wait to be sorted: a few MiB of memory.
+const RUNS_MAX: usize = 1 << 16;
+/// A record that is being written shows as damaged for less than two looks at it.
+const LOOKS_AT_RECORD: usize = 4;
+
+impl Scrubber<'_> {
+    /// Both copies of each device's superblock. They change only under the lock of the one in
+    /// memory.
+    pub(super) fn superblocks(&mut self) -> Result<(), Stopped> {
+        for device in self.record.devices() {
+            let bytes = SUPERBLOCK_BLOCKS * BLOCK_BYTES;
+            self.record.pace(bytes)?;
+            let sb = self.core.sb.lock();
+            if sb.devices().get(device).is_none_or(DeviceEntry::is_absent) {
+                continue;
+            }
+            let mut copies = AlignedBuf::new(bytes as usize);
+            match self.read_device(device, 0, &mut copies) {
+                Ok(()) => self.compare_copies(device, &copies, &sb),
+                Err(error) => {
+                    self.record.found(Damage::new(device, ScrubKind::Superblock, 0, bytes, error))
+                }
+            }
+            self.record.verified(device, ScrubKind::Superblock, bytes);
+        }
+        Ok(())
+    }
+
+    fn compare_copies(&self, device: usize, copies: &[u8], volume: &Superblock) {
+        let good = choose("", copies).ok().flatten();
+        let may_write = !self.core.is_read_only();
+        let bad: Vec<(u64, String)> = copies
+            .chunks(BLOCK)
+            .zip(0..)
+            .filter_map(|(copy, i)| Some((i, self.wrong(copy, good.as_ref())?)))
+            .collect();
+        if bad.is_empty() {
+            return;
+        }
+        let repair = if may_write {
+            self.repair_copies(device, &bad, good.as_ref(), volume)
+        } else {
+            Ok(false)
+        };
+        for (copy, what) in bad {
+            let what = match &repair {
+                Ok(_) => format!("copy {copy} of the superblock {what}"),
+                Err(error) => {
+                    format!("copy {copy} of the superblock {what}; it cannot be repaired: {error}")
+                }
+            };
+            let damage =
+                Damage::new(device, ScrubKind::Superblock, copy * BLOCK_BYTES, BLOCK_BYTES, what);
+            self.record.found(Damage { repaired: matches!(repair, Ok(true)), ..damage });
+        }
+    }
+
+    /// What is wrong with a copy, the good one being `good`.
+    fn wrong(&self, copy: &[u8], good: Option<&Superblock>) -> Option<String> {
+        let found = Superblock::from_bytes(copy);
+        if let Some(good) = good {
+            // A crash may have left two that differ, and a read-only mount has left that alone.
+            let interrupted = self.core.options.read_only && differs_by_a_write(found, good);
+            if found == *good || interrupted {
+                return None;
+            }
+        }
+        Some(match Superblock::decode(copy) {
+            Ok(Some(_)) => "is not the same as the other one".into(),
+            Ok(None) => "is no superblock".into(),
+            Err(error) => format!("is damaged: {error}"),
+        })
+    }
+
+    /// Writes the bad copies anew from the good one; if there is none, both from memory.
+    fn repair_copies(
+        &self,
+        device: usize,
+        bad: &[(u64, String)],
+        good: Option<&Superblock>,
+        volume: &Superblock,
+    ) -> FsResult<bool> {
+        let core = self.core;
+        let disk = core.space.members.get(device as u16).map(|member| member.disk.clone());
+        match (good, disk) {
+            (None, None) => write_pm_superblock(&core.pm, volume)?,
+            (None, Some(disk)) => {
+                write_disk_superblock(disk.as_ref(), volume, &volume.devices[device])?
+            }
+            (Some(good), None) => {
+                bad.iter()
+                    .for_each(|(copy, _)| core.pm.write_nt(copy * BLOCK_BYTES, good.as_bytes()));
+                fence(&core.pm)?;
+            }
+            (Some(good), Some(disk)) => {
+                let mut block = AlignedBuf::new(BLOCK);
+                block.copy_from_slice(good.as_bytes());
+                bad.iter().try_for_each(|(copy, _)| disk.write_at(copy * BLOCK_BYTES, &block))?;
+                disk.flush()?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads from a device past all caches.
+    ///
+    /// # Errors
+    /// What to say of the place.
+    pub(super) fn read_device(&self, device: usize, at: u64, buf: &mut [u8]) -> Result<(), String> {
+        let read = match (device, self.core.space.members.get(device as u16)) {
+            (PM, _) => self.core.pm.try_read(at, buf),
+            (_, Some(member)) => member.disk.read_at(at, buf),
+            (_, None) => return Err("is on a disk that has been removed".into()),
+        };
+        read.map_err(|error| {
+            format!("cannot be read: {}", io::Error::from_raw_os_error(error.errno()))
+        })
+    }
+
+    /// Heads and journals of all shards.
+    pub(super) fn journals(&mut self) -> Result<(), Stopped> {
+        let start = self.core.sb.lock().shards_start;
+        for (i, shard) in self.core.shards.iter().enumerate() {
+            self.record.pace(BLOCK_BYTES)?;
+            let at = (start + i as u64) * BLOCK_BYTES;
+            let mut page = [0u8; BLOCK];
+            let damage = |what: String| Damage::new(PM, ScrubKind::Journal, at, BLOCK_BYTES, what);
+            let read = self.read_device(PM, at, &mut page);
+            let decoded =
+                read.and_then(|()| ShardPage::decode(&page, i as u16).map_err(|error| error.0));
+            if let Err(what) = decoded {
+                self.record.found(damage(what));
+            }
+            let clear = !self.core.is_read_only();
+            let what =
+                format!("the journal of shard {i} is not empty, though nothing is being committed");
+            match shard.journal.verify_idle(&self.core.pm, clear) {
+                Ok(true) => {}
+                Ok(false) => self.record.found(Damage { repaired: clear, ..damage(what) }),
+                Err(error) => {
+                    self.record.found(damage(format!("{what}; it cannot be cleared: {error}")))
+                }
+            }
+            self.record.verified(PM, ScrubKind::Journal, BLOCK_BYTES);
+        }
+        Ok(())
+    }
+
+    /// Bitmaps in the checkpoint that have not been needed yet, but will be.
+    pub(super) fn free_space(&mut self) -> Result<(), Stopped> {
+        let pm_entry = self.core.sb.lock().devices[PM];
+        self.free_space_of(PM, &pm_entry, self.core.space.pm())?;
+        let members = self.core.space.members.all();
+        members
+            .iter()
+            .try_for_each(|m| self.free_space_of(usize::from(m.entry.index), &m.entry, &m.alloc))
+    }
+
+    fn free_space_of(
+        &self,
+        device: usize,
+        entry: &DeviceEntry,
+        alloc: &DeviceAlloc,
+    ) -> Result<(), Stopped> {
+        if self.record.devices().any(|known| known == device) {
+            let bytes = u64::from(entry.group_blocks) / 8;
+            for g in 0..alloc.groups() {
+                let Some(verified) = alloc.verify_checkpointed(g) else {
+                    continue;
+                };
+                self.record.verified(device, ScrubKind::FreeSpace, bytes);
+                let wrong = match verified {
+                    Ok(true) => None,
+                    Ok(false) => Some(
+                        "is damaged: its free space is out of use until the next mount".to_owned(),
+                    ),
+                    Err(error) => Some(format!(
+                        "cannot be read: {}",
+                        io::Error::from_raw_os_error(error.errno())
+                    )),
+                };
+                if let Some(wrong) = wrong {
+                    let (block, at) = bitmap_place(entry, g);
+                    let what = format!("the bitmap of allocation group {g} {wrong}");
+                    let at = block * BLOCK_BYTES + at as u64;
+                    self.record.found(Damage::new(device, ScrubKind::FreeSpace, at, bytes, what));
+                }
+                self.record.pace(BLOCK_BYTES)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The table of a shard, and every inode in it.
+    pub(super) fn inode_table(&mut self, shard: usize) -> Result<(), Stopped> {
+        self.chunk_headers(shard);
+        let mut next = 0;
+        // The table may have grown since the last look, or given blocks back.
+        while let Some((index, ino, at, state)) = self.first_record(shard, next) {
+            next = index + 1;
+            match state {
+                RecordState::Free => {}
+                RecordState::Used(_) => self.inode(at, ino)?,
+                RecordState::Damaged => {
+                    let what = "the inode's record is damaged: its log and data are out of reach";
+                    self.record.found(
+                        Damage::new(PM, ScrubKind::InodeTable, at, INODE_BYTES, what).of(ino),
+                    );
+                }
+            }
+            self.record.verified(PM, ScrubKind::InodeTable, INODE_BYTES);
+            self.record.passed(PM, INODE_BYTES);
+            self.record.pace(INODE_BYTES)?;
+            if self.runs.len() >= RUNS_MAX {
+                self.data()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first record of a shard's table at or behind an index: its index, inode number, byte in
+    /// PM and state.
+    fn first_record(&self, shard: usize, index: u64) -> Option<(u64, Ino, u64, RecordState)> {
+        let table = self.core.shards[shard].table.read();
+        let (index, ino, at) = table.at_or_after(index)?;
+        Some((index, ino, at, self.record_at(at, ino)))
+    }
+
+    fn chunk_headers(&self, shard: usize) {
+        let core = self.core;
+        let (page, shards) = (core.sb.lock().shards_start + shard as u64, core.shards.len() as u16);
+        let table = core.shards[shard].table.read();
+        if let Err(error) = InodeTable::load(&core.pm, page, shard as u16, shards, None) {
+            let at = page * BLOCK_BYTES;
+            self.record.found(Damage::new(
+                PM,
+                ScrubKind::InodeTable,
+                at,
+                BLOCK_BYTES,
+                self.plain(&error),
+            ));
+        }
+        let bytes = table.runs().count() as u64 * INODE_BYTES;
+        self.record.verified(PM, ScrubKind::InodeTable, bytes);
+        self.record.passed(PM, bytes);
+    }
+
+    /// A record as nobody is just writing it.
+    fn record_at(&self, at: u64, ino: Ino) -> RecordState {
+        let look = |_| {
+            // Its first word is stored last: who sees it sees the rest.
+            self.core.pm.load_u64(at);
+            record_state(&self.core.pm, at, ino)
+        };
+        (0..LOOKS_AT_RECORD)
+            .map(look)
+            .find(|state| *state != RecordState::Damaged)
+            .unwrap_or(RecordState::Damaged)
+    }
+
+    /// An inode whose record stands at byte `at`.
+    fn inode(&mut self, at: u64, ino: Ino) -> Result<(), Stopped> {
+        match self.core.get(ino) {
+            Ok(inode) => {
+                let done = self
+                    .log(&inode)
+                    .and_then(|()| self.archive(&inode))
+                    .and_then(|()| self.attributes(&inode));
+                self.gather(&inode);
+                drop(inode);
+                self.core.forget(ino, 0);
+                done
+            }
+            // It was removed just now.
+            Err(error) if error.errno() == libc::ESTALE => Ok(()),
+            Err(error) => {
+                let what = format!("{}; the inode's data is out of reach", self.plain(&error));
+                let damage = match error.on_disk() {
+                    Some((device, byte)) => {
+                        Damage::new(device.into(), ScrubKind::Log, byte, SLOT_BYTES, what)
+                    }
+                    None => Damage::new(PM, ScrubKind::Log, at, INODE_BYTES, what),
+                };
+                self.record.found(damage.of(ino));
+                Ok(())
+            }
+        }
+    }
+
+    /// The text of an error without the device and the byte there, which are known, and without
+    /// advice.
+    fn plain(&self, error: &FsError) -> String {
+        let text = error.to_string();
+        let (device, place) = match error.on_disk() {
+            Some((device, byte)) => (device, format!("at byte {byte}: ")),
+            None => (0, String::new()),
+        };
+        let text = without_advice(&text);
+        let text = text
+            .strip_prefix(&format!("{}: ", self.core.device_path(device).display()))
+            .unwrap_or(text);
+        text.strip_prefix(&place).unwrap_or(text).to_owned()
+    }
+
+    fn log(&self, inode: &Inode) -> Result<(), Stopped> {
+        let mut part = match inode.shared() {
+            Ok(inner) => inner.log.verify_record(&self.core.pm),
+            Err(_) => return Ok(()),
+        };
+        loop {
+            let (bytes, next) = (part.bytes, part.next);
+            self.record.verified(PM, ScrubKind::Log, bytes);
+            part.damage.into_iter().for_each(|damage| self.log_damage(inode.ino, damage));
+            self.record.pace(bytes)?;
+            let Some(next) = next else {
+                return Ok(());
+            };
+            part = match inode.shared() {
+                Ok(inner) => inner.log.verify_pages(&self.core.pm, next, LOG_PAGES),
+                Err(_) => return Ok(()),
+            };
+            self.record.passed(PM, part.bytes);
+        }
+    }
+
+    /// The part of a log that lies on a disk, against what stands in DRAM.
+    fn archive(&self, inode: &Inode) -> Result<(), Stopped> {
+        let archive = || inode.shared().ok().and_then(|inner| inner.log.archive().cloned());
+        let Some(known) = archive() else {
+            return Ok(());
+        };
+        let (device, bytes) = (usize::from(known.addr.device()), known.blocks() * BLOCK_BYTES);
+        self.record.pace(bytes)?;
+        let mut blocks = AlignedBuf::new(bytes as usize);
+        let read = self.read_device(device, known.addr.byte(), &mut blocks);
+        let wrong = match read {
+            Ok(()) => known.verify(&blocks),
+            Err(what) => Some((known.addr.byte(), format!("a part of the log {what}"))),
+        };
+        if let Some((at, what)) = wrong {
+            // It may have been replaced meanwhile, and its blocks be another's; nobody replaces it
+            // under the lock.
+            let inner = inode.shared();
+            let is_current = |inner: &Inner| {
+                inner.log.archive().is_some_and(|archive| Arc::ptr_eq(archive, &known))
+            };
+            if inner.as_ref().is_ok_and(|inner| is_current(inner)) {
+                let repaired = !self.core.is_read_only() && self.rewrite(&known).is_ok();
+                let damage = Damage::new(device, ScrubKind::Log, at, SLOT_BYTES, what);
+                self.record.found(Damage { repaired, ..damage }.of(inode.ino));
+            }
+        }
+        self.record.verified(device, ScrubKind::Log, bytes);
+        self.record.passed(device, bytes);
+        Ok(())
+    }
+
+    /// Writes an archive to its blocks anew.
+    fn rewrite(&self, archive: &Archive) -> FsResult<()> {
+        let mut blocks = AlignedBuf::new((archive.blocks() * BLOCK_BYTES) as usize);
+        archive.fill(&mut blocks);
+        let disk = self.core.space.disk(archive.addr.device())?.disk.clone();
+        disk.write_at(archive.addr.byte(), &blocks)?;
+        Ok(disk.flush()?)
+    }
+
+    fn log_damage(&self, ino: Ino, (at, what): LogDamage) {
+        self.record.found(Damage::new(PM, ScrubKind::Log, at, SLOT_BYTES, what).of(ino));
+    }
+
+    /// Values of extended attributes that do not stand in the log, one at a time.
+    fn attributes(&self, inode: &Inode) -> Result<(), Stopped> {
+        let mut last: Vec<u8> = Vec::new();
+        loop {
+            let bytes = {
+                let Ok(inner) = inode.shared() else {
+                    return Ok(());
+                };
+                let mut rest =
+                    inner.xattrs.range::<[u8], _>((Bound::Excluded(&last[..]), Bound::Unbounded));
+                let next =
+                    rest.find_map(|(name, x)| Some((name, x.entry, xattr_blocks(&x.entry)?)));
+                let Some((name, entry, (addr, blocks))) = next else {
+                    return Ok(());
+                };
+                let bytes = blocks * BLOCK_BYTES;
+                if addr.is_pm() && self.core.space.contains(addr, blocks) {
+                    let mut value = vec![0u8; entry.value_len as usize];
+                    let read = self.read_device(PM, addr.byte(), &mut value);
+                    let matches = data_crc(&value) == entry.value_crc;
+                    let wrong =
+                        read.err().or((!matches).then(|| "does not match its checksum".to_owned()));
+                    if let Some(wrong) = wrong {
+                        let name = String::from_utf8_lossy(name).escape_debug().to_string();
+                        let what = format!("the value of extended attribute {name} {wrong}");
+                        let damage =
+                            Damage::new(PM, ScrubKind::Attribute, addr.byte(), bytes, what);
+                        self.record.found(damage.of(inode.ino));
+                    }
+                }
+                last = name.clone();
+                bytes
+            };
+            self.record.verified(PM, ScrubKind::Attribute, bytes);
+            self.record.passed(PM, bytes);
+            self.record.pace(bytes)?;
+        }
+    }
+}

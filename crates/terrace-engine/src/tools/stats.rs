@@ -1,0 +1,176 @@
+//! How full a volume is and what it has done: [`Stats`], over the life of a mount or between two
+//! moments of it. As JSON, it may be of a daemon of another version: what that does not know is
+//! zero here.
+
+use serde::{Deserialize, Serialize};
+use terrace_layout::BLOCK_BYTES;
+use terrace_store::superblock::uuid_text;
+
+use crate::base::counters::{Counter, CounterSnapshot};
+use crate::base::words::tier_name;
+use crate::inode::core::Core;
+
+/// One tier: how full it is, and what its devices did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TierStats {
+    /// Its number; 0 is PM.
+    pub tier: u8,
+    /// `pm`, `disk1`, `disk2`, …
+    pub name: String,
+    /// Size of its devices in bytes.
+    pub capacity_bytes: u64,
+    /// Bytes in use.
+    pub used_bytes: u64,
+    /// Bytes free.
+    pub free_bytes: u64,
+    /// Reads: of PM, those of file data; of disks, all that the devices did.
+    pub reads: u64,
+    /// Bytes of these reads.
+    pub read_bytes: u64,
+    /// Writes: to PM, those of file data; to disks, all that the devices did.
+    pub writes: u64,
+    /// Bytes of these writes.
+    pub written_bytes: u64,
+    /// Bytes of files that were read from this tier: of disks less than `read_bytes`, which has
+    /// read-ahead, checksums and scrubs in it.
+    pub file_read_bytes: u64,
+}
+
+/// The page cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CacheStats {
+    /// Bytes that it may take.
+    pub budget_bytes: u64,
+    /// Bytes of clean pages.
+    pub clean_bytes: u64,
+    /// Bytes of dirty pages.
+    pub dirty_bytes: u64,
+}
+
+/// How full a volume is now, and what it did in a period that ends now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Stats {
+    /// Volume UUID.
+    pub uuid: String,
+    /// Length of the period: since the volume was opened, unless made by [`Stats::since`].
+    pub elapsed_ms: u64,
+    /// The tiers, PM first.
+    pub tiers: Vec<TierStats>,
+    /// The page cache.
+    pub cache: CacheStats,
+    /// What was counted in the period.
+    pub counters: CounterSnapshot,
+    /// Bytes stored to PM in the period, for file data and everything else.
+    pub pm_stored_bytes: u64,
+    /// Fences of PM in the period.
+    pub pm_fences: u64,
+    /// Bytes stored to PM per byte that writes asked for and that went there; `None` if there were
+    /// none.
+    pub pm_write_amplification: Option<f64>,
+    /// Share of the predictions that came true, 0 to 1; `None` if there were none.
+    pub predictor_accuracy: Option<f64>,
+}
+
+impl Stats {
+    /// The same levels, and what was done after `earlier`, which is of the same mount.
+    pub fn since(&self, earlier: &Stats) -> Stats {
+        let mut stats = self.clone();
+        stats.elapsed_ms = self.elapsed_ms.saturating_sub(earlier.elapsed_ms);
+        for tier in &mut stats.tiers {
+            let Some(before) = earlier.tiers.iter().find(|before| before.tier == tier.tier) else {
+                continue;
+            };
+            tier.reads = tier.reads.saturating_sub(before.reads);
+            tier.read_bytes = tier.read_bytes.saturating_sub(before.read_bytes);
+            tier.writes = tier.writes.saturating_sub(before.writes);
+            tier.written_bytes = tier.written_bytes.saturating_sub(before.written_bytes);
+            tier.file_read_bytes = tier.file_read_bytes.saturating_sub(before.file_read_bytes);
+        }
+        stats.counters = self.counters.since(&earlier.counters);
+        stats.pm_stored_bytes = self.pm_stored_bytes.saturating_sub(earlier.pm_stored_bytes);
+        stats.pm_fences = self.pm_fences.saturating_sub(earlier.pm_fences);
+        stats.with_ratios()
+    }
+
+    fn with_ratios(mut self) -> Stats {
+        let count = |counter| self.counters.get(counter);
+        let (right, wrong) = (count(Counter::PredictedRight), count(Counter::PredictedWrong));
+        self.pm_write_amplification = ratio(self.pm_stored_bytes, count(Counter::WrittenPm));
+        self.predictor_accuracy = ratio(right, right.saturating_add(wrong));
+        self
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+impl Core {
+    pub fn stats(&self) -> Stats {
+        let pm = self.pm.stats();
+        let cache = &self.cache;
+        let stats = Stats {
+            uuid: uuid_text(&self.sb.lock()),
+            elapsed_ms: self.opened.elapsed().as_millis() as u64,
+            tiers: self.tiers(),
+            cache: CacheStats {
+                budget_bytes: cache.budget_pages() * BLOCK_BYTES,
+                clean_bytes: cache.clean_pages() * BLOCK_BYTES,
+                dirty_bytes: cache.dirty_pages() * BLOCK_BYTES,
+            },
+            counters: self.counters.snapshot(),
+            pm_stored_bytes: pm.bytes_stored,
+            pm_fences: pm.fences,
+            pm_write_amplification: None,
+            predictor_accuracy: None,
+        };
+        stats.with_ratios()
+    }
+
+    /// The tiers in order, the devices of each added up.
+    fn tiers(&self) -> Vec<TierStats> {
+        let mut tiers: Vec<TierStats> = Vec::new();
+        let members = self.space.members.all();
+        let disks = members.iter().map(|m| (m.entry.tier, &m.alloc, Some(m.disk.stats())));
+        for (number, alloc, disk) in std::iter::once((0, self.space.pm(), None)).chain(disks) {
+            let at = tiers.iter().position(|tier| tier.tier == number).unwrap_or_else(|| {
+                tiers.push(self.empty_tier(number));
+                tiers.len() - 1
+            });
+            let (tier, free_blocks) = (&mut tiers[at], alloc.free_blocks());
+            tier.capacity_bytes += alloc.blocks() * BLOCK_BYTES;
+            tier.free_bytes += free_blocks * BLOCK_BYTES;
+            tier.used_bytes += alloc.blocks().saturating_sub(free_blocks) * BLOCK_BYTES;
+            if let Some(disk) = disk {
+                tier.reads += disk.reads;
+                tier.read_bytes += disk.bytes_read;
+                tier.writes += disk.writes;
+                tier.written_bytes += disk.bytes_written;
+            }
+        }
+        tiers.sort_by_key(|tier| tier.tier);
+        tiers
+    }
+
+    /// A tier without devices: what is counted apart from them.
+    fn empty_tier(&self, tier: u8) -> TierStats {
+        let name = tier_name(tier);
+        if tier > 0 {
+            let file_read_bytes = self.counters.disk_read_bytes(tier);
+            return TierStats { tier, name, file_read_bytes, ..TierStats::default() };
+        }
+        let counted = self.counters.snapshot();
+        TierStats {
+            name,
+            reads: counted.get(Counter::PmReads),
+            read_bytes: counted.get(Counter::ReadPm),
+            writes: counted.get(Counter::PmWrites),
+            written_bytes: counted.get(Counter::WrittenPm),
+            file_read_bytes: counted.get(Counter::ReadPm),
+            ..TierStats::default()
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! What the volume and its files look like from outside.
+
+use std::ops::Range;
+use std::path::Path;
+
+use terrace_layout::{BLOCK_BYTES, INODE_BYTES, NAME_BYTES_MAX, Superblock};
+use terrace_media::{Disk, Pm, PmKind};
+use terrace_store::checkpoint;
+use terrace_store::error::{FsResult, fail};
+use terrace_store::superblock::{Disks, format_text, uuid_text};
+use terrace_store::sync::Arc;
+
+use crate::base::types::{
+    ArchiveInfo, DeviceStatus, DirtyRange, ExtentInfo, FileMap, Ino, MapFrom, StatFs, Status,
+};
+use crate::base::words::tier_name;
+use crate::inode::core::Core;
+use crate::inode::resident::Body;
+use crate::mount::devices::match_present_devices;
+
+fn disk_kind(path: &Path) -> &'static str {
+    use std::os::unix::fs::FileTypeExt;
+    match std::fs::metadata(path) {
+        Ok(m) if m.file_type().is_block_device() => "block",
+        Ok(_) => "file",
+        Err(_) => "memory",
+    }
+}
+
+fn notes(pm: &Pm) -> Vec<String> {
+    match pm.kind() {
+        PmKind::Emulated => vec![format!(
+            "{} is in RAM: its contents are lost at reboot; `terrace save` carries them across one",
+            pm.path().display()
+        )],
+        PmKind::Msync => vec![format!(
+            "{} is an ordinary file: each commit waits for msync, which is slow but true",
+            pm.path().display()
+        )],
+        _ => Vec::new(),
+    }
+}
+
+fn pm_health(pm: &Pm) -> String {
+    let bad = pm.bad_ranges();
+    match bad.first() {
+        None => "ok".into(),
+        Some(first) => {
+            let bytes: u64 = bad.iter().map(|range| range.end - range.start).sum();
+            format!("failing: {bytes} bytes cannot be read, the first at byte {}", first.start)
+        }
+    }
+}
+
+/// Rows of the device table, also for disks that are missing.
+fn devices(
+    pm: &Pm,
+    disks: &Disks,
+    sb: &Superblock,
+    used_blocks: impl Fn(usize) -> u64,
+) -> Vec<DeviceStatus> {
+    let row = |i: usize, path: String, role: &str, kind: String, health: &str| DeviceStatus {
+        index: i as u16,
+        tier: sb.devices[i].tier,
+        path,
+        role: role.into(),
+        kind,
+        size_bytes: sb.devices[i].blocks * BLOCK_BYTES,
+        used_bytes: used_blocks(i) * BLOCK_BYTES,
+        health: health.into(),
+    };
+    let mut rows =
+        vec![row(0, pm.path().display().to_string(), "pm", pm.kind().to_string(), &pm_health(pm))];
+    rows.extend(sb.present().skip(1).map(|entry| match disks.get(&entry.index) {
+        Some(disk) => {
+            let path = disk.path();
+            row(
+                entry.index.into(),
+                path.display().to_string(),
+                "disk",
+                disk_kind(path).into(),
+                "ok",
+            )
+        }
+        None => {
+            let last_seen = String::from_utf8_lossy(entry.path()).into_owned();
+            row(
+                entry.index.into(),
+                last_seen,
+                "disk",
+                "missing".into(),
+                "missing: name it with --disk",
+            )
+        }
+    }));
+    rows
+}
+
+impl Core {
+    pub fn status(&self) -> Status {
+        let sb = *self.sb.lock();
+        let used = |i: usize| {
+            let (blocks, free) = self.space.device_space(i as u16);
+            blocks - free
+        };
+        let reason = self.read_only_reason();
+        let disks =
+            self.space.members.all().iter().map(|m| (m.entry.index, m.disk.clone())).collect();
+        let mut devices = devices(&self.pm, &disks, &sb, used);
+        for device in devices.iter_mut().skip(1) {
+            let trouble =
+                || self.space.members.get(device.index)?.alloc.trouble().map(|e| e.to_string());
+            if let Some(failure) = self.disk_failure(device.index).or_else(trouble) {
+                device.health = format!("failing: {failure}");
+            }
+        }
+        if let Some(reason) = &reason {
+            for device in devices.iter_mut().filter(|d| reason.contains(&d.path)) {
+                device.health.clone_from(reason);
+            }
+        }
+        Status {
+            uuid: uuid_text(&sb),
+            format: format_text(&sb),
+            state: "mounted".into(),
+            read_only: reason
+                .or_else(|| self.options.read_only.then(|| "mounted with -o ro".into())),
+            devices,
+            cache_budget_bytes: self.cache.budget_pages() * BLOCK_BYTES,
+            cache_clean_bytes: self.cache.clean_pages() * BLOCK_BYTES,
+            cache_dirty_bytes: self.cache.dirty_pages() * BLOCK_BYTES,
+            inodes: self.inodes_in_use(),
+            notes: notes(&self.pm).into_iter().chain(self.cache.note()).collect(),
+            scrub: self.scrubs.status(),
+            migration: Some(self.migration_status()),
+            removal: self.removal_status(),
+        }
+    }
+
+    fn inodes_in_use(&self) -> u64 {
+        self.shards
+            .iter()
+            .map(|s| {
+                let (records, free) = s.table.read().counts();
+                records - free
+            })
+            .sum()
+    }
+
+    /// Totals of all tiers.
+    ///
+    /// # Errors
+    /// If reclaiming removed inodes fails.
+    pub fn statfs(&self) -> FsResult<StatFs> {
+        if !self.is_read_only() {
+            self.mutate(|| self.reclaim_all())?;
+        }
+        let disk_blocks: u64 =
+            self.space.members.all().iter().map(|member| member.alloc.blocks()).sum();
+        let blocks = self.space.pm().blocks() + disk_blocks;
+        let pm_free = self.space.pm().free_blocks();
+        let used = self.inodes_in_use();
+        // PM is what records come from; a record and its name take about six cache lines.
+        let files_free = pm_free * BLOCK_BYTES / (INODE_BYTES + 128);
+        Ok(StatFs {
+            block_bytes: BLOCK_BYTES as u32,
+            blocks,
+            blocks_free: pm_free + self.space.disk_available(),
+            blocks_available: self.space.available(),
+            files: used + files_free,
+            files_free,
+            name_bytes_max: NAME_BYTES_MAX as u32,
+        })
+    }
+
+    /// Target of a symbolic link.
+    ///
+    /// # Errors
+    /// `EINVAL` for anything else.
+    pub fn readlink(&self, ino: Ino) -> FsResult<Vec<u8>> {
+        let inode = self.get(ino)?;
+        let inner = inode.shared()?;
+        match &inner.body {
+            Body::Symlink { target, .. } => Ok(target.clone()),
+            _ => fail(libc::EINVAL),
+        }
+    }
+
+    pub fn file_map(&self, ino: Ino, from: MapFrom, most: usize) -> FsResult<FileMap> {
+        let inode = self.get(ino)?;
+        let inner = inode.shared()?;
+        let file = inner.file()?;
+        let extents: Vec<_> =
+            file.index.extents_from(from.extents_bytes.div_ceil(BLOCK_BYTES)).take(most).collect();
+        let dirty =
+            self.cache.dirty_runs(&inode.pages, from.dirty_bytes.div_ceil(BLOCK_BYTES), most);
+        let extents_end = extents.get(most - 1).map(|&(block, e)| block + u64::from(e.blocks));
+        let dirty_end = dirty.get(most - 1).map(|run| run.end);
+        // What is listed to its end goes on nowhere.
+        let bytes = |end: Option<u64>| end.map_or(u64::MAX, |end| end * BLOCK_BYTES);
+        let more = MapFrom { extents_bytes: bytes(extents_end), dirty_bytes: bytes(dirty_end) };
+        let extents = extents.into_iter().map(|(block, e)| {
+            let end = block + u64::from(e.blocks);
+            let cached = self.cache.cached_blocks(&inode.pages, block, end).len();
+            let dirty = self.cache.dirty_blocks(&inode.pages, block, end).len();
+            ExtentInfo {
+                offset_bytes: block * BLOCK_BYTES,
+                len_bytes: u64::from(e.blocks) * BLOCK_BYTES,
+                tier: tier_name(self.space.tier_of(e.addr)),
+                device: self.device_path(e.addr.device()).display().to_string(),
+                device_offset_bytes: e.addr.byte(),
+                unwritten: e.unwritten(),
+                cached_bytes: (cached - dirty) as u64 * BLOCK_BYTES,
+                write_counter: e.counter(),
+            }
+        });
+        Ok(FileMap {
+            ino: ino.0,
+            size_bytes: file.size,
+            extents: extents.collect(),
+            dirty_bytes: inode.pages.dirty_pages() * BLOCK_BYTES,
+            dirty: dirty.into_iter().map(dirty_range).collect(),
+            log_pages: inner.log.pages().count() as u64,
+            log_archive: inner.log.archive().map(|archive| ArchiveInfo {
+                tier: tier_name(self.space.tier_of(archive.addr)),
+                device: self.device_path(archive.addr.device()).display().to_string(),
+                device_offset_bytes: archive.addr.byte(),
+                len_bytes: archive.blocks() * BLOCK_BYTES,
+            }),
+            opinion: self.opinion_of(&inode, file),
+            pin: inode.pin.get().map(tier_name),
+            more: (extents_end.is_some() || dirty_end.is_some()).then_some(more),
+        })
+    }
+}
+
+fn dirty_range(blocks: Range<u64>) -> DirtyRange {
+    DirtyRange {
+        offset_bytes: blocks.start * BLOCK_BYTES,
+        len_bytes: (blocks.end - blocks.start) * BLOCK_BYTES,
+    }
+}
+
+/// Status of a volume that is not mounted; disks may be missing.
+///
+/// # Errors
+/// As [`Volume::open`], but for missing disks.
+pub fn offline_status(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>]) -> FsResult<Status> {
+    let (sb, disks) = match_present_devices(pm, disks.to_vec())?;
+    let header = checkpoint::usable_header(pm, &sb);
+    let used = |i: usize| header.map_or(0, |h| sb.devices[i].blocks - h.devices[i].free);
+    let mut notes = notes(pm);
+    if header.is_none() {
+        notes.push(
+            "it was not unmounted cleanly: usage is known after the next mount, which recovers it"
+                .into(),
+        );
+    }
+    Ok(Status {
+        uuid: uuid_text(&sb),
+        format: format_text(&sb),
+        state: if header.is_some() { "clean" } else { "needs recovery" }.into(),
+        read_only: None,
+        devices: devices(pm, &disks, &sb, used),
+        cache_budget_bytes: 0,
+        cache_clean_bytes: 0,
+        cache_dirty_bytes: 0,
+        inodes: header.map_or(0, |h| h.inodes),
+        notes,
+        scrub: None,
+        migration: None,
+        removal: None,
+    })
+}
