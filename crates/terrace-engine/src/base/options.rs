@@ -31,11 +31,11 @@ pub struct OpenOptions {
     pub writeback_seconds: u32,
     /// PM takes file data up to this usage.
     pub pm_full_percent: u8,
-    /// The policy's thresholds; [`Volume::tune`] changes them later.
+    /// The policy's thresholds; [`Volume::tune`](crate::Volume::tune) changes them later.
     pub params: Params,
     /// Threads write back and reclaim by themselves. Without them that happens only when an
     /// operation needs it, at
-    /// [`Volume::sync`] and at [`Volume::close`]: whoever counts every store wants no others in between.
+    /// [`Volume::sync`](crate::Volume::sync) and at [`Volume::close`](crate::Volume::close): whoever counts every store wants no others in between.
     pub workers: bool,
 }
 

@@ -27,7 +27,7 @@ const LEASE: Duration = Duration::from_secs(10);
 /// A recording that has begun.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recording {
-    /// Names it towards [`Volume::take_recorded`].
+    /// Names it towards [`Volume::take_recorded`](crate::Volume::take_recorded).
     pub token: u64,
     /// The volume as it is now: the trace begins with this.
     pub facts: Facts,

@@ -244,7 +244,7 @@ fn dirty_range(blocks: Range<u64>) -> DirtyRange {
 /// Status of a volume that is not mounted; disks may be missing.
 ///
 /// # Errors
-/// As [`Volume::open`], but for missing disks.
+/// As [`Volume::open`](crate::Volume::open), but for missing disks.
 pub fn offline_status(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>]) -> FsResult<Status> {
     let (sb, disks) = match_present_devices(pm, disks.to_vec())?;
     let header = checkpoint::usable_header(pm, &sb);
