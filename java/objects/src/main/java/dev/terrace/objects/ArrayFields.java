@@ -1,6 +1,6 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.store.Store;
+import dev.terrace.objects.internal.store.Store;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.reflect.Array;

@@ -1,7 +1,7 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.store.Buffers;
-import dev.terrace.objects.store.Store;
+import dev.terrace.objects.internal.store.Buffers;
+import dev.terrace.objects.internal.store.Store;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;

@@ -1,9 +1,9 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.store.Buffers;
-import dev.terrace.objects.store.Compaction;
-import dev.terrace.objects.store.Remote;
-import dev.terrace.objects.store.Store;
+import dev.terrace.objects.internal.store.Buffers;
+import dev.terrace.objects.internal.store.Compaction;
+import dev.terrace.objects.internal.store.Remote;
+import dev.terrace.objects.internal.store.Store;
 import java.util.List;
 
 /// Moves values closer together: out of chunks of which little is in use, out of the ends of disks,

@@ -1,7 +1,7 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.store.Epoch;
-import dev.terrace.objects.store.Store;
+import dev.terrace.objects.internal.store.Epoch;
+import dev.terrace.objects.internal.store.Store;
 import org.jspecify.annotations.Nullable;
 
 /// Walks over all objects of a class, in the order in which they lie in persistent memory, with one

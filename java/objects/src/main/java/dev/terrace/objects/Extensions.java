@@ -1,7 +1,7 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.store.Layout;
-import dev.terrace.objects.store.Store;
+import dev.terrace.objects.internal.store.Layout;
+import dev.terrace.objects.internal.store.Store;
 import java.util.List;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;

@@ -1,9 +1,9 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.store.Buffers;
-import dev.terrace.objects.store.Layout;
-import dev.terrace.objects.store.Store;
-import dev.terrace.objects.store.Text;
+import dev.terrace.objects.internal.store.Buffers;
+import dev.terrace.objects.internal.store.Layout;
+import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.Text;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;

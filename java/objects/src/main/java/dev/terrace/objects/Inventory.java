@@ -1,8 +1,8 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.collections.CollectionRecords;
-import dev.terrace.objects.store.Layout;
-import dev.terrace.objects.store.Store;
+import dev.terrace.objects.internal.store.Layout;
+import dev.terrace.objects.internal.store.Store;
 import java.util.HashMap;
 import java.util.Map;
 

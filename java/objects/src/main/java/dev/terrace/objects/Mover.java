@@ -1,9 +1,9 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.collections.CollectionRecords;
-import dev.terrace.objects.store.Buffers;
-import dev.terrace.objects.store.Links;
-import dev.terrace.objects.store.Store;
+import dev.terrace.objects.internal.store.Buffers;
+import dev.terrace.objects.internal.store.Links;
+import dev.terrace.objects.internal.store.Store;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;

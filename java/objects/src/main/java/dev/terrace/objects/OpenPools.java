@@ -1,6 +1,6 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.store.Feature;
+import dev.terrace.objects.internal.store.Feature;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -1,9 +1,9 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.store.Chain;
-import dev.terrace.objects.store.Feature;
-import dev.terrace.objects.store.Links;
-import dev.terrace.objects.store.Store;
+import dev.terrace.objects.internal.store.Chain;
+import dev.terrace.objects.internal.store.Feature;
+import dev.terrace.objects.internal.store.Links;
+import dev.terrace.objects.internal.store.Store;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;

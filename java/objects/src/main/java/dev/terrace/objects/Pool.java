@@ -1,12 +1,12 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.collections.Remains;
-import dev.terrace.objects.store.Buffers;
-import dev.terrace.objects.store.Chain;
-import dev.terrace.objects.store.Links;
-import dev.terrace.objects.store.Store;
-import dev.terrace.objects.store.Superblock;
-import dev.terrace.objects.store.Text;
+import dev.terrace.objects.internal.store.Buffers;
+import dev.terrace.objects.internal.store.Chain;
+import dev.terrace.objects.internal.store.Links;
+import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.Superblock;
+import dev.terrace.objects.internal.store.Text;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;

@@ -2,8 +2,8 @@ package dev.terrace.objects;
 
 import dev.terrace.objects.collections.CollectionElements;
 import dev.terrace.objects.collections.CollectionRecords;
-import dev.terrace.objects.store.Layout;
-import dev.terrace.objects.store.Store;
+import dev.terrace.objects.internal.store.Layout;
+import dev.terrace.objects.internal.store.Store;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;

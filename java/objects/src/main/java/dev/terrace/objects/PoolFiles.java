@@ -1,9 +1,9 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.store.Feature;
-import dev.terrace.objects.store.MappedRegion;
-import dev.terrace.objects.store.Store;
-import dev.terrace.objects.store.Superblock;
+import dev.terrace.objects.internal.store.Feature;
+import dev.terrace.objects.internal.store.MappedRegion;
+import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.Superblock;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;

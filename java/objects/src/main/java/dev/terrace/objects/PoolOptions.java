@@ -1,7 +1,7 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.store.SegmentStore;
-import dev.terrace.objects.store.Superblock;
+import dev.terrace.objects.internal.store.SegmentStore;
+import dev.terrace.objects.internal.store.Superblock;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;

@@ -1,6 +1,5 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.profile.ProfileSink;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.FileAlreadyExistsException;

@@ -1,9 +1,6 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.profile.ClassProfile;
-import dev.terrace.objects.profile.FieldProfile;
-import dev.terrace.objects.profile.Profile;
-import dev.terrace.objects.store.Text;
+import dev.terrace.objects.internal.store.Text;
 import java.lang.reflect.Array;
 import java.util.ArrayList;
 import java.util.HashMap;

@@ -1,9 +1,9 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.collections.CollectionRecords;
-import dev.terrace.objects.store.Layout;
-import dev.terrace.objects.store.Links;
-import dev.terrace.objects.store.Store;
+import dev.terrace.objects.internal.store.Layout;
+import dev.terrace.objects.internal.store.Links;
+import dev.terrace.objects.internal.store.Store;
 import java.util.List;
 
 /// Where each record leads: the one walk for who looks for slots, checks, or counts.

@@ -1,8 +1,8 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.collections.CollectionRecords;
-import dev.terrace.objects.store.Buffers;
-import dev.terrace.objects.store.Store;
+import dev.terrace.objects.internal.store.Buffers;
+import dev.terrace.objects.internal.store.Store;
 import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.HashMap;

@@ -1,6 +1,6 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.store.Layout;
+import dev.terrace.objects.internal.store.Layout;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;

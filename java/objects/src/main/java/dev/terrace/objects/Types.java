@@ -1,8 +1,8 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.store.Chain;
-import dev.terrace.objects.store.Links;
-import dev.terrace.objects.store.Store;
+import dev.terrace.objects.internal.store.Chain;
+import dev.terrace.objects.internal.store.Links;
+import dev.terrace.objects.internal.store.Store;
 import java.util.BitSet;
 import java.util.Collection;
 import java.util.Comparator;

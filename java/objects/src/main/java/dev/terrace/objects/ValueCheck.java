@@ -1,9 +1,9 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.collections.CollectionRecords;
-import dev.terrace.objects.store.Buffers;
-import dev.terrace.objects.store.Store;
-import dev.terrace.objects.store.Text;
+import dev.terrace.objects.internal.store.Buffers;
+import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.Text;
 
 /// Whether what an object or a collection holds are values of its fields and elements: getters take
 /// them as they are.

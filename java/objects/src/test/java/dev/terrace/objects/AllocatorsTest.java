@@ -1,6 +1,6 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.store.RecordingSegmentStore;
+import dev.terrace.objects.internal.store.RecordingSegmentStore;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

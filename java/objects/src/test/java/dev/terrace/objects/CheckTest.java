@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.terrace.objects.store.Superblock;
+import dev.terrace.objects.internal.store.Superblock;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.file.Path;

@@ -5,8 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.terrace.objects.store.RecordingRegion.Event;
-import dev.terrace.objects.store.Superblock;
+import dev.terrace.objects.internal.store.RecordingRegion.Event;
+import dev.terrace.objects.internal.store.Superblock;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Consumer;

@@ -1,8 +1,8 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.store.MappedRegion;
-import dev.terrace.objects.store.RecordingSegmentStore;
-import dev.terrace.objects.store.Superblock;
+import dev.terrace.objects.internal.store.MappedRegion;
+import dev.terrace.objects.internal.store.RecordingSegmentStore;
+import dev.terrace.objects.internal.store.Superblock;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;

@@ -4,8 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.terrace.objects.store.Feature;
-import dev.terrace.objects.store.Superblock;
+import dev.terrace.objects.internal.store.Feature;
+import dev.terrace.objects.internal.store.Superblock;
 import java.io.IOException;
 import java.lang.reflect.Array;
 import java.nio.file.Files;

@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.terrace.objects.store.RecordingSegmentStore;
+import dev.terrace.objects.internal.store.RecordingSegmentStore;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

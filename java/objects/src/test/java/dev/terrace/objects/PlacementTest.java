@@ -7,8 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.ElementType;
-import dev.terrace.objects.store.Buffers;
-import dev.terrace.objects.store.Feature;
+import dev.terrace.objects.internal.store.Buffers;
+import dev.terrace.objects.internal.store.Feature;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;

@@ -2,13 +2,13 @@ package dev.terrace.objects;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import dev.terrace.objects.store.CrashStates;
-import dev.terrace.objects.store.RecordingRegion;
-import dev.terrace.objects.store.RecordingSegmentStore;
-import dev.terrace.objects.store.Region;
-import dev.terrace.objects.store.SegmentStore;
-import dev.terrace.objects.store.Store;
-import dev.terrace.objects.store.Superblock;
+import dev.terrace.objects.internal.store.CrashStates;
+import dev.terrace.objects.internal.store.RecordingRegion;
+import dev.terrace.objects.internal.store.RecordingSegmentStore;
+import dev.terrace.objects.internal.store.Region;
+import dev.terrace.objects.internal.store.SegmentStore;
+import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.Superblock;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;

@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.terrace.objects.store.Layout;
+import dev.terrace.objects.internal.store.Layout;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;

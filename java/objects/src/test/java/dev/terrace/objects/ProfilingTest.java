@@ -5,9 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.terrace.objects.collections.ElementType;
-import dev.terrace.objects.profile.ClassProfile;
-import dev.terrace.objects.profile.FieldProfile;
-import dev.terrace.objects.profile.Profile;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;

@@ -7,8 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.ElementType;
-import dev.terrace.objects.store.RecordingSegmentStore;
-import dev.terrace.objects.store.Superblock;
+import dev.terrace.objects.internal.store.RecordingSegmentStore;
+import dev.terrace.objects.internal.store.Superblock;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

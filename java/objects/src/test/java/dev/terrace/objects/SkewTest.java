@@ -4,8 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.terrace.objects.store.Layout;
-import dev.terrace.objects.store.Store;
+import dev.terrace.objects.internal.store.Layout;
+import dev.terrace.objects.internal.store.Store;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

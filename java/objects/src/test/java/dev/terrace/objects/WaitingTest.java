@@ -7,8 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.terrace.objects.store.Delay;
-import dev.terrace.objects.store.RecordingSegmentStore;
+import dev.terrace.objects.internal.store.Delay;
+import dev.terrace.objects.internal.store.RecordingSegmentStore;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;

@@ -224,9 +224,9 @@ class DocumentedCommandsIT {
         assertEquals(1, DeviceReport.read(work.resolve("devices.json")).devices().size());
         String imports =
                 "import dev.terrace.objects.placement.*; import"
-                    + " dev.terrace.objects.placement.source.*; import"
-                    + " dev.terrace.objects.profile.*; import java.nio.file.*; import java.util.*;"
-                    + " ";
+                        + " dev.terrace.objects.placement.source.*; import"
+                        + " dev.terrace.objects.*; import java.nio.file.*; import java.util.*;"
+                        + " ";
         Files.writeString(
                 work.resolve("Example.java"),
                 imports

@@ -1,5 +1,7 @@
 package dev.terrace.objects.evaluation;
 
+import dev.terrace.objects.evaluation.experiment.Experiment;
+import dev.terrace.objects.evaluation.experiment.Settings;
 import dev.terrace.objects.evaluation.graph.GraphExperiment;
 import dev.terrace.objects.evaluation.kmeans.KMeansExperiment;
 import dev.terrace.objects.evaluation.placement.PlacementExperiment;

@@ -1,8 +1,8 @@
 package dev.terrace.objects.collections;
 
-import dev.terrace.objects.store.Buffers;
-import dev.terrace.objects.store.Links;
-import dev.terrace.objects.store.Store;
+import dev.terrace.objects.internal.store.Buffers;
+import dev.terrace.objects.internal.store.Links;
+import dev.terrace.objects.internal.store.Store;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;

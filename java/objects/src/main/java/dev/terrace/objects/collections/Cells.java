@@ -1,7 +1,7 @@
 package dev.terrace.objects.collections;
 
-import dev.terrace.objects.store.Links;
-import dev.terrace.objects.store.Store;
+import dev.terrace.objects.internal.store.Links;
+import dev.terrace.objects.internal.store.Store;
 
 /// Words with numbers from 0 on, in leaves that lie below inner nodes: what lists, arrays and hash
 /// tables are made of.

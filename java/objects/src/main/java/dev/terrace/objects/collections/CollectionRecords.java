@@ -3,7 +3,7 @@ package dev.terrace.objects.collections;
 import dev.terrace.objects.DurableObject;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.StorageTier;
-import dev.terrace.objects.store.Links;
+import dev.terrace.objects.internal.store.Links;
 import java.util.List;
 
 /// Collections as records of a pool, whatever they hold. For this library's own packages.

@@ -2,7 +2,7 @@ package dev.terrace.objects.collections;
 
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.StorageTier;
-import dev.terrace.objects.store.Store;
+import dev.terrace.objects.internal.store.Store;
 import java.util.AbstractMap;
 import java.util.AbstractSet;
 import java.util.Collection;

@@ -1,7 +1,7 @@
 package dev.terrace.objects.collections;
 
 import dev.terrace.objects.Pool;
-import dev.terrace.objects.store.Store;
+import dev.terrace.objects.internal.store.Store;
 import java.util.AbstractList;
 import java.util.Comparator;
 import java.util.Iterator;

@@ -1,9 +1,9 @@
 package dev.terrace.objects.collections;
 
-import dev.terrace.objects.store.Buffers;
-import dev.terrace.objects.store.Links;
-import dev.terrace.objects.store.Region;
-import dev.terrace.objects.store.Store;
+import dev.terrace.objects.internal.store.Buffers;
+import dev.terrace.objects.internal.store.Links;
+import dev.terrace.objects.internal.store.Region;
+import dev.terrace.objects.internal.store.Store;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import org.jspecify.annotations.Nullable;

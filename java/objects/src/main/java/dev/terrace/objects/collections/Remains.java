@@ -5,9 +5,9 @@ import dev.terrace.objects.PoolBusyException;
 import dev.terrace.objects.PoolDamagedException;
 import dev.terrace.objects.PoolFullException;
 import dev.terrace.objects.TerraceException;
-import dev.terrace.objects.store.Links;
-import dev.terrace.objects.store.Store;
-import dev.terrace.objects.store.Superblock;
+import dev.terrace.objects.internal.store.Links;
+import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.Superblock;
 
 /// What large collections held that were cleared or deleted: it is taken from them in a few words,
 /// and freed bit by bit after that has been committed, in transactions of bounded size. For this

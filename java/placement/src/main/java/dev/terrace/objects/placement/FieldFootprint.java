@@ -1,9 +1,9 @@
 package dev.terrace.objects.placement;
 
+import dev.terrace.objects.FieldProfile;
 import dev.terrace.objects.FieldSpec;
 import dev.terrace.objects.StorageTier;
-import dev.terrace.objects.profile.FieldProfile;
-import dev.terrace.objects.store.StoredSize;
+import dev.terrace.objects.internal.store.StoredSize;
 
 /// What a field of one object takes of each tier: B of the paper's section 3.4, with what is around
 /// the value.

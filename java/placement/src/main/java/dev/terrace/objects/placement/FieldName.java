@@ -1,6 +1,6 @@
 package dev.terrace.objects.placement;
 
-import dev.terrace.objects.profile.Profile;
+import dev.terrace.objects.Profile;
 import java.util.List;
 
 /// Which field of which class.

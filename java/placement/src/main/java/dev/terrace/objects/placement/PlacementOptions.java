@@ -1,9 +1,9 @@
 package dev.terrace.objects.placement;
 
+import dev.terrace.objects.ClassProfile;
+import dev.terrace.objects.FieldProfile;
+import dev.terrace.objects.Profile;
 import dev.terrace.objects.StorageTier;
-import dev.terrace.objects.profile.ClassProfile;
-import dev.terrace.objects.profile.FieldProfile;
-import dev.terrace.objects.profile.Profile;
 import java.util.EnumMap;
 import java.util.EnumSet;
 import java.util.HashMap;

@@ -1,10 +1,10 @@
 package dev.terrace.objects.placement;
 
+import dev.terrace.objects.ClassProfile;
 import dev.terrace.objects.FieldKind;
+import dev.terrace.objects.FieldProfile;
+import dev.terrace.objects.Profile;
 import dev.terrace.objects.StorageTier;
-import dev.terrace.objects.profile.ClassProfile;
-import dev.terrace.objects.profile.FieldProfile;
-import dev.terrace.objects.profile.Profile;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;

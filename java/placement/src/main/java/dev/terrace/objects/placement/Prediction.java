@@ -1,6 +1,6 @@
 package dev.terrace.objects.placement;
 
-import dev.terrace.objects.profile.Profile;
+import dev.terrace.objects.Profile;
 import java.util.List;
 import java.util.Locale;
 import java.util.stream.Collectors;

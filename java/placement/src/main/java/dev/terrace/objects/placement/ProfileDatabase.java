@@ -1,6 +1,6 @@
 package dev.terrace.objects.placement;
 
-import dev.terrace.objects.profile.Profile;
+import dev.terrace.objects.Profile;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

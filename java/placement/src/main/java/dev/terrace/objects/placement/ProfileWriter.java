@@ -1,7 +1,7 @@
 package dev.terrace.objects.placement;
 
-import dev.terrace.objects.profile.Profile;
-import dev.terrace.objects.profile.ProfileSink;
+import dev.terrace.objects.Profile;
+import dev.terrace.objects.ProfileSink;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;

@@ -5,9 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.Profile;
 import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.placement.Placement.Alternative;
-import dev.terrace.objects.profile.Profile;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 

@@ -5,11 +5,11 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.ClassProfile;
 import dev.terrace.objects.FieldKind;
 import dev.terrace.objects.FieldSpec;
+import dev.terrace.objects.Profile;
 import dev.terrace.objects.placement.ProfileDatabase.Entry;
-import dev.terrace.objects.profile.ClassProfile;
-import dev.terrace.objects.profile.Profile;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

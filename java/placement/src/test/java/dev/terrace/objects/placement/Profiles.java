@@ -1,11 +1,11 @@
 package dev.terrace.objects.placement;
 
+import dev.terrace.objects.ClassProfile;
 import dev.terrace.objects.FieldKind;
+import dev.terrace.objects.FieldProfile;
 import dev.terrace.objects.FieldSpec;
+import dev.terrace.objects.Profile;
 import dev.terrace.objects.StorageTier;
-import dev.terrace.objects.profile.ClassProfile;
-import dev.terrace.objects.profile.FieldProfile;
-import dev.terrace.objects.profile.Profile;
 import java.util.List;
 
 /// A profile of people who are searched by age and place, and seldom looked at.

@@ -1,6 +1,6 @@
 package dev.terrace.objects.spark;
 
-import dev.terrace.objects.store.MappedRegion;
+import dev.terrace.objects.internal.store.MappedRegion;
 import java.io.FileNotFoundException;
 import java.io.FileOutputStream;
 import java.io.IOException;

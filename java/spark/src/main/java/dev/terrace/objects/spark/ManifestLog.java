@@ -1,7 +1,7 @@
 package dev.terrace.objects.spark;
 
 import dev.terrace.objects.PoolDamagedException;
-import dev.terrace.objects.store.MappedRegion;
+import dev.terrace.objects.internal.store.MappedRegion;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.file.FileAlreadyExistsException;

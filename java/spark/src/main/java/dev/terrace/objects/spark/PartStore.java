@@ -4,7 +4,7 @@ import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolFormatException;
 import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.StorageTier;
-import dev.terrace.objects.store.MappedRegion;
+import dev.terrace.objects.internal.store.MappedRegion;
 import java.io.IOException;
 import java.io.Serial;
 import java.io.Serializable;

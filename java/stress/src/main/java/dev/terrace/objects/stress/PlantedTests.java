@@ -1,10 +1,10 @@
 package dev.terrace.objects.stress;
 
 import dev.terrace.objects.Pool;
-import dev.terrace.objects.store.Buffers;
-import dev.terrace.objects.store.Layout;
-import dev.terrace.objects.store.Region;
-import dev.terrace.objects.store.Text;
+import dev.terrace.objects.internal.store.Buffers;
+import dev.terrace.objects.internal.store.Layout;
+import dev.terrace.objects.internal.store.Region;
+import dev.terrace.objects.internal.store.Text;
 import java.lang.foreign.MemorySegment;
 import java.util.List;
 import java.util.Objects;

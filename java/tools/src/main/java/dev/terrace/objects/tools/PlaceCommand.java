@@ -1,5 +1,7 @@
 package dev.terrace.objects.tools;
 
+import dev.terrace.objects.ClassProfile;
+import dev.terrace.objects.Profile;
 import dev.terrace.objects.placement.Device;
 import dev.terrace.objects.placement.DeviceReport;
 import dev.terrace.objects.placement.InfeasibleException;
@@ -9,8 +11,6 @@ import dev.terrace.objects.placement.PlacementFile;
 import dev.terrace.objects.placement.PlacementOptions;
 import dev.terrace.objects.placement.PlacementProblem;
 import dev.terrace.objects.placement.ProfileFile;
-import dev.terrace.objects.profile.ClassProfile;
-import dev.terrace.objects.profile.Profile;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;

@@ -1,9 +1,9 @@
 package dev.terrace.objects.tools;
 
+import dev.terrace.objects.Profile;
 import dev.terrace.objects.placement.Device;
 import dev.terrace.objects.placement.Placement;
 import dev.terrace.objects.placement.PlacementProblem;
-import dev.terrace.objects.profile.Profile;
 import java.io.PrintWriter;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;

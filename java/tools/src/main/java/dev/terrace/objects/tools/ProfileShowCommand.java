@@ -1,10 +1,10 @@
 package dev.terrace.objects.tools;
 
+import dev.terrace.objects.ClassProfile;
+import dev.terrace.objects.FieldProfile;
+import dev.terrace.objects.Profile;
 import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.placement.ProfileFile;
-import dev.terrace.objects.profile.ClassProfile;
-import dev.terrace.objects.profile.FieldProfile;
-import dev.terrace.objects.profile.Profile;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.nio.file.Path;

@@ -1,10 +1,10 @@
 package dev.terrace.objects.tools;
 
+import dev.terrace.objects.Profile;
 import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.placement.CostModel;
 import dev.terrace.objects.placement.FieldName;
 import dev.terrace.objects.placement.PlacementOptions;
-import dev.terrace.objects.profile.Profile;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;

@@ -2,8 +2,8 @@ package dev.terrace.objects.tools;
 
 import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.internal.store.Superblock;
 import dev.terrace.objects.remote.HadoopSegments;
-import dev.terrace.objects.store.Superblock;
 import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Path;

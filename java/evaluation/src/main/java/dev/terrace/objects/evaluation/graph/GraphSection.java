@@ -1,6 +1,6 @@
 package dev.terrace.objects.evaluation.graph;
 
-import dev.terrace.objects.evaluation.Settings;
+import dev.terrace.objects.evaluation.experiment.Settings;
 import dev.terrace.objects.evaluation.report.Chart;
 import dev.terrace.objects.evaluation.report.Claim;
 import dev.terrace.objects.evaluation.report.Conditions;

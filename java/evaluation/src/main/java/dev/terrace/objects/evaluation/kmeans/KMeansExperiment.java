@@ -1,7 +1,7 @@
 package dev.terrace.objects.evaluation.kmeans;
 
-import dev.terrace.objects.evaluation.Experiment;
-import dev.terrace.objects.evaluation.Settings;
+import dev.terrace.objects.evaluation.experiment.Experiment;
+import dev.terrace.objects.evaluation.experiment.Settings;
 import dev.terrace.objects.evaluation.report.Section;
 import dev.terrace.objects.evaluation.run.HeapExhaustedException;
 import dev.terrace.objects.evaluation.run.Job;

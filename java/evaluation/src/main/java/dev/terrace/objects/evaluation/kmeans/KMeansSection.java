@@ -1,6 +1,6 @@
 package dev.terrace.objects.evaluation.kmeans;
 
-import dev.terrace.objects.evaluation.Settings;
+import dev.terrace.objects.evaluation.experiment.Settings;
 import dev.terrace.objects.evaluation.kmeans.KMeansMeasurements.ByCollector;
 import dev.terrace.objects.evaluation.report.Chart;
 import dev.terrace.objects.evaluation.report.Claim;

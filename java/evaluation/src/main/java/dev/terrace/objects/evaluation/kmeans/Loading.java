@@ -1,6 +1,6 @@
 package dev.terrace.objects.evaluation.kmeans;
 
-import dev.terrace.objects.evaluation.Settings;
+import dev.terrace.objects.evaluation.experiment.Settings;
 import dev.terrace.objects.evaluation.run.HeapExhaustedException;
 import dev.terrace.objects.evaluation.run.Jvm;
 import dev.terrace.objects.evaluation.run.Phase;

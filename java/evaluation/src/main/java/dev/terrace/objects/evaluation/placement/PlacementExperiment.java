@@ -1,7 +1,7 @@
 package dev.terrace.objects.evaluation.placement;
 
-import dev.terrace.objects.evaluation.Experiment;
-import dev.terrace.objects.evaluation.Settings;
+import dev.terrace.objects.evaluation.experiment.Experiment;
+import dev.terrace.objects.evaluation.experiment.Settings;
 import dev.terrace.objects.evaluation.placement.PlacementJob.FieldCosts;
 import dev.terrace.objects.evaluation.report.Chart;
 import dev.terrace.objects.evaluation.report.Claim;

@@ -1,8 +1,8 @@
 package dev.terrace.objects.evaluation.reopen;
 
 import dev.terrace.objects.bench.ReopenBench;
-import dev.terrace.objects.evaluation.Experiment;
-import dev.terrace.objects.evaluation.Settings;
+import dev.terrace.objects.evaluation.experiment.Experiment;
+import dev.terrace.objects.evaluation.experiment.Settings;
 import dev.terrace.objects.evaluation.kmeans.Loading;
 import dev.terrace.objects.evaluation.report.Claim;
 import dev.terrace.objects.evaluation.report.Conditions;

@@ -1,7 +1,7 @@
 package dev.terrace.objects.evaluation.surface;
 
-import dev.terrace.objects.evaluation.Experiment;
-import dev.terrace.objects.evaluation.Settings;
+import dev.terrace.objects.evaluation.experiment.Experiment;
+import dev.terrace.objects.evaluation.experiment.Settings;
 import dev.terrace.objects.evaluation.report.Claim;
 import dev.terrace.objects.evaluation.report.Conditions;
 import dev.terrace.objects.evaluation.report.Figure;

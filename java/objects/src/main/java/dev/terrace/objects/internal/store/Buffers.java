@@ -1,0 +1,539 @@
+package dev.terrace.objects.internal.store;
+
+import dev.terrace.objects.PoolDamagedException;
+import dev.terrace.objects.PoolFullException;
+import dev.terrace.objects.StorageTier;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.function.LongFunction;
+import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
+
+/// Values of any length, on any tier, and the words (*slots*) that lead to them.
+///
+/// A slot is 0 for null; or up to seven bytes, with their number; or a place: kind (4 bits), disk
+/// (4 bits), nonce (16 bits), offset by 16 (40 bits). In persistent memory a buffer is a header,
+/// its length, its bytes; on a disk its length, their CRC-32C, its bytes. Those that are written
+/// now to disks, and in pools that have it so in persistent memory, are *checked*: [CheckedFront]
+/// stands for the length. A slot of a value on the remote tier leads to its record in persistent
+/// memory ([Remote]).
+///
+/// Invariant: a buffer is written once, before the slot that leads to it is. Who reads a slot, the
+/// buffer, and the same slot again, all within 2^15 commits, has read that buffer: the nonce tells
+/// it from others that have been at that place. What fits into a slot has none.
+public final class Buffers {
+    /// The slot of null.
+    public static final long NULL = 0;
+
+    private static final int KIND_INLINE = 1;
+    private static final int KIND_PMEM = 2;
+    private static final int KIND_DISK = 3;
+    private static final int KIND_REMOTE = 4;
+    // No bit alone makes one of these of another kind.
+    private static final int KIND_CHECKED_DISK = 13;
+    private static final int KIND_CHECKED_PMEM = 14;
+
+    /// Bytes of the longest value that lies in its slot.
+    static final int INLINE_BYTES_MAX = 7;
+
+    private static final long NONCES = 1 << 15;
+
+    /// Bytes before those of a value in persistent memory.
+    static final int PMEM_FRONT_BYTES = 16;
+
+    /// Bytes before those of a checked value in persistent memory.
+    static final int CHECKED_PMEM_FRONT_BYTES = Headers.BYTES + CheckedFront.BYTES;
+
+    /// Bytes before those of a value on a disk that is not checked.
+    private static final int DISK_FRONT_BYTES = 8;
+
+    private static final ValueLayout.OfLong WORD =
+            ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
+
+    private final Store store;
+    private final List<Integer> ssds;
+    private final List<Integer> hdds;
+
+    /// Whether values that are written to persistent memory are checked.
+    private final boolean checksPmem;
+
+    private Runnable onSpill = () -> {};
+    private Runnable onFree = () -> {};
+
+    /// The buffers of a pool.
+    public Buffers(Store store) {
+        this.store = store;
+        ssds = disks(store, StorageTier.SSD);
+        hdds = disks(store, StorageTier.HDD);
+        checksPmem = Feature.CHECKED_PMEM.isIn(store.pmem());
+    }
+
+    private static List<Integer> disks(Store store, StorageTier tier) {
+        return IntStream.range(0, store.diskCount())
+                .filter(disk -> store.diskTier(disk) == tier)
+                .boxed()
+                .toList();
+    }
+
+    /// Stores bytes on the first of these tiers that has room, and returns the slot. In a
+    /// transaction.
+    ///
+    /// @throws PoolFullException if none has
+    /// @throws IllegalArgumentException if the pool has none of these tiers
+    public long put(List<StorageTier> tiers, byte[] bytes) {
+        if (bytes.length <= INLINE_BYTES_MAX) {
+            long slot = KIND_INLINE | (long) bytes.length << 4;
+            for (int i = 0; i < bytes.length; i++) {
+                slot |= (bytes[i] & 0xffL) << 8 * (i + 1);
+            }
+            return slot;
+        }
+        List<PoolFullException> full = new ArrayList<>();
+        for (StorageTier tier : tiers) {
+            if (!isThere(tier)) {
+                continue;
+            }
+            try {
+                long slot =
+                        switch (tier) {
+                            case PMEM -> putInPmem(bytes);
+                            case REMOTE -> place(KIND_REMOTE, 0, store.remote().put(bytes));
+                            default -> putOnDisk(tier, bytes);
+                        };
+                if (!full.isEmpty()) {
+                    onSpill.run();
+                }
+                return slot;
+            } catch (PoolFullException e) {
+                full.add(e);
+            }
+        }
+        if (full.isEmpty()) {
+            throw new IllegalArgumentException(
+                    store.pmem().name()
+                            + " has no tier "
+                            + String.join(", ", tiers.stream().map(StorageTier::name).toList())
+                            + ": name it when the pool is opened");
+        }
+        PoolFullException last = full.getLast();
+        full.subList(0, full.size() - 1).forEach(last::addSuppressed);
+        throw last;
+    }
+
+    /// Stores bytes on the device of a place, which does not grow for it, and returns the slot. In
+    /// a transaction.
+    ///
+    /// @throws PoolFullException if it has no room
+    public long putBeside(Place place, byte[] bytes) {
+        return place.disk() < 0
+                ? putInPmem(store.allocateWithin(pmemBytes(bytes)), bytes)
+                : putOnDisk(
+                        place.disk(),
+                        store.allocateWithinDisk(place.disk(), diskBytes(bytes)),
+                        bytes);
+    }
+
+    private long pmemBytes(byte[] bytes) {
+        return bytes.length + (long) (checksPmem ? CHECKED_PMEM_FRONT_BYTES : PMEM_FRONT_BYTES);
+    }
+
+    private static long diskBytes(byte[] bytes) {
+        return CheckedFront.BYTES + (long) bytes.length;
+    }
+
+    /// Has somebody told when a value finds no room on its best tier, and when a buffer in
+    /// persistent memory is given back.
+    public void onSpillAndFree(Runnable spilled, Runnable freed) {
+        onSpill = spilled;
+        onFree = freed;
+    }
+
+    private long putInPmem(byte[] bytes) {
+        return putInPmem(store.allocate(pmemBytes(bytes), Headers.BUFFER), bytes);
+    }
+
+    private long putInPmem(long offset, byte[] bytes) {
+        long at = offset + Headers.BYTES;
+        if (checksPmem) {
+            long slot = place(KIND_CHECKED_PMEM, 0, offset);
+            byte[] whole = checked(slot, bytes);
+            store.pmem().put(at, MemorySegment.ofArray(whole), 0, whole.length);
+            return slot;
+        }
+        store.pmem().putLong(at, bytes.length);
+        store.pmem().put(offset + PMEM_FRONT_BYTES, MemorySegment.ofArray(bytes), 0, bytes.length);
+        return place(KIND_PMEM, 0, offset);
+    }
+
+    /// A value as it is stored where this slot leads.
+    private byte[] checked(long slot, byte[] bytes) {
+        byte[] whole = new byte[CheckedFront.BYTES + bytes.length];
+        MemorySegment front = MemorySegment.ofArray(whole);
+        long word = CheckedFront.word(bytes.length, Segment.crc(bytes));
+        front.set(WORD, 0, word);
+        front.set(WORD, Long.BYTES, CheckedFront.seal(store.secret(), slot, word));
+        System.arraycopy(bytes, 0, whole, CheckedFront.BYTES, bytes.length);
+        return whole;
+    }
+
+    private long putOnDisk(StorageTier tier, byte[] bytes) {
+        List<Integer> disks = disksOf(tier);
+        int disk = disks.getFirst();
+        long offset = -1;
+        for (int i = 0; i < disks.size() && offset < 0; i++) {
+            disk = disks.get(i);
+            offset = store.allocateOnDisk(disk, diskBytes(bytes));
+        }
+        return putOnDisk(disk, offset, bytes);
+    }
+
+    private long putOnDisk(int disk, long offset, byte[] bytes) {
+        if (offset < 0) {
+            throw new PoolFullException(
+                    store.disk(disk).name() + " has no room for " + bytes.length + " bytes");
+        }
+        long slot = place(KIND_CHECKED_DISK, disk, offset);
+        byte[] whole = checked(slot, bytes);
+        store.writeToDisk(disk, offset, MemorySegment.ofArray(whole), whole.length);
+        return slot;
+    }
+
+    /// Which of these tiers a place is on, the first as number 0; -1 if it is on none.
+    public int indexOf(Place place, List<StorageTier> tiers) {
+        for (int i = 0; i < tiers.size(); i++) {
+            if (isOn(place, tiers.get(i))) {
+                return i;
+            }
+        }
+        return -1;
+    }
+
+    /// Whether the pool has this tier.
+    public boolean isThere(StorageTier tier) {
+        return switch (tier) {
+            case PMEM -> true;
+            case REMOTE -> store.remote().isThere();
+            default -> !disksOf(tier).isEmpty();
+        };
+    }
+
+    private boolean isOn(Place place, StorageTier tier) {
+        return switch (tier) {
+            case PMEM -> place.disk() < 0;
+            case REMOTE -> place.disk() == Place.REMOTE;
+            default -> disksOf(tier).contains(place.disk());
+        };
+    }
+
+    /// The disks that are this tier, in the order in which they are filled.
+    private List<Integer> disksOf(StorageTier tier) {
+        boolean isSsd = tier == StorageTier.SSD || tier == StorageTier.DISK && !ssds.isEmpty();
+        return isSsd ? ssds : hdds;
+    }
+
+    private long place(int kind, int disk, long offset) {
+        long nonce = store.sequence() >>> 1 & 0xffff;
+        return kind | (long) disk << 4 | nonce << 8 | offset / SizeClasses.GRANULE_BYTES << 24;
+    }
+
+    /// Null is 0 as a whole: what has only its kind is no slot, and of kind -1.
+    private static int kind(long slot) {
+        int kind = (int) slot & 0xf;
+        return kind == 0 && slot != NULL ? -1 : kind;
+    }
+
+    private static int disk(long slot) {
+        return (int) (slot >>> 4) & 0xf;
+    }
+
+    private static long offset(long slot) {
+        return (slot >>> 24) * SizeClasses.GRANULE_BYTES;
+    }
+
+    /// Frees what a slot leads to, once the transaction commits.
+    public void free(long slot) {
+        switch (kind(slot)) {
+            case KIND_PMEM, KIND_CHECKED_PMEM -> {
+                store.free(offset(slot));
+                onFree.run();
+            }
+            case KIND_DISK, KIND_CHECKED_DISK -> store.freeOnDisk(disk(slot), offset(slot));
+            case KIND_REMOTE -> store.remote().free(offset(slot));
+            default -> {}
+        }
+    }
+
+    /// Where a slot leads: on disk `disk`, or in persistent memory if that is -1, or to a value on
+    /// the remote tier, whose record begins at `offset` of persistent memory, if that is [#REMOTE].
+    public record Place(int disk, long offset) {
+        /// Behind the numbers of disks.
+        public static final int REMOTE = Superblock.DISKS_MAX;
+    }
+
+    /// Where a slot leads; null if it holds its value itself.
+    public static @Nullable Place place(long slot) {
+        return switch (kind(slot)) {
+            case KIND_PMEM, KIND_CHECKED_PMEM -> new Place(-1, offset(slot));
+            case KIND_DISK, KIND_CHECKED_DISK -> new Place(disk(slot), offset(slot));
+            case KIND_REMOTE -> new Place(Place.REMOTE, offset(slot));
+            default -> null;
+        };
+    }
+
+    /// Reads the buffer that a slot leads to, and says what is wrong with it; null if nothing is.
+    public @Nullable String verify(long slot) {
+        try {
+            load(slot);
+            return null;
+        } catch (PoolDamagedException | IndexOutOfBoundsException e) {
+            return e.getMessage();
+        }
+    }
+
+    /// The bytes that the slot at `at` leads to, whole and of one commit; null if it is null.
+    ///
+    /// @throws PoolDamagedException if they are not what was written
+    public byte @Nullable [] get(long at) {
+        return settled(at, this::load);
+    }
+
+    /// Copies the bytes that the slot at `at` leads to, as many as fit, and returns how many; -1 if
+    /// it is null. Those in persistent memory are copied once, and make no garbage.
+    ///
+    /// @throws PoolDamagedException if they are not what was written
+    public int copy(long at, MemorySegment into) {
+        return settled(at, slot -> copyOf(slot, into));
+    }
+
+    private int copyOf(long slot, MemorySegment into) {
+        if (kind(slot) == KIND_PMEM) {
+            int count = (int) Math.min(into.byteSize(), pmemLength(offset(slot)));
+            store.pmem().get(offset(slot) + PMEM_FRONT_BYTES, into, 0, count);
+            return count;
+        }
+        byte[] bytes = load(slot);
+        if (bytes == null) {
+            return -1;
+        }
+        int count = (int) Math.min(into.byteSize(), bytes.length);
+        MemorySegment.copy(MemorySegment.ofArray(bytes), 0, into, 0, count);
+        return count;
+    }
+
+    /// How many bytes the slot at `at` leads to, without a look at them; -1 if it is null.
+    ///
+    /// @throws PoolDamagedException if there is no buffer
+    public int length(long at) {
+        return settled(at, this::lengthOf);
+    }
+
+    /// The bits of an element, the rest zero, of the array of elements of `width` bytes that the
+    /// slot at `at` leads to. Only the element is read, unless the array is on a disk or checked:
+    /// there a checksum vouches for the whole, and without that it might be another's bytes, or
+    /// what the device makes of them.
+    ///
+    /// @param lengthOfNull how many elements, all zero, there are if the slot is null
+    /// @throws IndexOutOfBoundsException if there is no such element
+    /// @throws PoolDamagedException if there is no buffer, or one that has a checksum is damaged
+    public long element(long at, int index, int width, int lengthOfNull) {
+        return settled(at, slot -> elementOf(slot, index, width, lengthOfNull));
+    }
+
+    private long elementOf(long slot, int index, int width, int lengthOfNull) {
+        int from = index * width;
+        switch (kind(slot)) {
+            case 0 -> {
+                Objects.checkIndex(index, lengthOfNull);
+                return 0;
+            }
+            case KIND_INLINE -> {
+                Objects.checkIndex(index, inlineLength(slot) / width);
+                return bits(slot >>> 8, from, width);
+            }
+            case KIND_PMEM -> {
+                Objects.checkIndex(index, pmemLength(offset(slot)) / width);
+                long word =
+                        store.pmem()
+                                .getLong(offset(slot) + PMEM_FRONT_BYTES + (from & -Long.BYTES));
+                return bits(word, from & Long.BYTES - 1, width);
+            }
+            default -> {
+                byte[] bytes = Objects.requireNonNull(load(slot));
+                Objects.checkIndex(index, bytes.length / width);
+                long bits = 0;
+                for (int i = width - 1; i >= 0; i--) {
+                    bits = bits << 8 | bytes[from + i] & 0xff;
+                }
+                return bits;
+            }
+        }
+    }
+
+    /// The bits of so many bytes of a word.
+    private static long bits(long word, int from, int width) {
+        return word >>> 8 * from & -1L >>> 8 * (Long.BYTES - width);
+    }
+
+    /// What the slot at `at` leads to, found while it led there.
+    <T extends @Nullable Object> T settled(long at, LongFunction<T> find) {
+        Reads reads = store.reads();
+        long until = 0;
+        for (int attempt = 0; reads.mayTryAgain(attempt); attempt++) {
+            until = reads.patienceEnds(attempt, until);
+            long sequence = store.sequence();
+            long slot = store.word(at);
+            try {
+                T found = find.apply(slot);
+                VarHandle.loadLoadFence();
+                if (store.word(at) == slot && store.sequence() - sequence < NONCES) {
+                    return found;
+                }
+            } catch (RuntimeException | InternalError e) {
+                // What lay there may be something else by now, or have been cut off with the end of
+                // a disk's file.
+                if (store.word(at) == slot) {
+                    reads.requireDamage(e);
+                    throw e;
+                }
+            }
+        }
+        return store.alone(() -> find.apply(store.word(at)));
+    }
+
+    private int lengthOf(long slot) {
+        return switch (kind(slot)) {
+            case 0 -> -1;
+            case KIND_INLINE -> inlineLength(slot);
+            case KIND_PMEM -> pmemLength(offset(slot));
+            case KIND_DISK -> diskLength(store.disk(disk(slot)), offset(slot));
+            case KIND_CHECKED_PMEM -> CheckedFront.length(pmemFront(slot));
+            case KIND_CHECKED_DISK -> CheckedFront.length(diskFront(slot));
+            case KIND_REMOTE -> store.read(() -> store.remote().length(offset(slot)));
+            default -> throw noSlot(slot);
+        };
+    }
+
+    /// The bytes that a slot leads to.
+    private byte @Nullable [] load(long slot) {
+        return switch (kind(slot)) {
+            case 0 -> null;
+            case KIND_INLINE -> inlined(slot);
+            case KIND_PMEM ->
+                    load(store.pmem(), offset(slot) + PMEM_FRONT_BYTES, pmemLength(offset(slot)));
+            case KIND_CHECKED_PMEM ->
+                    loadChecked(
+                            store.pmem(), offset(slot) + CHECKED_PMEM_FRONT_BYTES, pmemFront(slot));
+            case KIND_DISK, KIND_CHECKED_DISK -> loadFromDisk(slot);
+            // Its record may change without its slot.
+            case KIND_REMOTE -> store.read(() -> store.remote().load(offset(slot)));
+            default -> throw noSlot(slot);
+        };
+    }
+
+    private PoolDamagedException noSlot(long slot) {
+        return new PoolDamagedException(
+                store.pmem().name() + ": " + Long.toHexString(slot) + " is no slot");
+    }
+
+    private int inlineLength(long slot) {
+        int length = (int) (slot >>> 4) & 0xf;
+        // What is behind the value is zero.
+        if (length > INLINE_BYTES_MAX
+                || length < INLINE_BYTES_MAX && slot >>> 8 * (length + 1) != 0) {
+            throw noSlot(slot);
+        }
+        return length;
+    }
+
+    private byte[] inlined(long slot) {
+        byte[] bytes = new byte[inlineLength(slot)];
+        for (int i = 0; i < bytes.length; i++) {
+            bytes[i] = (byte) (slot >>> 8 * (i + 1));
+        }
+        return bytes;
+    }
+
+    private void requireBuffer(long offset) {
+        Region pmem = store.pmem();
+        if (!pmem.contains(offset) || !store.isBuffer(offset)) {
+            throw new PoolDamagedException(
+                    pmem.name() + ": there is no buffer at offset " + offset);
+        }
+    }
+
+    private int pmemLength(long offset) {
+        requireBuffer(offset);
+        Region pmem = store.pmem();
+        return requireLength(pmem, offset, PMEM_FRONT_BYTES, pmem.getLong(offset + Headers.BYTES));
+    }
+
+    private static int diskLength(Region disk, long offset) {
+        return requireLength(disk, offset, DISK_FRONT_BYTES, (int) disk.getLong(offset));
+    }
+
+    private long pmemFront(long slot) {
+        requireBuffer(offset(slot));
+        return CheckedFront.require(
+                store.pmem(), offset(slot) + Headers.BYTES, store.secret(), slot);
+    }
+
+    private long diskFront(long slot) {
+        return CheckedFront.require(store.disk(disk(slot)), offset(slot), store.secret(), slot);
+    }
+
+    private byte[] loadFromDisk(long slot) {
+        Region disk = store.disk(disk(slot));
+        long offset = offset(slot);
+        Events.DiskRead event = new Events.DiskRead();
+        event.begin();
+        byte[] bytes =
+                kind(slot) == KIND_CHECKED_DISK
+                        ? loadChecked(disk, offset + CheckedFront.BYTES, diskFront(slot))
+                        : loadChecked(
+                                disk,
+                                offset + DISK_FRONT_BYTES,
+                                CheckedFront.word(
+                                        diskLength(disk, offset),
+                                        (int) (disk.getLong(offset) >>> 32)));
+        event.end(disk, bytes.length);
+        return bytes;
+    }
+
+    /// Loads the bytes at `from`, whose length and checksum this word tells.
+    private static byte[] loadChecked(Region region, long from, long word) {
+        byte[] bytes =
+                load(region, from, requireLength(region, from, 0, CheckedFront.length(word)));
+        if (Segment.crc(bytes) != CheckedFront.crc(word)) {
+            throw new PoolDamagedException(
+                    region.name()
+                            + ": "
+                            + bytes.length
+                            + " bytes at offset "
+                            + from
+                            + " are damaged");
+        }
+        return bytes;
+    }
+
+    /// A length that is damaged would lead to what is behind; a shorter value than this lies in its
+    /// slot.
+    private static int requireLength(Region region, long offset, int front, long length) {
+        if (length <= INLINE_BYTES_MAX
+                || length > region.extentBytes() - region.within(offset) - front) {
+            throw new PoolDamagedException(
+                    region.name() + ": a length at offset " + offset + " is damaged");
+        }
+        return (int) length;
+    }
+
+    private static byte[] load(Region region, long from, int length) {
+        byte[] bytes = new byte[length];
+        region.get(from, MemorySegment.ofArray(bytes), 0, length);
+        return bytes;
+    }
+}

@@ -1,0 +1,100 @@
+package dev.terrace.objects.internal.store;
+
+import dev.terrace.objects.PoolDamagedException;
+import dev.terrace.objects.PoolFormatException;
+import dev.terrace.objects.StorageTier;
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.Arrays;
+import java.util.UUID;
+import java.util.zip.CRC32C;
+
+/// The first bytes of a disk's file: which pool it belongs to, as which of its disks, and, behind
+/// that, of which tier it was made. Files that were made when the tier was not written have zeros
+/// there, and may be named as either.
+final class DiskLabel {
+    private static final long MAGIC = 0x4b53494452524554L;
+    private static final int BYTES = 40;
+    private static final int CRC_AT = 32;
+    private static final int TIER_BYTES = 16;
+
+    private DiskLabel() {}
+
+    private static byte[] of(UUID pool, int number) {
+        ByteBuffer label = ByteBuffer.allocate(BYTES).order(ByteOrder.LITTLE_ENDIAN);
+        label.putLong(MAGIC)
+                .putLong(pool.getMostSignificantBits())
+                .putLong(pool.getLeastSignificantBits())
+                .putLong(number);
+        CRC32C crc = new CRC32C();
+        crc.update(label.array(), 0, CRC_AT);
+        return label.putLong(crc.getValue()).array();
+    }
+
+    /// What is said of the tier behind a label, with a checksum of both, so that it is not taken
+    /// for another disk's.
+    private static byte[] of(StorageTier tier, byte[] label) {
+        ByteBuffer both = ByteBuffer.allocate(BYTES + TIER_BYTES).order(ByteOrder.LITTLE_ENDIAN);
+        both.put(label).putLong(tier.ordinal());
+        CRC32C crc = new CRC32C();
+        crc.update(both.array(), 0, both.position());
+        return Arrays.copyOfRange(both.putLong(crc.getValue()).array(), BYTES, BYTES + TIER_BYTES);
+    }
+
+    /// Labels a disk, durably.
+    static void write(Region disk, UUID pool, int number, StorageTier tier) {
+        byte[] label = of(pool, number);
+        disk.put(0, MemorySegment.ofArray(label), 0, BYTES);
+        disk.put(BYTES, MemorySegment.ofArray(of(tier, label)), 0, TIER_BYTES);
+        disk.flush(0, BYTES + TIER_BYTES);
+        disk.fence();
+    }
+
+    /// Looks whether a disk is this one of this pool.
+    ///
+    /// @throws PoolFormatException if it belongs to another, or is another
+    /// @throws PoolDamagedException if nobody can tell
+    static void check(Region disk, UUID pool, int number, StorageTier tier) {
+        byte[] found = new byte[BYTES];
+        disk.get(0, MemorySegment.ofArray(found), 0, BYTES);
+        byte[] wanted = of(pool, number);
+        if (Arrays.equals(found, wanted)) {
+            checkTier(disk, number, tier, wanted);
+            return;
+        }
+        ByteBuffer label = ByteBuffer.wrap(found).order(ByteOrder.LITTLE_ENDIAN);
+        UUID owner = new UUID(label.getLong(8), label.getLong(16));
+        int as = (int) label.getLong(24);
+        if (!Arrays.equals(found, of(owner, as))) {
+            throw new PoolDamagedException(disk.name() + ": the label is damaged");
+        }
+        throw new PoolFormatException(
+                disk.name()
+                        + (owner.equals(pool)
+                                ? " is disk " + as + " of the pool, and was named as disk " + number
+                                : " belongs to another pool, " + owner));
+    }
+
+    private static void checkTier(Region disk, int number, StorageTier tier, byte[] label) {
+        byte[] found = new byte[TIER_BYTES];
+        disk.get(BYTES, MemorySegment.ofArray(found), 0, TIER_BYTES);
+        if (Arrays.equals(found, of(tier, label)) || Arrays.equals(found, new byte[TIER_BYTES])) {
+            return;
+        }
+        for (StorageTier other : StorageTier.values()) {
+            if (Arrays.equals(found, of(other, label))) {
+                throw new PoolFormatException(
+                        disk.name()
+                                + " is of the tier "
+                                + other
+                                + ", and was named as "
+                                + tier
+                                + ": name the pool's disk "
+                                + number
+                                + " as it was when the pool was made");
+            }
+        }
+        throw new PoolDamagedException(disk.name() + ": the label is damaged");
+    }
+}

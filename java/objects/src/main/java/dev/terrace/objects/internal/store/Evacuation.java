@@ -1,0 +1,183 @@
+package dev.terrace.objects.internal.store;
+
+import java.util.ArrayList;
+import java.util.BitSet;
+import java.util.Comparator;
+import java.util.List;
+
+/// Chunks of a region that values are to leave, so that they come free for other sizes, or the
+/// region can end before them.
+///
+/// First whoever knows all values counts them: what is in use and was not counted cannot move, so
+/// its chunk is left alone. Then one of the plans says which chunks, and from then on nothing new
+/// is stored there, until that is taken back, or somebody needs the room. Other than to count, only
+/// while nobody else writes.
+final class Evacuation {
+    private final Allocator allocator;
+    private final boolean isDisk;
+    private int[] movable = {};
+
+    /// A chunk that is cut into slots, and how many of these are in use.
+    private record Cut(int chunk, int sizeClass, int used) {}
+
+    Evacuation(Allocator allocator, boolean isDisk) {
+        this.allocator = allocator;
+        this.isDisk = isDisk;
+    }
+
+    /// Nothing has been counted, and nothing is to leave.
+    void countAnew() {
+        allocator.avoid(new BitSet());
+        movable = new int[allocator.extents() * allocator.chunksPerExtent()];
+    }
+
+    /// A value that begins at `offset` can move.
+    void count(long offset) {
+        long chunk = offset / SizeClasses.CHUNK_BYTES;
+        if (chunk < movable.length) {
+            movable[(int) chunk]++;
+        }
+    }
+
+    private boolean canMove(int chunk, int things) {
+        return chunk < movable.length && movable[chunk] == things;
+    }
+
+    /// Values are to leave chunks of which little is in use, as far as other chunks that are cut
+    /// alike have room for them.
+    void planSparse() {
+        List<List<Cut>> bySize = new ArrayList<>();
+        for (int i = 0; i < SizeClasses.count(); i++) {
+            bySize.add(new ArrayList<>());
+        }
+        for (int extent = 0; extent < allocator.extents(); extent++) {
+            allocator.show(
+                    extent,
+                    new Allocator.Chunks() {
+                        @Override
+                        public void slots(int chunk, int sizeClass, int used) {
+                            bySize.get(sizeClass).add(new Cut(chunk, sizeClass, used));
+                        }
+                    });
+        }
+        BitSet sparse = new BitSet();
+        bySize.forEach(cuts -> planSparse(cuts, sparse));
+        allocator.avoid(sparse);
+    }
+
+    private void planSparse(List<Cut> cuts, BitSet sparse) {
+        long room =
+                cuts.stream().mapToLong(cut -> SizeClasses.slots(cut.sizeClass) - cut.used).sum();
+        // Of those that are equal, the ones near the end.
+        cuts.sort(
+                Comparator.comparingInt(Cut::used)
+                        .thenComparing(Comparator.comparingInt(Cut::chunk).reversed()));
+        for (Cut cut : cuts) {
+            long roomElsewhere = room - (SizeClasses.slots(cut.sizeClass) - cut.used);
+            if (cut.used > 0 && canMove(cut.chunk, cut.used)) {
+                if (roomElsewhere < cut.used) {
+                    return;
+                }
+                room = roomElsewhere - cut.used;
+                sparse.set(cut.chunk);
+            }
+        }
+    }
+
+    /// Values are to leave the last extents of a disk, as many as those before them have room for.
+    void planTail() {
+        int keep = allocator.extents();
+        if (isDisk) {
+            // The more are kept, the easier it is.
+            int tooFew = -1;
+            while (keep - tooFew > 1) {
+                int middle = (keep + tooFew) / 2;
+                if (fits(middle)) {
+                    keep = middle;
+                } else {
+                    tooFew = middle;
+                }
+            }
+        }
+        BitSet tail = new BitSet();
+        tail.set(
+                keep * allocator.chunksPerExtent(),
+                allocator.extents() * allocator.chunksPerExtent());
+        allocator.avoid(tail);
+    }
+
+    /// Whether what lies behind the first `keep` extents can move, and they have room for it.
+    private boolean fits(int keep) {
+        BitSet free = new BitSet();
+        long[] freeSlots = new long[SizeClasses.count()];
+        for (int extent = 0; extent < keep; extent++) {
+            allocator.show(
+                    extent,
+                    new Allocator.Chunks() {
+                        @Override
+                        public void free(int chunk) {
+                            free.set(chunk);
+                        }
+
+                        @Override
+                        public void slots(int chunk, int sizeClass, int used) {
+                            freeSlots[sizeClass] += SizeClasses.slots(sizeClass) - used;
+                        }
+                    });
+        }
+        Tail tail = new Tail();
+        for (int extent = keep; extent < allocator.extents(); extent++) {
+            allocator.show(extent, tail);
+        }
+        long chunks = 0;
+        for (int i = 0; i < freeSlots.length; i++) {
+            long missing = Math.max(0, tail.slots[i] - freeSlots[i]);
+            chunks += (missing + SizeClasses.slots(i) - 1) / SizeClasses.slots(i);
+        }
+        return tail.canMove
+                && tail.placeRuns(free, allocator.chunksPerExtent())
+                && chunks <= free.cardinality();
+    }
+
+    /// What lies in the last extents.
+    private final class Tail implements Allocator.Chunks {
+        private final long[] slots = new long[SizeClasses.count()];
+        private final List<Integer> runs = new ArrayList<>();
+        private boolean canMove = true;
+
+        @Override
+        public void slots(int chunk, int sizeClass, int used) {
+            slots[sizeClass] += used;
+            canMove &= used == 0 || Evacuation.this.canMove(chunk, used);
+        }
+
+        @Override
+        public void run(int first, int count) {
+            runs.add(count);
+            canMove &= Evacuation.this.canMove(first, 1);
+        }
+
+        /// Whether all runs fit into free chunks, which are not free any more then.
+        private boolean placeRuns(BitSet free, int chunksPerExtent) {
+            runs.sort(Comparator.reverseOrder());
+            for (int count : runs) {
+                int first = Allocator.findRun(free, count, chunksPerExtent);
+                if (first < 0) {
+                    return false;
+                }
+                free.clear(first, first + count);
+            }
+            return true;
+        }
+    }
+
+    /// Whether what begins at `offset` is to leave its chunk.
+    boolean wants(long offset) {
+        return allocator.isAvoided((int) (offset / SizeClasses.CHUNK_BYTES));
+    }
+
+    /// Whether anything is to leave.
+    boolean isPlanned() {
+        return allocator.isAvoiding();
+    }
+}

@@ -1,0 +1,142 @@
+package dev.terrace.objects.internal.store;
+
+import dev.terrace.objects.PoolDamagedException;
+import dev.terrace.objects.PoolFormatException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.Arrays;
+
+/// What a pool may have that not every library knows: bits of three words of the superblock. The
+/// word says what a library does that does not know a bit of it.
+///
+/// Invariant: a bit is durable before anything is written that it is about, and is never taken
+/// back. Each word has a checksum of its own, so it changes by one store.
+public enum Feature {
+    /// Values on a remote tier.
+    REMOTE(Word.INCOMPATIBLE, 0),
+    /// Values on disks whose length, place and commit are sealed. All pools of this version have
+    /// them.
+    CHECKED_DISK(Word.INCOMPATIBLE, 1),
+    /// The same in persistent memory.
+    CHECKED_PMEM(Word.INCOMPATIBLE, 2),
+    /// Tiers that hold instead of tags. A reader needs none; whoever writes without knowing their
+    /// list would free it.
+    PLACEMENTS(Word.READ_COMPATIBLE, 0);
+
+    private static final int BITS = 40;
+
+    /// What features may do to a library that does not know them.
+    enum Word {
+        /// It reads and writes as ever. There is none yet.
+        COMPATIBLE("compatible", Superblock.COMPATIBLE_AT),
+        /// It may read, and not write.
+        READ_COMPATIBLE("read-compatible", Superblock.READ_COMPATIBLE_AT),
+        /// It leaves the pool alone.
+        INCOMPATIBLE("incompatible", Superblock.INCOMPATIBLE_AT);
+
+        private final String text;
+        private final long at;
+
+        Word(String text, long at) {
+            this.text = text;
+            this.at = at;
+        }
+
+        /// The word of a pool of this version without features of this kind, and with all those of
+        /// `bits`.
+        private long of(long bits) {
+            ByteBuffer covered = ByteBuffer.allocate(2 * Long.BYTES).order(ByteOrder.LITTLE_ENDIAN);
+            covered.putLong(bits).putLong(at);
+            return (long) Segment.crc(covered.array()) << BITS | bits;
+        }
+
+        private long bits(String pool, long word) {
+            long bits = word & (1L << BITS) - 1;
+            if (word != of(bits)) {
+                throw new PoolDamagedException(
+                        pool + ": the word of its " + text + " features is damaged");
+            }
+            return bits;
+        }
+
+        private long known() {
+            return Arrays.stream(Feature.values())
+                    .filter(feature -> feature.word == this)
+                    .mapToLong(feature -> feature.bit)
+                    .reduce(0, (a, b) -> a | b);
+        }
+
+        private void requireKnown(String pool, long word) {
+            long unknown = bits(pool, word) & ~known();
+            if (unknown != 0) {
+                throw new PoolFormatException(
+                        pool
+                                + " has the "
+                                + text
+                                + " feature "
+                                + Long.numberOfTrailingZeros(unknown)
+                                + ", which this library does not know: "
+                                + (this == READ_COMPATIBLE
+                                        ? "open it to read, or use a newer library"
+                                        : "use a newer library"));
+            }
+        }
+    }
+
+    private final Word word;
+    private final long bit;
+
+    Feature(Word word, int number) {
+        this.word = word;
+        bit = 1L << number;
+    }
+
+    Word word() {
+        return word;
+    }
+
+    /// Its bit of that word.
+    long bit() {
+        return bit;
+    }
+
+    /// Throws if somebody who knows no other features than these must leave a pool alone.
+    ///
+    /// @param page the superblock
+    static void requireKnown(String pool, ByteBuffer page, boolean readOnly) {
+        Word.COMPATIBLE.bits(pool, page.getLong((int) Word.COMPATIBLE.at));
+        long readCompatible = page.getLong((int) Word.READ_COMPATIBLE.at);
+        Word.READ_COMPATIBLE.bits(pool, readCompatible);
+        Word.INCOMPATIBLE.requireKnown(pool, page.getLong((int) Word.INCOMPATIBLE.at));
+        if (!readOnly) {
+            Word.READ_COMPATIBLE.requireKnown(pool, readCompatible);
+        }
+    }
+
+    /// Stores the words of a pool with these features, and no others.
+    static void format(Region pool, Feature... features) {
+        for (Word word : Word.values()) {
+            long bits = 0;
+            for (Feature feature : features) {
+                bits |= feature.word == word ? feature.bit : 0;
+            }
+            pool.putLong(word.at, word.of(bits));
+        }
+    }
+
+    /// Whether a pool has it. One of a version before there were features has none that this tells
+    /// of.
+    public boolean isIn(Region pool) {
+        long stored = pool.getLong(word.at);
+        return stored != 0 && (word.bits(pool.name(), stored) & bit) != 0;
+    }
+
+    /// Has a pool have it from now on, durably.
+    public void addTo(Region pool) {
+        if (!isIn(pool)) {
+            pool.putLong(word.at, word.of(word.bits(pool.name(), pool.getLong(word.at)) | bit));
+            pool.flush(word.at, Long.BYTES);
+            pool.fence();
+        }
+    }
+}

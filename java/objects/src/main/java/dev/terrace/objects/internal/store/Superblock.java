@@ -1,0 +1,232 @@
+package dev.terrace.objects.internal.store;
+
+import dev.terrace.objects.PoolDamagedException;
+import dev.terrace.objects.PoolFormatException;
+import java.lang.foreign.MemorySegment;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.UUID;
+import java.util.zip.CRC32C;
+
+/// The first page of a pool (see POOL-FORMAT.md): what it is, which never changes, and words that
+/// lead to the rest.
+///
+/// @param id the pool's
+/// @param secret what marks in headers of objects are made with
+/// @param extentShift of the region that it is in
+/// @param logBytes of the commit log behind it
+public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
+    /// Bytes of the page.
+    public static final int BYTES = 4096;
+
+    /// The version of pools that say which features they have.
+    public static final int VERSION = 4;
+
+    /// The version of a pool that had neither a remote tier nor placements.
+    private static final int VERSION_PLAIN = 1;
+
+    /// The version of a pool that had a remote tier.
+    private static final int VERSION_REMOTE = 2;
+
+    /// The version of a pool that had placements, and maybe a remote tier.
+    private static final int VERSION_PLACEMENTS = 3;
+
+    /// Offset of the number of the last commit: odd while its words are being stored in their
+    /// places.
+    public static final long SEQUENCE_AT = 64;
+
+    /// Offset of the number of extents in persistent memory.
+    public static final long EXTENTS_AT = 128;
+
+    /// Offset of the reference to the table of types.
+    public static final long TYPES_AT = 136;
+
+    /// Offset of the reference to the table of roots.
+    public static final long ROOTS_AT = 144;
+
+    /// Offset of the reference to what is to be freed of collections.
+    public static final long REMAINS_AT = 152;
+
+    /// Offset of a record of such, which is there without having been allocated.
+    public static final long FIRST_REMAINS_AT = 160;
+
+    /// Offset of the words of the first disk; those of the next follow.
+    public static final long DISKS_AT = 256;
+
+    /// Bytes of a disk's words: number of extents, first map, last map, and the map that the next
+    /// extent will have.
+    public static final long DISK_BYTES = 32;
+
+    /// How many disks there may be.
+    public static final int DISKS_MAX = 8;
+
+    /// Offset of the number that the next segment of the remote tier gets.
+    public static final long REMOTE_NEXT_AT = 512;
+
+    /// Offset of the number below which each segment is in use or has been deleted.
+    public static final long REMOTE_SETTLED_AT = 520;
+
+    /// Offset of the reference to the first segment that holds nothing any more.
+    public static final long REMOTE_EMPTY_AT = 528;
+
+    /// Offset of the number of bytes that segments have.
+    public static final long REMOTE_BYTES_AT = 536;
+
+    /// Offset of the number of those bytes that are in use.
+    public static final long REMOTE_LIVE_AT = 544;
+
+    /// Offset of the reference to a chunk that is kept for records of values.
+    public static final long REMOTE_RESERVE_AT = 552;
+
+    /// Offset of the reference to the table of tiers that hold instead of tags.
+    public static final long PLACEMENTS_AT = 560;
+
+    /// Offset of the word of features that nobody needs to know ([Feature]).
+    public static final long COMPATIBLE_AT = 568;
+
+    /// Offset of the word of features that whoever writes has to know.
+    public static final long READ_COMPATIBLE_AT = 576;
+
+    /// Offset of the word of features that everybody has to know.
+    public static final long INCOMPATIBLE_AT = 584;
+
+    /// Offset of the commit log.
+    public static final long LOG_AT = BYTES;
+
+    private static final long MAGIC = 0x314a424f52524554L;
+    private static final int VERSION_AT = 8;
+    private static final int CHECKED_BYTES = 56;
+
+    /// Makes an empty pool of a region without extents.
+    ///
+    /// @throws dev.terrace.objects.PoolFullException if there is no room for it
+    public void format(Region pmem) {
+        pmem.grow();
+        write(pmem);
+        Feature.format(pmem, Feature.CHECKED_DISK);
+        pmem.putLong(EXTENTS_AT, 1);
+        pmem.flush(0, BYTES);
+        pmem.fence();
+    }
+
+    private void write(Region region) {
+        ByteBuffer page = ByteBuffer.allocate(CHECKED_BYTES + 8).order(ByteOrder.LITTLE_ENDIAN);
+        page.putLong(MAGIC).putInt(VERSION).putInt(extentShift);
+        page.putLong(id.getMostSignificantBits()).putLong(id.getLeastSignificantBits());
+        page.putLong(secret).putLong(logBytes).putLong(0);
+        page.putLong(crc(page.array()));
+        region.put(0, MemorySegment.ofArray(page.array()), 0, page.capacity());
+    }
+
+    /// Reads the first page of a file.
+    ///
+    /// @param readOnly whether the pool is only to be read
+    /// @throws PoolFormatException if it is no pool's, or one's of another version, or with
+    ///   features that are not known
+    /// @throws PoolDamagedException if it is a pool's, and damaged
+    public static Superblock read(String name, byte[] bytes, boolean readOnly) {
+        ByteBuffer page = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
+        if (bytes.length < CHECKED_BYTES + 8 || page.getLong(0) != MAGIC) {
+            throw new PoolFormatException(name + " is no pool");
+        }
+        int version = page.getInt(VERSION_AT);
+        if (version > VERSION) {
+            throw newer(name, bytes, version);
+        }
+        if (!isRight(bytes, page.getLong(CHECKED_BYTES))) {
+            throw new PoolDamagedException(name + ": the superblock is damaged");
+        }
+        if (bytes.length < BYTES) {
+            throw new PoolDamagedException(name + " ends within its superblock");
+        }
+        if (version == VERSION) {
+            Feature.requireKnown(name, page, readOnly);
+        }
+        UUID id = new UUID(page.getLong(16), page.getLong(24));
+        return new Superblock(id, page.getLong(32), page.getInt(12), page.getLong(40));
+    }
+
+    /// Throws if a pool that is only read is not what [#read] can read any more.
+    static void requireKnown(Region region) {
+        byte[] page = new byte[BYTES];
+        region.get(0, MemorySegment.ofArray(page), 0, BYTES);
+        read(region.name(), page, true);
+    }
+
+    /// A version that is damaged is not to be taken for a later one. The checksum of a version
+    /// before it, where there may be a later one, shows damage almost always: seldom does a process
+    /// end between the two stores of [#upgrade].
+    private static RuntimeException newer(String name, byte[] page, int version) {
+        if (crc(page)
+                == ByteBuffer.wrap(page).order(ByteOrder.LITTLE_ENDIAN).getLong(CHECKED_BYTES)) {
+            return new PoolFormatException(
+                    name
+                            + " is a pool of version "
+                            + version
+                            + ", and this library knows versions "
+                            + VERSION_PLAIN
+                            + " to "
+                            + VERSION
+                            + ": use a newer library");
+        }
+        return new PoolDamagedException(
+                name
+                        + ": the superblock is damaged, or a newer library was ended while it made"
+                        + " this a pool of version "
+                        + version
+                        + ": open it with that library, or use a copy");
+    }
+
+    /// Has a pool that is to be written be of this version: one of an earlier version gets the
+    /// features that this stood for. They come first; version and checksum are stored one after the
+    /// other, so a pool may be found that has the checksum of a version before.
+    public static void upgrade(Region region) {
+        byte[] page = new byte[CHECKED_BYTES + 8];
+        region.get(0, MemorySegment.ofArray(page), 0, page.length);
+        ByteBuffer fields = ByteBuffer.wrap(page).order(ByteOrder.LITTLE_ENDIAN);
+        int old = fields.getInt(VERSION_AT);
+        if (old < VERSION) {
+            Feature.format(region, Feature.CHECKED_DISK);
+            region.flush(COMPATIBLE_AT, 3 * Long.BYTES);
+            region.fence();
+            if (old == VERSION_REMOTE
+                    || old == VERSION_PLACEMENTS && region.getLong(REMOTE_NEXT_AT) != 0) {
+                Feature.REMOTE.addTo(region);
+            }
+            if (old == VERSION_PLACEMENTS) {
+                Feature.PLACEMENTS.addTo(region);
+            }
+            fields.putInt(VERSION_AT, VERSION);
+            storeWord(region, VERSION_AT, fields.getLong(VERSION_AT));
+        }
+        if (fields.getLong(CHECKED_BYTES) != crc(page)) {
+            storeWord(region, CHECKED_BYTES, crc(page));
+        }
+        Feature.CHECKED_DISK.addTo(region);
+    }
+
+    private static void storeWord(Region region, long at, long value) {
+        region.putLong(at, value);
+        region.flush(at, Long.BYTES);
+        region.fence();
+    }
+
+    /// Whether this is the checksum of a page, or was when it was of an earlier version.
+    private static boolean isRight(byte[] page, long checksum) {
+        byte[] before = page.clone();
+        ByteBuffer fields = ByteBuffer.wrap(before).order(ByteOrder.LITTLE_ENDIAN);
+        for (int version = fields.getInt(VERSION_AT); version >= VERSION_PLAIN; version--) {
+            fields.putInt(VERSION_AT, version);
+            if (crc(before) == checksum) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private static long crc(byte[] page) {
+        CRC32C crc = new CRC32C();
+        crc.update(page, 0, CHECKED_BYTES);
+        return crc.getValue();
+    }
+}

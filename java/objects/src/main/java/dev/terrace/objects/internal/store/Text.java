@@ -1,0 +1,72 @@
+package dev.terrace.objects.internal.store;
+
+import dev.terrace.objects.PoolDamagedException;
+import dev.terrace.objects.PoolFullException;
+import java.nio.charset.StandardCharsets;
+import org.jspecify.annotations.Nullable;
+
+/// Strings as buffers hold them, and what is said where something cannot be shown.
+public final class Text {
+    /// What a text for people has in the place of what cannot be read.
+    public static final String UNREADABLE = "<unreadable>";
+
+    private static final byte LATIN_1 = 0;
+    private static final byte UTF_16 = 1;
+
+    /// What an array of bytes in memory can have of them, and no extent has.
+    private static final int CHARACTERS_MAX = (1 << 30) - 64;
+
+    private Text() {}
+
+    /// A string as a buffer holds it: what its characters are stored as, then those; so any string
+    /// comes back as it was.
+    ///
+    /// @throws PoolFullException if it is too long for any buffer
+    public static byte[] encode(String text) {
+        if (text.length() > CHARACTERS_MAX) {
+            throw new PoolFullException(
+                    "a text of "
+                            + text.length()
+                            + " characters: none has more than "
+                            + CHARACTERS_MAX);
+        }
+        byte[] narrow = text.getBytes(StandardCharsets.ISO_8859_1);
+        boolean fits = new String(narrow, StandardCharsets.ISO_8859_1).equals(text);
+        byte[] bytes = new byte[1 + (fits ? narrow.length : 2 * text.length())];
+        bytes[0] = fits ? LATIN_1 : UTF_16;
+        if (fits) {
+            System.arraycopy(narrow, 0, bytes, 1, narrow.length);
+        } else {
+            for (int i = 0; i < text.length(); i++) {
+                bytes[1 + 2 * i] = (byte) text.charAt(i);
+                bytes[2 + 2 * i] = (byte) (text.charAt(i) >>> 8);
+            }
+        }
+        return bytes;
+    }
+
+    /// The string that a buffer holds.
+    ///
+    /// @throws PoolDamagedException if it holds none
+    public static @Nullable String decode(byte @Nullable [] bytes) {
+        if (bytes == null) {
+            return null;
+        }
+        if (bytes.length > 0 && bytes[0] == LATIN_1) {
+            return new String(bytes, 1, bytes.length - 1, StandardCharsets.ISO_8859_1);
+        }
+        if (bytes.length % 2 == 0 || bytes[0] != UTF_16) {
+            throw new PoolDamagedException("a stored string is damaged");
+        }
+        char[] chars = new char[bytes.length / 2];
+        for (int i = 0; i < chars.length; i++) {
+            chars[i] = (char) (bytes[1 + 2 * i] & 0xff | bytes[2 + 2 * i] << 8);
+        }
+        return new String(chars);
+    }
+
+    /// Why there is [#UNREADABLE] in a text.
+    public static String because(Throwable failure) {
+        return " (" + failure.getClass().getSimpleName() + ": " + failure.getMessage() + ")";
+    }
+}

@@ -1,6 +1,0 @@
-/// How a pool keeps its bytes: regions, the commit log, allocation, buffers. Not for users of the
-/// library.
-@NullMarked
-package dev.terrace.objects.store;
-
-import org.jspecify.annotations.NullMarked;
