@@ -2,7 +2,11 @@
 
 CARGO ?= cargo
 
-.PHONY: help run run-objects test test-long test-objects stress-objects schedules crash-long bench bench-objects fuzz lint lint-rust lint-objects fmt clean
+# The Java part has a Makefile of its own; ARGS and EVALUATION reach it as they are given here.
+JAVA_PART = $(MAKE) --no-print-directory --directory java
+
+.PHONY: help run run-objects test test-long test-objects stress-objects schedules crash-long bench bench-objects fuzz \
+	lint lint-rust lint-objects fmt clean
 
 # Cargo and Maven use all cores, each.
 .NOTPARALLEL:
@@ -28,23 +32,20 @@ run:
 	@scripts/run.sh
 
 run-objects:
-	@scripts/run-objects.sh
+	@$(JAVA_PART) run
 
 test:
 	@scripts/test.sh
 
-# Tests that search a sample in `make test` take all of it here: they look at TERRACE_LONG, in Java at terrace.long.
+# Tests that search a sample in `make test` take all of it here: they look at TERRACE_LONG.
 test-long:
 	@TERRACE_LONG=1 scripts/test.sh
 
 test-objects:
-	@scripts/java.sh verify $(ARGS)
+	@$(JAVA_PART) test
 
-# Each test with all that jcstress knows of compilers; the planted mistakes are left to the tests.
 stress-objects:
-	@scripts/java.sh --quiet package -DskipTests --projects stress --also-make
-	cd java/stress/target && "$$(../../../scripts/java.sh --home)/bin/java" --enable-native-access=ALL-UNNAMED \
-		-cp 'classes:lib/*' dev.terrace.objects.stress.Stress '[.](?!Planted)[A-Za-z]+Tests[.]' long stress-long $(ARGS)
+	@$(JAVA_PART) stress
 
 schedules:
 	@scripts/schedules.sh $(ARGS)
@@ -60,15 +61,8 @@ bench:
 	@scripts/setup.sh bench
 	$(CARGO) run --release --locked --package terrace-bench -- $(ARGS)
 
-# Who says something of one of the two wants that only. `none` leaves it out.
 bench-objects:
-	@scripts/java.sh --quiet package -DskipTests --projects bench,evaluation --also-make
-	@[ "$(EVALUATION)" = none ] || { [ -z "$(EVALUATION)" ] && [ -n "$(filter-out none,$(ARGS))" ]; } || "$$(scripts/java.sh --home)/bin/java" --sun-misc-unsafe-memory-access=allow --enable-native-access=ALL-UNNAMED \
-		-cp "java/evaluation/target/classes:$$(cat java/evaluation/target/classpath)" \
-		dev.terrace.objects.evaluation.Evaluation $(EVALUATION)
-	@[ "$(ARGS)" = none ] || { [ -z "$(ARGS)" ] && [ -n "$(filter-out none,$(EVALUATION))" ]; } || "$$(scripts/java.sh --home)/bin/java" --sun-misc-unsafe-memory-access=allow \
-		-cp 'java/bench/target/classes:java/bench/target/lib/*' org.openjdk.jmh.Main -prof gc \
-		-rf json -rff java/bench/target/bench-objects.json $(ARGS)
+	@$(JAVA_PART) bench
 
 fuzz:
 	@scripts/fuzz.sh
@@ -80,14 +74,13 @@ lint-rust:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
-# javac's own lints are errors in every build.
 lint-objects:
-	@scripts/java.sh --quiet spotless:check
+	@$(JAVA_PART) lint
 
 fmt:
 	$(CARGO) fmt --all
-	@scripts/java.sh --quiet spotless:apply
+	@$(JAVA_PART) fmt
 
 clean:
 	$(CARGO) clean
-	rm -rf java/target java/*/target
+	@$(JAVA_PART) clean

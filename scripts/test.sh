@@ -30,7 +30,7 @@ cargo test --workspace --locked --no-fail-fast
 tests=$?
 [ $tests = 0 ] && [ $schedules = 0 ] || echo "test: tests above failed; going on with the Java part" >&2
 
-scripts/java.sh verify ${TERRACE_LONG:+-Dterrace.long=true}
+make --no-print-directory test-objects
 java=$?
 
 for status in $tests $schedules $run $java $lint; do

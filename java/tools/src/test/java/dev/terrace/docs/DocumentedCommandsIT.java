@@ -20,6 +20,8 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.AnnotatedElementContext;
@@ -49,8 +51,10 @@ class DocumentedCommandsIT {
                             + " ...",
                     "needs a distribution of Spark, and a program; SparkExamplesTest runs the"
                             + " page's programs, that in Python where there is pyspark",
-                    "make run-objects",
-                    "a part of `make run`; PeopleTest runs the program that it shows",
+                    "make run",
+                    "a part of the repository's `make run`; PeopleTest runs its program",
+                    "make test",
+                    "it runs this test",
                     "java -jar java/tools/target/terrace-objects.jar",
                     "what the steps here run under the name of terrace-objects");
 
@@ -243,24 +247,74 @@ class DocumentedCommandsIT {
                         .contains("@Tier(PMEM)"));
     }
 
+    /// The class and the program of README.md, with the places of a test.
     @Test
-    void theClassThatTheFirstPageShowsIsOne() throws IOException, InterruptedException {
-        List<Page.Block> blocks = javaPartOfTheFirstPage().blocks();
+    void theExampleOfTheFirstPageRuns() throws IOException, InterruptedException {
+        List<Page.Block> blocks = readme().blocks();
         assertEquals(
-                List.of("java"),
+                List.of("mermaid", "sh", "java", "java"),
                 blocks.stream().map(Page.Block::language).toList(),
                 "each block has a step here");
         Files.writeString(
                 work.resolve("Person.java"),
                 "import dev.terrace.objects.*; import static dev.terrace.objects.StorageTier.*;\n"
-                        + blocks.get(0).text());
-        shell().with("CLASSPATH", System.getProperty("java.class.path"))
-                .run(work, "javac -proc:full -d classes Person.java");
-        assertTrue(Files.exists(work.resolve("classes").resolve("DurablePerson.class")));
+                        + blocks.get(2).text());
+        Files.writeString(
+                work.resolve("Example.java"),
+                "import dev.terrace.objects.*; import dev.terrace.objects.collections.*;"
+                        + " import java.nio.file.*;\n"
+                        + "class Example { public static void main(String[] arguments)"
+                        + " throws java.io.IOException {\n"
+                        + blocks.get(3)
+                                .text()
+                                .replace("/pmem/people", memory.resolve("example").toString())
+                                .replace("/data", dir.resolve("data").toString())
+                        + "} }");
+        Shell shell = shell();
+        shell.with("CLASSPATH", System.getProperty("java.class.path"))
+                .run(work, "javac -proc:full -d classes Person.java Example.java");
+        shell.with("CLASSPATH", "classes:" + System.getProperty("java.class.path"));
+        for (String printed : List.of("1 people; the last is Bob", "2 people; the last is Bob")) {
+            assertTrue(
+                    readme().text().contains("`" + printed + "`"), "the page says what it prints");
+            assertEquals(printed, shell.run(work, "java Example").strip());
+        }
     }
 
-    private static Page javaPartOfTheFirstPage() throws IOException {
-        return Page.read(Path.of("..", "..", "README.md")).under("## Durable Java objects");
+    /// README.md's numbers are those of the pages that it names.
+    @Test
+    void theNumbersOfTheFirstPageStandInItsPages() throws IOException {
+        int numbers = 0;
+        for (String line : readme().under("## Numbers").text().lines().toList()) {
+            Matcher page = Pattern.compile("\\(docs/([\\w-]+\\.md)#[\\w-]+\\) \\|$").matcher(line);
+            if (page.find()) {
+                String there = Files.readString(DOCS.resolve(page.group(1)));
+                Matcher number = Pattern.compile("[0-9.]*[0-9](?= (ns|ms|times))").matcher(line);
+                while (number.find()) {
+                    String unit = number.group(1).equals("times") ? "" : " " + number.group(1);
+                    assertTrue(
+                            Pattern.compile("(?<![0-9.])" + Pattern.quote(number.group() + unit))
+                                    .matcher(there)
+                                    .find(),
+                            () -> page.group(1) + " does not have all numbers of: " + line);
+                    numbers++;
+                }
+            }
+        }
+        assertTrue(numbers >= 10, "the numbers are found");
+    }
+
+    @Test
+    void theMakefileHasTheTargetsThatPagesName() throws IOException {
+        List<String> makefile = Files.readAllLines(Path.of("..", "Makefile"));
+        for (String command : readme().commands()) {
+            String target = command.replaceFirst("make ", "");
+            assertTrue(makefile.contains(target + ":"), command);
+        }
+    }
+
+    private static Page readme() throws IOException {
+        return Page.read(Path.of("..", "README.md"));
     }
 
     @Test
@@ -272,7 +326,7 @@ class DocumentedCommandsIT {
                         Page.read(DOCS.resolve("GUIDE.md")),
                         Page.read(DOCS.resolve("SPARK.md")),
                         Page.read(DOCS.resolve("PLACEMENT.md")),
-                        javaPartOfTheFirstPage())) {
+                        readme())) {
             printed.addAll(page.commands());
             spans.addAll(page.spans());
         }
