@@ -2,6 +2,8 @@
 
 use crate::LayoutError;
 
+/// Bytes in a block, the unit of allocation on every device.
+pub const BLOCK_BYTES: u64 = 4096;
 /// Bytes in a log slot: one cache line, the unit of log entries and of the tail.
 pub const SLOT_BYTES: u64 = 64;
 /// Device indices are below this (7 bits in a checked pointer).
@@ -48,7 +50,7 @@ impl BlockAddr {
 
     /// First byte of the block on its device.
     pub const fn byte(self) -> u64 {
-        self.block() * crate::BLOCK_BYTES
+        self.block() * BLOCK_BYTES
     }
 
     /// The block `n` further on the same device.

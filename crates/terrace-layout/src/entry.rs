@@ -7,7 +7,7 @@
 
 use crate::crc::crc_with_hole;
 use crate::field::media_struct;
-use crate::{BlockAddr, LayoutError, MediaStruct, PAGE_SLOTS, SLOT_BYTES};
+use crate::{BLOCK_BYTES, BlockAddr, LayoutError, MediaStruct, PAGE_SLOTS, SLOT_BYTES};
 use zerocopy::IntoBytes;
 
 /// Longest entry: a page's worth of slots.
@@ -421,7 +421,7 @@ impl ArchiveEntry {
 
     /// Blocks that hold `entry_slots` slots.
     pub const fn blocks_for(entry_slots: u64) -> u64 {
-        (entry_slots * SLOT_BYTES).div_ceil(crate::BLOCK_BYTES)
+        (entry_slots * SLOT_BYTES).div_ceil(BLOCK_BYTES)
     }
 
     /// Blocks of the archive.

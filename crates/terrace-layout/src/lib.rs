@@ -26,6 +26,7 @@ mod addr;
 mod checkpoint;
 mod crc;
 mod entry;
+mod error;
 mod field;
 mod image;
 mod inode;
@@ -39,21 +40,13 @@ pub use crc::{
     CRCS_PER_BLOCK, crc_append, crc_blocks_for, data_crc, seal_crc_block, verify_crc_block,
 };
 pub use entry::*;
+pub use error::LayoutError;
 pub use field::{Field, MediaStruct};
 pub use image::*;
 pub use inode::*;
 pub use log::*;
 pub use shard::*;
 pub use superblock::*;
-
-/// Bytes in a block, the unit of allocation on every device.
-pub const BLOCK_BYTES: u64 = 4096;
-
-/// A structure on media that cannot be what it should be; the text names the structure and what is
-/// wrong.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct LayoutError(pub String);
 
 /// Every structure with its fields, for the test that compares them with `docs/FORMAT.md`.
 pub fn all_structures() -> Vec<(&'static str, usize, &'static [Field])> {

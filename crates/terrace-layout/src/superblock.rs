@@ -4,6 +4,7 @@
 //! any time. A reader takes the valid copy with the higher sequence. Both say the same but for that
 //! sequence and the mount epoch.
 
+use crate::checkpoint::GroupSummary;
 use crate::crc::crc_with_hole;
 use crate::field::media_struct;
 use crate::{BLOCK_BYTES, DEVICE_BLOCKS_MAX, DEVICES_MAX, LayoutError, MediaStruct};
@@ -181,7 +182,7 @@ impl DeviceEntry {
 
     /// Blocks that the group summaries take in the checkpoint area.
     pub fn summary_blocks(&self) -> u64 {
-        (self.groups() * size_of::<crate::GroupSummary>() as u64).div_ceil(BLOCK_BYTES)
+        (self.groups() * size_of::<GroupSummary>() as u64).div_ceil(BLOCK_BYTES)
     }
 
     /// Blocks that the checkpoint area of such a device needs: summaries, then one bit per block.

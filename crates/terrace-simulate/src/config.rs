@@ -4,7 +4,8 @@ use terrace_media::DeviceModel;
 use terrace_policy::{Params, Placement};
 use terrace_trace::Facts;
 
-use crate::BLOCK_BYTES;
+/// Bytes of a block.
+pub(crate) const BLOCK_BYTES: u64 = 4096;
 
 /// Memory, by the table of the TPFS paper, which has the other models, too.
 pub const DRAM: DeviceModel = DeviceModel {

@@ -78,7 +78,7 @@ impl File {
 
     /// Size in blocks.
     pub fn size_blocks(&self) -> u64 {
-        self.size_bytes.div_ceil(crate::BLOCK_BYTES)
+        self.size_bytes.div_ceil(crate::config::BLOCK_BYTES)
     }
 
     /// The extents of a range, cut to it: first block, extent.

@@ -6,8 +6,9 @@
 //! it did; [`advice`] compares several. `docs/WHATIF.md` says what is modelled and what is not.
 //!
 //! `file` knows where the blocks of a file are, `pages` what the page cache holds, `clock` who
-//! waits for the disk how long. `write` and `read` are the operations, `flush` takes dirty pages to
-//! disk, `migrate` moves data between tiers.
+//! waits for the disk how long; `volume` holds them. `write` and `read` are operations on it,
+//! `flush` takes dirty pages to disk, `migrate` moves data between tiers. `simulation` lets time
+//! pass and does one operation after the other.
 
 mod clock;
 mod config;
@@ -19,12 +20,10 @@ mod pages;
 mod prices;
 mod read;
 mod simulation;
+mod volume;
 mod write;
 
 pub use config::{Config, DRAM};
 pub use outcome::{Advice, GOOD_ENOUGH_PERCENT, Outcome, advice};
 pub use prices::{BadPrices, Prices};
 pub use simulation::Simulation;
-
-/// Bytes of a block.
-const BLOCK_BYTES: u64 = 4096;

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::version::FORMAT_MAJOR;
+
 /// Why a trace cannot be read or written. Offsets are bytes from the start of the trace.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
@@ -11,7 +13,7 @@ pub enum TraceError {
     /// A later program wrote it.
     #[error(
         "the trace has format {major}, this program reads up to {}: use a newer terrace",
-        crate::FORMAT_MAJOR
+        FORMAT_MAJOR
     )]
     Newer {
         /// Its major version.

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{TraceError, damaged};
-use crate::{FORMAT_MAJOR, FORMAT_MINOR};
+use crate::version::{FORMAT_MAJOR, FORMAT_MINOR};
 
 const MAGIC: [u8; 8] = *b"TERRTRC\n";
 const FIXED_BYTES: usize = 16;

@@ -15,6 +15,7 @@ mod error;
 mod facts;
 mod read;
 mod record;
+mod version;
 mod write;
 
 pub use block::{BlockEncoder, PAYLOAD_BYTES_MAX};
@@ -22,9 +23,5 @@ pub use error::TraceError;
 pub use facts::{Facts, TierFacts};
 pub use read::{Reader, Summary};
 pub use record::{Operation, Record};
+pub use version::{FORMAT_MAJOR, FORMAT_MINOR};
 pub use write::{Ending, Writer};
-
-/// Format version of what this crate writes: a reader refuses a greater major.
-pub const FORMAT_MAJOR: u16 = 1;
-/// A reader takes any minor: facts that it does not know are passed over.
-pub const FORMAT_MINOR: u16 = 0;

@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod daemon;
 mod devices;
+mod exit;
 mod helper;
 mod memory;
 mod metrics;
@@ -17,33 +18,11 @@ mod screen;
 mod size;
 mod thresholds;
 
-use std::fmt;
 use std::process::ExitCode;
 
 use clap::Parser;
 
-/// The operation failed.
-const FAILED: u8 = 1;
-/// The command line is wrong; clap exits with the same.
-const USAGE: u8 = 2;
-
-/// An error in the command line that clap cannot see.
-#[derive(Debug)]
-struct Usage(String);
-
-impl Usage {
-    fn error(message: String) -> anyhow::Error {
-        anyhow::Error::new(Usage(message))
-    }
-}
-
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
+use exit::{FAILED, USAGE, Usage};
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os();

@@ -18,12 +18,8 @@ pub const MODULES: &[(&str, &[&str])] = &[];
 pub const CIRCLES_EXPECTED: &[&str] = &[
     "terrace-engine",
     "terrace-store",
-    "terrace",
     "terrace-fuse",
-    "terrace-layout",
     "terrace-media",
-    "terrace-simulate",
-    "terrace-trace",
     "terrace-bench",
     "terrace-crash",
 ];

@@ -25,6 +25,6 @@ impl Failures {
 
     /// Success, if nothing has failed.
     pub fn exit_code(&self) -> ExitCode {
-        if self.any { ExitCode::from(crate::FAILED) } else { ExitCode::SUCCESS }
+        if self.any { ExitCode::from(crate::exit::FAILED) } else { ExitCode::SUCCESS }
     }
 }

@@ -14,8 +14,9 @@ use crate::cli::{DeviceArg, FormatArgs};
 use crate::devices::{
     Access, DeviceOptions, identity, refuse_contents, tell_exposure, volume_on_pm,
 };
+use crate::exit::Usage;
 use crate::size::format_size;
-use crate::{Usage, daemon, output};
+use crate::{daemon, output};
 
 /// Lengths of created files are multiples of this.
 const LEN_MULTIPLE_BYTES: u64 = 4096;

@@ -33,7 +33,7 @@ use crate::cli::{Cli, Command};
 /// Does what the command line asks for.
 ///
 /// # Errors
-/// The operation failed; a [`Usage`](crate::Usage) error if the command line is wrong.
+/// The operation failed; a [`Usage`](crate::exit::Usage) error if the command line is wrong.
 pub fn run(cli: &Cli) -> Result<ExitCode> {
     let quiet = cli.quiet;
     match &cli.command {

@@ -16,11 +16,12 @@ use terrace_media::PmKind;
 use crate::cli::MountArgs;
 use crate::daemon::{self, Log, Ready};
 use crate::devices::{Access, DeviceOptions, Devices, about, identity, tell_exposure};
+use crate::exit::{FAILED, Usage};
 use crate::memory;
 use crate::metrics;
 use crate::options::MountOptions;
 use crate::progress::Progress;
-use crate::{Usage, mounts, output};
+use crate::{mounts, output};
 
 /// What to mount, where and how.
 #[derive(Clone, Debug)]
@@ -214,7 +215,7 @@ impl Ending {
     fn give_up_recovery(&self) {
         if self.signal() != 0 {
             output::error("a signal has ended the recovery; the next mount begins it anew");
-            std::process::exit(crate::FAILED.into());
+            std::process::exit(FAILED.into());
         }
     }
 }

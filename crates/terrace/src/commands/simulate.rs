@@ -12,8 +12,8 @@ use terrace_media::DeviceModel;
 use terrace_simulate::{Config, Outcome, Prices, Simulation};
 use terrace_trace::{Ending, Facts, Reader, Record, Summary};
 
-use crate::Usage;
 use crate::cli::{SimulateArgs, ThresholdValues};
+use crate::exit::Usage;
 use crate::output;
 use crate::progress::Progress;
 use crate::report::whatif::{self, Row, Settings, Trace};

@@ -1,0 +1,192 @@
+//! What the simulated volume holds: its files, its page cache, its time, and what it has counted.
+//!
+//! Invariants: `blocks_in` is the sum over all files. Dirty and clean pages together fit the page
+//! cache's budget. Files with dirty pages are in `dirty_files`, with the time of the first; files
+//! with blocks in PM are in `cold`.
+
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
+use terrace_policy::{
+    ColdList, Dataflow, Judged, PmSpace, Traffic, Utilization, used_percent,
+    write_migration_goes_on,
+};
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::file::{EXTENT_BLOCKS_MAX, Extent, File, PLACES, Place};
+use crate::outcome::Outcome;
+use crate::pages::CleanPages;
+
+/// The state that all operations share.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    pub config: Config,
+    pub clock: Clock,
+    pub files: FxHashMap<u64, File>,
+    blocks_in: [u64; PLACES],
+    pub clean: CleanPages,
+    pub dirty_files: BTreeSet<(i64, u64)>,
+    pub traffic: Traffic,
+    pub utilization: Utilization,
+    pub dataflow: Dataflow,
+    pub cold: ColdList,
+    pub outcome: Outcome,
+}
+
+impl Volume {
+    /// An empty volume.
+    pub fn new(config: Config) -> Self {
+        Self {
+            clock: Clock::new(config.disk),
+            config,
+            files: FxHashMap::default(),
+            blocks_in: [0; PLACES],
+            clean: CleanPages::default(),
+            dirty_files: BTreeSet::new(),
+            traffic: Traffic::default(),
+            utilization: Utilization::default(),
+            dataflow: Dataflow::default(),
+            cold: ColdList::default(),
+            outcome: Outcome::default(),
+        }
+    }
+
+    pub fn blocks_at(&self, place: Place) -> u64 {
+        self.blocks_in[place as usize]
+    }
+
+    /// Pages of the page cache that clean pages may take.
+    pub fn room_for_clean(&self) -> u64 {
+        self.config.cache_pages().saturating_sub(self.blocks_at(Place::Dirty))
+    }
+
+    pub fn pm_space(&self) -> PmSpace {
+        let blocks = self.config.pm_blocks();
+        PmSpace { blocks, free: blocks.saturating_sub(self.blocks_at(Place::Pm)) }
+    }
+
+    /// Whether so many blocks fit into PM that move there.
+    pub fn pm_has_room(&self, blocks: u64) -> bool {
+        self.config.placement().room_for_data(self.pm_space()) >= blocks
+    }
+
+    pub fn pm_used_percent(&self) -> f64 {
+        let PmSpace { blocks, free } = self.pm_space();
+        used_percent(blocks, free)
+    }
+
+    /// PM is fuller than formula (1) has it.
+    pub fn is_above_threshold(&self) -> bool {
+        self.blocks_at(Place::Pm) > 0
+            && write_migration_goes_on(
+                self.pm_used_percent(),
+                self.utilization.threshold_percent(&self.config.params),
+            )
+    }
+
+    /// Changes a file, and what the volume knows of it.
+    pub fn edit<R>(&mut self, ino: u64, change: impl FnOnce(&mut File) -> R) -> R {
+        let file = self.files.entry(ino).or_default();
+        let before = file.blocks_in();
+        let result = change(file);
+        for ((total, before), after) in self.blocks_in.iter_mut().zip(before).zip(file.blocks_in())
+        {
+            *total = *total - before + after;
+        }
+        result
+    }
+
+    pub fn judge(&mut self, judged: Judged) {
+        self.outcome.predicted_right += u64::from(judged.right);
+        self.outcome.predicted_wrong += u64::from(judged.wrong);
+    }
+
+    /// Drops the clean pages of a range.
+    pub fn drop_clean(&mut self, ino: u64, from: u64, to: u64) {
+        let Some(file) = self.files.get(&ino).filter(|file| file.blocks_at(Place::Disk) > 0) else {
+            return;
+        };
+        for (start, extent) in
+            file.overlaps(from, to).filter(|(_, extent)| extent.place == Place::Disk)
+        {
+            self.clean.remove_range(ino, start, start + u64::from(extent.blocks));
+        }
+    }
+
+    /// A file that lost its last dirty page waits for no writeback.
+    pub fn forget_if_clean(&mut self, ino: u64) {
+        if let Some(file) = self.files.get(&ino).filter(|file| file.blocks_at(Place::Dirty) == 0) {
+            self.dirty_files.remove(&(file.dirty_since_ns, ino));
+        }
+    }
+
+    /// What of a range was there before recording began is met for the first time: as far as write
+    /// migration would have left it there, in PM; else on the disk.
+    pub fn find(&mut self, ino: u64, from: u64, to: u64) {
+        let holes: Vec<_> = {
+            let file = self.files.entry(ino).or_default();
+            if file.is_new {
+                return;
+            }
+            file.pieces(from, to).into_iter().filter(|piece| piece.2.is_none()).collect()
+        };
+        for (start, blocks, _) in holes {
+            let mut at = start;
+            while at < start + blocks {
+                let blocks = (start + blocks - at).min(EXTENT_BLOCKS_MAX);
+                let place = if self.pm_has_room(blocks) && !self.is_above_threshold() {
+                    Place::Pm
+                } else {
+                    Place::Disk
+                };
+                let extent = Extent {
+                    blocks: blocks as u32,
+                    area_blocks: blocks as u32,
+                    mtime_ns: 0,
+                    counter: 0,
+                    place,
+                };
+                let amtime_ns = self.edit(ino, |file| {
+                    file.put(at, extent);
+                    file.mtimes.add(blocks, 0);
+                    file.mtimes.time_ns()
+                });
+                if place == Place::Pm {
+                    self.cold.note(ino, amtime_ns);
+                }
+                at += blocks;
+            }
+        }
+    }
+
+    /// A program waits for the disk.
+    pub fn wait(&mut self, done_ns: i64) {
+        let wait_ns = self.clock.wait_until(done_ns);
+        self.outcome.io_ns += wait_ns;
+        self.outcome.disk_wait_ns += wait_ns;
+    }
+
+    /// What the top of this file promises.
+    #[cfg(test)]
+    pub fn check(&self) {
+        let mut blocks_in = [0; PLACES];
+        for file in self.files.values() {
+            blocks_in.iter_mut().zip(file.blocks_in()).for_each(|(sum, blocks)| *sum += blocks);
+        }
+        assert_eq!(blocks_in, self.blocks_in);
+        let cached = self.clean.len() + self.blocks_at(Place::Dirty);
+        assert!(cached <= self.config.cache_pages());
+        let dirty: BTreeSet<(i64, u64)> = (self.files.iter())
+            .filter(|(_, file)| file.blocks_at(Place::Dirty) > 0)
+            .map(|(&ino, file)| (file.dirty_since_ns, ino))
+            .collect();
+        assert_eq!(dirty, self.dirty_files);
+        for (ino, file) in self.files.iter().filter(|(_, file)| file.blocks_at(Place::Pm) > 0) {
+            assert!(self.cold.contains(*ino), "{ino}");
+            assert!(file.committed_bytes <= file.size_bytes);
+        }
+        let kept = self.config.placement().kept_blocks(self.config.pm_blocks());
+        assert!(self.pm_space().free >= kept.min(self.config.pm_blocks()));
+    }
+}
