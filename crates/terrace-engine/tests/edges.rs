@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::must_be_sound;
-use terrace_crash::model::pattern;
+use terrace_crash::op::pattern;
 use terrace_engine::{
     Fallocate, FileKind, FormatOptions, Ino, NewInode, OpenOptions, SetAttr, Volume, WriteOptions,
     XattrFlags, format,

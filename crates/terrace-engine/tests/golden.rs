@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use common::{Op, apply, must_be_sound, prepare, tree_of};
-use terrace_crash::model::{FallocHow, pattern};
+use terrace_crash::op::{FallocHow, pattern};
 use terrace_engine::{
     Counter, FormatOptions, OpenOptions, RemovalState, Volume, WriteOptions, format, read_pm_label,
     restore, save, saved_pm_len,

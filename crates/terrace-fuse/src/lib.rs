@@ -33,6 +33,7 @@
 mod adapter;
 mod caller;
 mod coherence;
+mod config;
 pub mod control;
 mod convert;
 mod counts;
@@ -43,6 +44,7 @@ mod mountpoint;
 mod nullfs;
 mod transport;
 
+pub use config::MountConfig;
 pub use counts::{Message, MessageCounts, MessageSnapshot};
-pub use mount::{MountConfig, Mounted, Unmounter, mount, mount_null};
+pub use mount::{Mounted, Unmounter, mount, mount_null};
 pub use mountpoint::{clean_dead_mount, remount};

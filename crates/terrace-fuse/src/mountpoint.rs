@@ -19,7 +19,7 @@ use rustix::net::{
     recvmsg, socketpair,
 };
 
-use crate::mount::MountConfig;
+use crate::config::MountConfig;
 use crate::mount_table::{self, FS_TYPE, Mount};
 
 const FUSERMOUNT: &str = "fusermount3";

@@ -7,7 +7,7 @@ use terrace_engine::{
     SetAttr, SetTime, Time, Volume, WriteOptions, XattrFlags, pin_value,
 };
 
-use crate::model::{
+use crate::op::{
     COPY_BYTES, FallocHow, Op, Path, RenameHow, Special, access_acl, default_acl, dir_name, name,
     pattern,
 };

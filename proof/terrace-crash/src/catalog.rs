@@ -1,117 +1,15 @@
-//! What workloads are made of: volumes to start from, and actions.
-//!
-//! Every volume to start from has the same names (see `names`), so that every action means
-//! something on each:
-//!
-//! ```text
-//! /a        5,000 bytes, one entry in its log     /dir0/a   9,000 bytes, a short and a long attribute
-//! /b        100 bytes, set-user-ID, two names     /dir0/b   the other name of /b
-//! /c        nothing                               /dir0/c   an empty directory
-//!                                                 /dir1/a   a symbolic link
-//!                                                 /dir1/c   an empty directory
-//! ```
+//! Volumes that workloads start from.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use terrace_policy::Param;
-
 use crate::apply::{apply, prepare};
+use crate::configs::*;
 use crate::image::Image;
-use crate::model::{FallocHow, Model, Op, Path, RenameHow, Special};
+use crate::model::Model;
+use crate::op::{FallocHow, Op, Path};
+use crate::paths::*;
 use crate::rig::{Config, Devices, Open, PM_FULL_PERCENT};
-
-const A: Path = (None, 0);
-const B: Path = (None, 1);
-const C: Path = (None, 2);
-const LONG: Path = (None, 3);
-const D0A: Path = (Some(0), 0);
-const D0B: Path = (Some(0), 1);
-const D0C: Path = (Some(0), 2);
-const D0L: Path = (Some(0), 3);
-const D1A: Path = (Some(1), 0);
-const D1B: Path = (Some(1), 1);
-const D1C: Path = (Some(1), 2);
-/// A file that takes what would be in the way.
-const BALLAST: Path = (Some(1), 10);
-
-const PM_BLOCKS: usize = 320;
-/// All data in PM.
-pub const PM: Config = Config {
-    name: "pm",
-    shards: 1,
-    pm_full_percent: PM_FULL_PERCENT,
-    durable: false,
-    checksums: false,
-    tiers: &[1],
-    pm_blocks: PM_BLOCKS,
-    // A PM that is nearly full is to stay so: nobody makes room in it.
-    params: &[(Param::Migrate, 0)],
-};
-/// All data in PM, with checksums.
-pub const CHECKSUMS: Config = Config { name: "checksums", checksums: true, ..PM };
-/// New data goes to two disks.
-pub const DISKS: Config = Config { name: "disks", pm_full_percent: 0, tiers: &[1, 1], ..PM };
-/// So it does, but is durable when the write returns.
-pub const DURABLE: Config = Config { name: "durable", durable: true, ..DISKS };
-/// Two tiers of disks.
-pub const THREE_TIERS: Config = Config { name: "three-tiers", tiers: &[1, 2], ..PM };
-/// So it is, and PM may be full; a directory is pinned to the lower.
-pub const PINNED: Config =
-    Config { name: "pinned", pm_full_percent: 89, params: &[], ..THREE_TIERS };
-/// Groups of 16 blocks, so that a few files make several; nothing depends on a clock.
-const SMALL_GROUPS: (Param, u64) = (Param::Group, 64 << 10);
-/// All in PM is cold, and too much; what leaves stays cached.
-pub const WRITE_MIGRATION: Config = Config {
-    name: "write-migration",
-    params: &[
-        SMALL_GROUPS,
-        COLD,
-        (Param::MigrateMin, 1),
-        (Param::MigrateAt, 1),
-        (Param::MigrateMax, 1),
-        KEPT,
-    ],
-    ..THREE_TIERS
-};
-/// So it is, in the first tier of disks, too.
-pub const DEMOTION: Config = Config {
-    name: "demotion",
-    params: &[
-        SMALL_GROUPS,
-        COLD,
-        (Param::MigrateMin, 1),
-        (Param::MigrateAt, 1),
-        (Param::MigrateMax, 1),
-        (Param::TierFull, 10),
-    ],
-    ..THREE_TIERS
-};
-/// PM is never too full, and reads that lean anywhere move data at once.
-pub const READ_MIGRATION: Config = Config {
-    name: "read-migration",
-    params: &[
-        SMALL_GROUPS,
-        COLD,
-        (Param::MigrateMin, 100),
-        (Param::MigrateAt, 100),
-        (Param::FlowSeconds, 1),
-        (Param::FlowHigh, 100),
-        (Param::FlowLow, 100),
-        (Param::ReadFactor, 1),
-    ],
-    ..THREE_TIERS
-};
-/// Data stays where it is; logs that have pages do not.
-pub const LOG_MIGRATION: Config = Config {
-    name: "log-migration",
-    params: &[COLD, (Param::MigrateMin, 100), (Param::MigrateAt, 100), (Param::LogsAt, 0)],
-    ..THREE_TIERS
-};
-const COLD: (Param, u64) = (Param::ColdAge, 0);
-const KEPT: (Param, u64) = (Param::KeepCached, 100);
-/// Two shards.
-pub const SHARDS: Config = Config { name: "shards", shards: 2, ..PM };
 
 /// A volume to start from.
 #[derive(Debug)]
@@ -559,9 +457,6 @@ pub const PREPS: &[Prep] = &[
     Prep { name: "pm-nearly-full", config: &NEARLY_FULL, build: pm_nearly_full, live: no_ops },
 ];
 
-/// PM is nearly full: data goes there or to the disk.
-pub const NEARLY_FULL: Config = Config { name: "nearly-full", pm_full_percent: 89, ..PM };
-
 impl Prep {
     /// The one of this name.
     pub fn named(name: &str) -> Option<&'static Prep> {
@@ -594,176 +489,9 @@ impl Prep {
     }
 }
 
-/// A part of a workload.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// An operation.
-    Op(Op),
-    /// An operation that moves data, and another one in the middle of it: before the next write to
-    /// a disk, or read, if it moves data to PM.
-    Interrupted(Op, Op),
-    /// Everything dirty goes to its device, and what was removed is reclaimed.
-    Sync,
-    /// Unmount, and mount again.
-    Remount,
-    /// The daemon dies, and the volume is mounted again: the page cache it left behind loses
-    /// nothing.
-    Kill,
-    /// Make a new volume on the same devices.
-    Format,
-}
-
-/// An action by the name that it has in ids.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// The name.
-    pub name: String,
-    /// The action.
-    pub action: Action,
-}
-
-/// All actions.
-pub fn actions() -> Vec<Named> {
-    use FallocHow::{Allocate, AllocateKeepSize, PunchHole, ZeroRange, ZeroRangeKeepSize};
-    use RenameHow::{Exchange, NoReplace, Plain, Whiteout};
-    let ops = [
-        ("create", Op::Create(C)),
-        ("create-long", Op::Create(LONG)),
-        ("create-in", Op::Create(D0L)),
-        ("mkdir", Op::Mkdir(C)),
-        ("mkdir-in", Op::Mkdir((Some(0), 22))),
-        ("symlink", Op::Symlink(C, 20)),
-        ("symlink-long", Op::Symlink(D1B, 4000)),
-        ("mknod", Op::Mknod(C)),
-        ("mknod-block", Op::MknodSpecial(C, Special::Block)),
-        ("mknod-char", Op::MknodSpecial(C, Special::Char)),
-        ("mknod-socket", Op::MknodSpecial(D0L, Special::Socket)),
-        ("link", Op::Link(A, C)),
-        ("link-in", Op::Link(A, D1B)),
-        ("unlink", Op::Unlink(A)),
-        ("unlink-one-of-two", Op::Unlink(B)),
-        ("unlink-symlink", Op::Unlink(D1A)),
-        ("unlink-attributes", Op::Unlink(D0A)),
-        ("unlink-held", Op::UnlinkHeld(A)),
-        ("rmdir", Op::Rmdir(D0C)),
-        ("rmdir-held", Op::RmdirHeld(D1C)),
-        ("rename", Op::Rename(A, C, Plain)),
-        ("rename-over", Op::Rename(B, A, Plain)),
-        ("rename-over-one-of-two", Op::Rename(A, B, Plain)),
-        ("rename-across", Op::Rename(A, D1B, Plain)),
-        ("rename-across-over", Op::Rename(A, D0A, Plain)),
-        ("rename-across-over-one-of-two", Op::Rename(A, D0B, Plain)),
-        ("rename-long", Op::Rename(A, D0L, Plain)),
-        ("rename-noreplace", Op::Rename(A, C, NoReplace)),
-        ("rename-exchange", Op::Rename(A, B, Exchange)),
-        ("rename-exchange-across", Op::Rename(A, D0A, Exchange)),
-        ("rename-same-inode", Op::Rename(B, D0B, Plain)),
-        ("rename-exchange-dirs", Op::Rename(D0C, D1C, Exchange)),
-        ("rename-exchange-file-dir", Op::Rename(A, D1C, Exchange)),
-        ("rename-whiteout", Op::Rename(A, C, Whiteout)),
-        ("rename-whiteout-across", Op::Rename(D0A, A, Whiteout)),
-        ("rename-dir", Op::Rename(D0C, D1B, Plain)),
-        ("rename-dir-over", Op::Rename(D0C, D1C, Plain)),
-        ("patch", Op::Write(A, 10, 100, 11)),
-        ("patch-at-end", Op::Write(A, 4990, 10, 12)),
-        ("patch-large", Op::Write(A, 1000, 1000, 13)),
-        ("append", Op::Append(A, 100, 14)),
-        ("append-beyond-block", Op::Append(A, 6000, 15)),
-        ("append-small-file", Op::Append(B, 50, 16)),
-        ("overwrite-block", Op::Write(A, 0, 4096, 17)),
-        ("overwrite-unaligned", Op::Write(A, 100, 4500, 18)),
-        ("overwrite-extending", Op::Write(A, 4000, 5000, 19)),
-        ("write-beyond-end", Op::Write(A, 7000, 500, 20)),
-        ("write-far-beyond-end", Op::Write(A, 50_000, 100, 21)),
-        ("write-large", Op::Write(A, 0, 300_000, 22)),
-        ("write-unprivileged", Op::WriteUnprivileged(B, 0, 50, 23)),
-        ("write-durable", Op::WriteDurable(A, 3000, 6000, 24)),
-        ("patch-durable", Op::WriteDurable(B, 10, 50, 25)),
-        ("append-durable", Op::AppendDurable(D0A, 5000, 26)),
-        ("truncate-all", Op::Truncate(A, 0)),
-        ("truncate-down", Op::Truncate(A, 100)),
-        ("truncate-to-block", Op::Truncate(A, 4096)),
-        ("truncate-up", Op::Truncate(A, 5010)),
-        ("truncate-far-up", Op::Truncate(A, 20_000)),
-        ("allocate", Op::Falloc(A, Allocate, 4096, 16_384)),
-        ("allocate-keep-size", Op::Falloc(A, AllocateKeepSize, 8192, 20_000)),
-        ("punch", Op::Falloc(A, PunchHole, 0, 4096)),
-        ("punch-unaligned", Op::Falloc(D0A, PunchHole, 100, 8500)),
-        ("zero", Op::Falloc(A, ZeroRange, 0, 8192)),
-        ("zero-unaligned", Op::Falloc(D0A, ZeroRange, 100, 12_000)),
-        ("zero-keep-size", Op::Falloc(A, ZeroRangeKeepSize, 1000, 7000)),
-        ("chmod", Op::Chmod(A, 0o4711)),
-        ("chown", Op::Chown(B, 12)),
-        ("chgrp", Op::Chgrp(B, 13)),
-        ("utimes", Op::Utimes(A, 1_000_000)),
-        ("size-and-mode", Op::SizeAndMode(A, 200, 0o600)),
-        ("xattr", Op::SetXattr(A, 0, 30)),
-        ("xattr-long", Op::SetXattr(A, 1, 6000)),
-        ("xattr-replace", Op::SetXattr(D0A, 0, 50)),
-        ("xattr-replace-long", Op::SetXattr(D0A, 1, 6000)),
-        ("xattr-shorten", Op::SetXattr(D0A, 1, 60)),
-        ("xattr-remove", Op::RemoveXattr(D0A, 0)),
-        ("xattr-remove-long", Op::RemoveXattr(D0A, 1)),
-        ("acl", Op::AccessAcl(A, 5)),
-        ("default-acl", Op::DefaultAcl(0, 6)),
-        ("acl-remove", Op::RemoveAccessAcl(A)),
-        ("default-acl-remove", Op::RemoveDefaultAcl(0)),
-        ("pin-directory", Op::PinDir(0, 1)),
-        ("copy", Op::Copy(D0A, A, 0)),
-        ("copy-unaligned", Op::Copy(A, D0A, 5000)),
-        ("fsync", Op::Fsync(A)),
-        ("fdatasync", Op::Fdatasync(A)),
-        ("move-to-pm", Op::Move(A, 0)),
-        ("move-to-disk", Op::Move(A, 1)),
-        ("move-to-last-tier", Op::Move(A, 2)),
-        ("move-long-to-pm", Op::Move(B, 0)),
-        ("move-long-to-disk", Op::Move(B, 1)),
-    ];
-    let others = [
-        ("sync", Action::Sync),
-        ("remount", Action::Remount),
-        ("kill", Action::Kill),
-        ("format", Action::Format),
-    ];
-    let ops = ops.into_iter().map(|(name, op)| (name, Action::Op(op)));
-    ops.chain(others).map(|(name, action)| Named { name: name.to_owned(), action }).collect()
-}
-
-/// What background migration does, which is not among [`actions`]: on most volumes it has nothing
-/// to do. `-up`: to PM.
-fn migrations() -> [Named; 2] {
-    let named =
-        |name: &str, up| Named { name: name.to_owned(), action: Action::Op(Op::Migrate { up }) };
-    [named("migrate", false), named("migrate-up", true)]
-}
-
-/// The action of this name; `MOVE+OP` is a move, or a migration, in the middle of which an
-/// operation happens.
-pub fn action(name: &str) -> Option<Named> {
-    let single =
-        |name: &str| actions().into_iter().chain(migrations()).find(|action| action.name == name);
-    let Some((outer, inner)) = name.split_once('+') else {
-        return single(name);
-    };
-    match (single(outer)?.action, single(inner)?.action) {
-        (_, Action::Op(Op::Move(..) | Op::Migrate { .. })) => None,
-        (Action::Op(outer @ (Op::Move(..) | Op::Migrate { .. })), Action::Op(inner)) => {
-            Some(Named { name: name.to_owned(), action: Action::Interrupted(outer, inner) })
-        }
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_unique() {
-        let mut names: Vec<_> = actions().into_iter().map(|a| a.name).collect();
-        names.sort_unstable();
-        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
-    }
 
     #[test]
     fn volumes_to_start_from_can_be_made() {

@@ -6,8 +6,8 @@ use std::fmt;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
+use crate::actions::{Action, Named, actions};
 use crate::again::{Lots, Rates};
-use crate::catalog::{Action, Named, actions};
 use crate::history::Legal;
 use crate::id::{Deed, Stage, StateId, Workload};
 use crate::image::Scratch;

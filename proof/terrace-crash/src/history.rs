@@ -11,7 +11,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::model::{Model, Op, Path, RenameHow, Step};
+use crate::model::{Model, Step};
+use crate::op::{Op, Path, RenameHow};
 use crate::tree::{Tree, Trees, difference};
 
 /// More waiting writes than this would make too many states.

@@ -12,7 +12,8 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 
-use crate::catalog::{Named, Prep, action};
+use crate::actions::{Named, action};
+use crate::catalog::Prep;
 use crate::point::{Choice, Moment};
 
 /// A volume to start from and what is done to it.

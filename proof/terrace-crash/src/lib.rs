@@ -6,17 +6,21 @@
 //! and compared with the states that the reference [`model`] and its [`history`] allow. See
 //! `docs/CRASH-STATES.md`.
 //!
-//! `model` and `apply` are also what the engine's own tests compare volumes with.
+//! `op`, `model` and `apply` are also what the engine's own tests compare volumes with.
 
+pub mod actions;
 pub mod again;
 pub mod apply;
 pub mod catalog;
 mod catch;
+pub mod configs;
 pub mod explore;
 pub mod history;
 pub mod id;
 pub mod image;
 pub mod model;
+pub mod op;
+mod paths;
 pub mod point;
 pub mod rig;
 pub mod run;

@@ -9,13 +9,14 @@ use terrace_engine::Volume;
 use terrace_media::IoOp;
 use terrace_policy::Param;
 
+use crate::actions::{Action, Named};
 use crate::apply::{apply, is_dirty};
-use crate::catalog::{Action, Named};
 use crate::catch::caught;
 use crate::history::{History, Legal, Seen, Waits};
 use crate::id::{Deed, Workload};
 use crate::image::Image;
-use crate::model::{Model, Op};
+use crate::model::Model;
+use crate::op::Op;
 use crate::point::{Moment, Point};
 use crate::rig::{Config, Event, Open, Rig, recover};
 use crate::tree::{Trees, difference, tree_of, trees_of};

@@ -6,7 +6,8 @@ use std::thread;
 
 use terrace_media::Random;
 
-use crate::catalog::{Action, MIGRATIONS, Named, PREPS, Prep, action, actions};
+use crate::actions::{Action, Named, action, actions};
+use crate::catalog::{MIGRATIONS, PREPS, Prep};
 use crate::explore::{Counts, Explorer, Failure, Settings};
 use crate::history::Waits;
 use crate::id::Workload;

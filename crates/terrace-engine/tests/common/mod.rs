@@ -5,12 +5,13 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use terrace_crash::model::{FallocHow, NAMES, Path, RenameHow};
+use terrace_crash::op::{FallocHow, NAMES, Path, RenameHow};
 use terrace_engine::{CheckOptions, Volume, check};
 use terrace_media::{Disk, Pm};
 
 pub use terrace_crash::apply::apply;
-pub use terrace_crash::model::{Model, Op};
+pub use terrace_crash::model::Model;
+pub use terrace_crash::op::Op;
 pub use terrace_crash::tree::Tree;
 
 /// How to run property tests: `PROPTEST_CASES` overrides the number of cases; failures are printed,
