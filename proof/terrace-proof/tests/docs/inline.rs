@@ -1,12 +1,10 @@
 //! Commands within the text of the docs exist, with their options.
 
-use crate::page::{repository, spans, text};
+use crate::page::{pages, spans, text};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
 use std::process::Command;
 use terrace_proof::{proof, run, terrace_binary};
-
-const PAGES: &[&str] = &["README.md", "ARCHITECTURE.md"];
 
 #[test]
 fn commands_within_the_text_exist_with_their_options() {
@@ -20,14 +18,6 @@ fn commands_within_the_text_exist_with_their_options() {
         ensure!(checked > 50, "only {checked} commands were found");
         Ok(())
     });
-}
-
-fn pages() -> Result<Vec<String>> {
-    let mut pages: Vec<_> = PAGES.iter().map(|page| (*page).to_owned()).collect();
-    for entry in repository()?.join("docs").read_dir()? {
-        pages.push(format!("docs/{}", entry?.file_name().to_string_lossy()));
-    }
-    Ok(pages)
 }
 
 /// Whether it is a command at all.

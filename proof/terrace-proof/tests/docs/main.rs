@@ -6,6 +6,8 @@
 
 mod commands;
 mod inline;
+mod library;
+mod links;
 mod metrics;
 mod page;
 mod readme;
