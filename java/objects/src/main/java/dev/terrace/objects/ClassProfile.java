@@ -3,10 +3,11 @@ package dev.terrace.objects;
 import java.util.List;
 import java.util.Objects;
 
-/// What a program did with the fields of a class.
+/// The accesses of a program to the fields of a class.
 ///
 /// @param name the tagged class, fully qualified
-/// @param objects that there were of it when the profile was taken: X of the paper's section 3.4
+/// @param objects how many objects of it the pool had when the profile was taken: X of the paper's
+///   section 3.4
 /// @param fields its fields, in the order in which the class has them
 public record ClassProfile(String name, long objects, List<FieldProfile> fields) {
     /// Checks that the number is not negative.

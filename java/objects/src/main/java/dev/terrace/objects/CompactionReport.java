@@ -1,11 +1,12 @@
 package dev.terrace.objects;
 
-/// What a compaction has done.
+/// The result of a compaction.
 ///
-/// @param valuesMoved how many values lie elsewhere on their tiers now
-/// @param bytesMoved bytes that these have
-/// @param chunksFreed how many chunks of 64 KiB are free for any size that were not before, those
-///   of disks' files that got shorter included
-/// @param bytesGivenBack by how many bytes files of disks, and segments of a remote tier, got less
+/// @param valuesMoved how many values were moved to another place on their tiers
+/// @param bytesMoved bytes of these values
+/// @param chunksFreed how many more chunks of 64 KiB are free for values of any size, including
+///   chunks by which files of disks became shorter
+/// @param bytesGivenBack by how many bytes the files of disks and the segments of a remote tier
+///   have shrunk
 public record CompactionReport(
         long valuesMoved, long bytesMoved, long chunksFreed, long bytesGivenBack) {}

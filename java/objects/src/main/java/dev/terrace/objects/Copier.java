@@ -3,13 +3,13 @@ package dev.terrace.objects;
 import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
-/// Copies objects of a tagged class into a pool, and out of it. Each generated class has one,
+/// Copies objects of a tagged class into a pool, and out of it. Each generated class has a copier,
 /// called `COPIER`.
 ///
-/// Whole graphs are copied: what several references lead to is copied once, and cycles end.
-/// References are followed one object after the other and not by recursion, so that a long chain
-/// needs no deep stack. Only a record that leads to records is made with them inside one another,
-/// since it cannot exist before they do.
+/// A copier copies whole graphs. It copies an object once, even if several references lead to it,
+/// and it follows cycles. It follows references iteratively, so a long chain needs no deep stack.
+/// Records are the exception: a record that leads to other records is made by recursion, because it
+/// cannot exist before they do.
 ///
 /// @param <P> the tagged class
 /// @param <D> the class generated for it
@@ -83,7 +83,8 @@ public final class Copier<P, D extends DurableObject> {
         return copier;
     }
 
-    /// The copier of a generated class: for who has it by name only, as another process does.
+    /// The copier of a generated class. It is for callers that know the class by name only, such as
+    /// another process.
     ///
     /// @param <P> the tagged class
     /// @param <D> the class generated for it
@@ -99,13 +100,13 @@ public final class Copier<P, D extends DurableObject> {
         return (Copier<P, D>) copier;
     }
 
-    /// Stores a new object with what `from` holds, and all that it leads to, in one transaction.
+    /// Stores a copy of `from`, and of all objects that it leads to, in one transaction.
     public D create(Pool pool, P from) {
         return CopyIn.run(pool, copies -> copies.required(from, this));
     }
 
-    /// Overwrites all fields of `into` with what `from` holds, in one transaction. Objects that
-    /// `from` leads to are stored anew.
+    /// Overwrites all fields of `into` with the values of `from`, in one transaction. Objects that
+    /// `from` leads to are stored as new objects.
     public void set(D into, P from) {
         CopyIn.run(
                 into.pool(),
@@ -115,14 +116,14 @@ public final class Copier<P, D extends DurableObject> {
                 });
     }
 
-    /// A plain object with what `from` holds, and all that it leads to.
+    /// A plain copy of `from` and of all objects that it leads to.
     ///
     /// @throws IllegalStateException for a record that leads back to itself
     public P load(D from) {
         return CopyOut.run(from.pool(), copies -> copies.required(from, this));
     }
 
-    /// The same object, if it is of exactly this class: what a subclass adds would be lost.
+    /// The same object, if it is of exactly this class: fields of a subclass would be lost.
     ///
     /// @throws IllegalArgumentException for an object of a subclass
     public static <T> @Nullable T exactly(Class<T> type, @Nullable T object) {

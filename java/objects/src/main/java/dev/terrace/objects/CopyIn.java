@@ -13,8 +13,8 @@ import java.util.TreeMap;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
-/// One copying of plain objects into a pool: remembers what has been copied already. For generated
-/// code.
+/// A single copy operation of plain objects into a pool. It remembers the objects that it has
+/// copied. For generated code.
 public final class CopyIn {
     private final Pool pool;
     private final Map<Object, DurableObject> copies = new IdentityHashMap<>();
@@ -24,7 +24,8 @@ public final class CopyIn {
         this.pool = pool;
     }
 
-    /// Copies, in one transaction, what `start` asks for and all that it leads to.
+    /// Copies, in one transaction, the objects that `start` asks for and all objects that they lead
+    /// to.
     public static <T> T run(Pool pool, Function<? super CopyIn, ? extends T> start) {
         return pool.transact(() -> {
             CopyIn copies = new CopyIn(pool);

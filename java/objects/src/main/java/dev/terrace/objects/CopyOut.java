@@ -15,8 +15,8 @@ import java.util.TreeMap;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
-/// One copying of durable objects into plain ones: remembers what has been copied already. For
-/// generated code.
+/// A single copy operation of durable objects into plain ones. It remembers the objects that it has
+/// copied. For generated code.
 public final class CopyOut {
     private final Map<DurableObject, Object> copies = new HashMap<>();
     private final Set<DurableObject> inTheMaking = new HashSet<>();
@@ -24,7 +24,8 @@ public final class CopyOut {
 
     private CopyOut() {}
 
-    /// Copies what `start` asks for and all that it leads to, as it is at one moment.
+    /// Copies the objects that `start` asks for and all objects that they lead to, as of one
+    /// committed state.
     public static <T extends @Nullable Object> T run(
             Pool pool, Function<? super CopyOut, ? extends T> start) {
         return pool.read(() -> {

@@ -4,10 +4,10 @@ import dev.terrace.objects.internal.store.Epoch;
 import dev.terrace.objects.internal.store.Store;
 import org.jspecify.annotations.Nullable;
 
-/// Walks over all objects of a class, in the order in which they lie in persistent memory, with one
-/// handle for all of them: a walk over a million objects makes no garbage.
+/// Walks over all objects of a class, in the order in which they lie in persistent memory. It uses
+/// one handle for all of them, so a walk over a million objects makes no garbage.
 ///
-/// Objects that are made or deleted meanwhile may be met or not. For one thread.
+/// The walk may or may not meet objects that are made or deleted meanwhile. For one thread.
 ///
 /// @param <D> the class
 public final class Cursor<D extends DurableObject> {
@@ -18,20 +18,20 @@ public final class Cursor<D extends DurableObject> {
     private final Store store;
     private final Epoch epoch;
 
-    /// Where objects of the class may be: a walk passes by chunks of other sizes.
+    /// The sizes of chunks that may hold objects of the class: a walk skips all others.
     private final long sizes;
 
     private long at = -1;
 
-    /// Which of the slots behind `at` are in use: bit 0 is the next. That was so when the epoch's
-    /// changes were `copiedIn`.
+    /// A bit for each slot behind `at` that is in use; bit 0 is the next slot. The bits were copied
+    /// when the epoch's changes were `copiedIn`.
     private long ahead;
 
     private long slotBytes;
     private long copiedIn;
 
-    /// The form of the object that the handle was bound to last; null if that is not the one that
-    /// getters expect, so that each is bound.
+    /// The form of the object that the handle was bound to last. It is null if getters expect
+    /// another form, so that the handle is bound to each object anew.
     private @Nullable TypeMapping bound;
 
     Cursor(Pool pool, ObjectType<D> type) {
@@ -86,13 +86,13 @@ public final class Cursor<D extends DurableObject> {
         }
     }
 
-    /// Binds the handle to what is at `at`, if it is of the class.
+    /// Binds the handle to the object at `at`, if it is of the class.
     private boolean bind() {
         long header = store.word(at);
         if (!epoch.isStill(copiedIn)) {
             ahead = 0;
             if (!store.hasHeader(at)) {
-                // It was a slot, and is none any more.
+                // The slot no longer exists.
                 at--;
                 return false;
             }
@@ -108,13 +108,13 @@ public final class Cursor<D extends DurableObject> {
         return true;
     }
 
-    /// The object that this is at: the same handle each time. Who wants to keep it keeps a
-    /// [#copy()].
+    /// The object at the cursor. The handle is the same each time; use [#copy()] to keep the
+    /// object.
     public D get() {
         return handle;
     }
 
-    /// A handle of its own of the object that this is at.
+    /// A separate handle of the object at the cursor.
     public D copy() {
         return pool.handle(type, handle.reference());
     }

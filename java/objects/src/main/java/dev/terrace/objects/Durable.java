@@ -6,13 +6,13 @@ import java.lang.annotation.Retention;
 import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 
-/// A class or record of which objects are to be durable: for `Person`, the class `DurablePerson` is
-/// generated in the same package.
+/// Marks a class or record whose objects are to be durable: for `Person`, the class `DurablePerson`
+/// is generated in the same package.
 @Documented
 @Target(ElementType.TYPE)
 @Retention(RetentionPolicy.CLASS)
 public @interface Durable {
-    /// Names that the class had before, fully qualified: a pool that knows it by one of them still
-    /// opens.
+    /// Former names of the class, fully qualified: a pool that stores the class under one of them
+    /// still opens.
     String[] formerly() default {};
 }

@@ -22,16 +22,16 @@ import java.util.function.IntFunction;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/// A handle of an object in a pool: all that generated classes are made of.
+/// A handle of an object in a pool: the superclass of all generated classes.
 ///
-/// Getters read the pool in place: the value first, then the pool's [Epoch], which says whether
-/// anything has happened since the object's header was last compared. If so, they compare it again.
-/// Where there is more to see than what is in place, or an object has extensions, or was stored in
-/// another form of its class, they go through [Fields], which also says what is wrong. A handle has
-/// no state but where its object is, and since when that is known, so any number of threads may use
-/// it.
+/// Getters read the pool in place. They read the value first, and then the pool's [Epoch], which
+/// says whether anything has changed since the object's header was last compared. If so, they
+/// compare the header again. Getters go through [Fields] if the bytes in place are not the whole
+/// value, if the object has extensions, or if it was stored in another form of its class; [Fields]
+/// also reports errors. The only state of a handle is the place of its object and the epoch in
+/// which that place was checked, so any number of threads may use it.
 ///
-/// Two handles are equal if they lead to the same object of the same pool.
+/// Two handles are equal if they lead to the same object in the same pool.
 public abstract class DurableObject {
     private static final ValueLayout.OfShort SHORT =
             ValueLayout.JAVA_SHORT.withOrder(ByteOrder.LITTLE_ENDIAN);
@@ -47,8 +47,7 @@ public abstract class DurableObject {
     /// No epoch.
     static final long NEVER = -2;
 
-    // A handle that was made and not bound yet leads nowhere; the pool binds it before anybody else
-    // sees it.
+    // A new handle leads nowhere. The pool binds it before any other thread sees it.
     private @Nullable Pool pool;
     private @Nullable Store store;
     private @Nullable TypeMapping mapping;
@@ -58,15 +57,14 @@ public abstract class DurableObject {
     private long record;
     private long header;
 
-    /// The epoch in which the header was last compared. Threads may overwrite each other's: all of
-    /// them are true.
+    /// The epoch in which the header was last compared. Threads may overwrite each other's values;
+    /// each value is correct.
     private long compared = NEVER;
 
     /// A handle that leads nowhere yet.
     protected DurableObject() {}
 
-    /// From now on this handle leads to the object whose record is at this offset of persistent
-    /// memory.
+    /// Binds this handle to the object whose record is at this offset of persistent memory.
     final void bind(Pool newPool, TypeMapping newMapping, long newRecord, long newHeader) {
         Region pmem = newPool.store().pmem();
         pool = newPool;
@@ -80,10 +78,10 @@ public abstract class DurableObject {
         compared = NEVER;
     }
 
-    /// From now on this handle, of an object in the form that getters expect, leads to what begins
-    /// at another offset, if that lies in the same extent, is an object of the same form, and was
-    /// there when the epoch's changes were `changes`. If that cannot be said as fast as walks want
-    /// it, nothing happens.
+    /// Moves this handle to the object at another offset. The handle is bound to an object in the
+    /// form that getters expect. The other object must lie in the same extent, have the same form,
+    /// and have been there when the epoch's changes were `changes`. If a fast check cannot show
+    /// that, nothing happens.
     final boolean moveTo(long newRecord, int id, long changes) {
         if ((newRecord ^ record) >= memory.byteSize() || !epoch.isPlain()) {
             return false;
@@ -126,13 +124,13 @@ public abstract class DurableObject {
         return header;
     }
 
-    /// Where the object is, and which of those that have been there: never the same for two objects
-    /// of a pool.
+    /// The object's place and the generation of that place. No two objects of a pool ever have the
+    /// same reference.
     public final long reference() {
         return Pool.reference(record, header);
     }
 
-    /// Whether the object is there, or has been deleted.
+    /// Whether the object exists, that is, has not been deleted.
     public final boolean isAlive() {
         return fields().isAlive(this);
     }
@@ -157,8 +155,8 @@ public abstract class DurableObject {
         return Long.hashCode(reference() * 0x9e3779b97f4a7c15L);
     }
 
-    /// The text of an object: its class and its fields. It is for debuggers and logs, so it says
-    /// why a field cannot be read instead of throwing.
+    /// The text of an object: its class and its fields. It is for debuggers and logs, so for a
+    /// field that cannot be read it gives the reason instead of throwing an exception.
     ///
     /// @param values the text or value of each of the fields, by their numbers among `fields`
     protected static String describe(
@@ -181,7 +179,8 @@ public abstract class DurableObject {
         return pool().fields();
     }
 
-    /// Whether what was just read in place is this object's, and all that this thread is to see.
+    /// Whether the value just read in place is this object's current value, as this thread must see
+    /// it.
     private boolean isSettled() {
         VarHandle.loadLoadFence();
         return epoch.now() == compared || isSettledNow();
@@ -202,7 +201,7 @@ public abstract class DurableObject {
         return isSettled;
     }
 
-    // The longer way, which is counted where somebody makes a profile
+    // The slow path, which counts accesses while a profile is being made
 
     private long bits(int field, FieldKind kind) {
         long bits = fields().getBits(this, field, kind);
@@ -247,7 +246,8 @@ public abstract class DurableObject {
                     return value;
                 }
             } catch (RuntimeException | InternalError elsewhere) {
-                // Closed, cut off, or of another form: which of them, the longer way tells.
+                // The pool is closed, a file was cut off, or the form is another: the slow path
+                // finds out which.
             }
         }
         return bits(field, FieldKind.BOOLEAN) != 0;
@@ -279,7 +279,8 @@ public abstract class DurableObject {
                     return value;
                 }
             } catch (RuntimeException | InternalError elsewhere) {
-                // Closed, cut off, or of another form: which of them, the longer way tells.
+                // The pool is closed, a file was cut off, or the form is another: the slow path
+                // finds out which.
             }
         }
         return (byte) bits(field, FieldKind.BYTE);
@@ -311,7 +312,8 @@ public abstract class DurableObject {
                     return value;
                 }
             } catch (RuntimeException | InternalError elsewhere) {
-                // Closed, cut off, or of another form: which of them, the longer way tells.
+                // The pool is closed, a file was cut off, or the form is another: the slow path
+                // finds out which.
             }
         }
         return (short) bits(field, FieldKind.SHORT);
@@ -343,7 +345,8 @@ public abstract class DurableObject {
                     return value;
                 }
             } catch (RuntimeException | InternalError elsewhere) {
-                // Closed, cut off, or of another form: which of them, the longer way tells.
+                // The pool is closed, a file was cut off, or the form is another: the slow path
+                // finds out which.
             }
         }
         return (char) bits(field, FieldKind.CHAR);
@@ -375,7 +378,8 @@ public abstract class DurableObject {
                     return value;
                 }
             } catch (RuntimeException | InternalError elsewhere) {
-                // Closed, cut off, or of another form: which of them, the longer way tells.
+                // The pool is closed, a file was cut off, or the form is another: the slow path
+                // finds out which.
             }
         }
         return (int) bits(field, FieldKind.INT);
@@ -407,7 +411,8 @@ public abstract class DurableObject {
                     return value;
                 }
             } catch (RuntimeException | InternalError elsewhere) {
-                // Closed, cut off, or of another form: which of them, the longer way tells.
+                // The pool is closed, a file was cut off, or the form is another: the slow path
+                // finds out which.
             }
         }
         return bits(field, FieldKind.LONG);
@@ -439,7 +444,8 @@ public abstract class DurableObject {
                     return value;
                 }
             } catch (RuntimeException | InternalError elsewhere) {
-                // Closed, cut off, or of another form: which of them, the longer way tells.
+                // The pool is closed, a file was cut off, or the form is another: the slow path
+                // finds out which.
             }
         }
         return Float.intBitsToFloat((int) bits(field, FieldKind.FLOAT));
@@ -471,7 +477,8 @@ public abstract class DurableObject {
                     return value;
                 }
             } catch (RuntimeException | InternalError elsewhere) {
-                // Closed, cut off, or of another form: which of them, the longer way tells.
+                // The pool is closed, a file was cut off, or the form is another: the slow path
+                // finds out which.
             }
         }
         return Double.longBitsToDouble(bits(field, FieldKind.DOUBLE));
@@ -603,8 +610,8 @@ public abstract class DurableObject {
         return pool().arrays();
     }
 
-    /// The bits of an element of an array, the rest zero. One within the record never lies across
-    /// two words.
+    /// The bits of an element of an array, the other bits zero. An element within the record never
+    /// crosses a word.
     private long elementBits(int field, int at, int length, int width, int index) {
         if (at >= 0) {
             int element = at + Objects.checkIndex(index, length) * width;
@@ -621,8 +628,8 @@ public abstract class DurableObject {
         return element(field, index);
     }
 
-    /// Copies elements of an array within the record, all of one commit; false if that is not for
-    /// this way to do. It makes no garbage, whatever the compiler makes of it.
+    /// Copies elements of an array within the record, all of one commit; false if the slow path
+    /// must do it. It makes no garbage, however it is compiled.
     private boolean copyInPlace(int at, ValueLayout element, Object into, int count) {
         if (at >= 0) {
             try {

@@ -2,8 +2,8 @@ package dev.terrace.objects;
 
 import org.jspecify.annotations.Nullable;
 
-/// A durable object of a class that is known only when the program runs: its fields are named by
-/// their numbers, in the order in which its [ObjectType] lists them.
+/// A durable object of a class that is known only at run time. Its fields have numbers, in the
+/// order in which its [ObjectType] lists them.
 ///
 /// ```java
 /// ObjectType<DurableRecord> type = ObjectType.of("Reading",
@@ -14,14 +14,14 @@ import org.jspecify.annotations.Nullable;
 /// reading.setArray(1, image);
 /// ```
 ///
-/// What a pool has stored of a class that the program has no more is read so, too: a [StoredType]
-/// has its name and fields. Each method throws `IllegalArgumentException` for a field of another
-/// kind than its own, and `IndexOutOfBoundsException` for none. References, collections and enums
-/// are left to generated classes, and to [PoolDump].
+/// A program can also read objects of a class that it no longer has: a [StoredType] gives the
+/// class's name and fields. Each method throws `IllegalArgumentException` if the field has another
+/// kind, and `IndexOutOfBoundsException` if there is no such field. For references, collections and
+/// enums use generated classes or [PoolDump].
 public final class DurableRecord extends DurableObject {
     DurableRecord() {}
 
-    /// Where a field lies, if it is of this kind.
+    /// The place of a field, if it is of this kind.
     private int at(int field, FieldKind kind) {
         require(field, kind);
         return mapping().type.offset(field);
@@ -287,7 +287,7 @@ public final class DurableRecord extends DurableObject {
         };
     }
 
-    /// How many elements the array of a field has, without a look at them; -1 if it is null.
+    /// How many elements the array of a field has, without reading them; -1 if it is null.
     public int getArrayLength(int field) {
         requireArray(field);
         return pool().arrays().length(this, field);

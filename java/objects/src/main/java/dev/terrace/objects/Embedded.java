@@ -6,8 +6,8 @@ import java.lang.annotation.Retention;
 import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 
-/// A field of a [Durable] class whose own fields lie within the record; without this the field is a
-/// reference to an object of its own.
+/// Marks a field of a [Durable] class whose own fields lie within the record. Without this tag the
+/// field is a reference to a separate object.
 @Documented
 @Target({ElementType.FIELD, ElementType.RECORD_COMPONENT})
 @Retention(RetentionPolicy.CLASS)

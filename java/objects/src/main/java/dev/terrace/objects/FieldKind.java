@@ -1,6 +1,6 @@
 package dev.terrace.objects;
 
-/// What a field holds.
+/// The kinds of values that fields hold.
 public enum FieldKind {
     /// `boolean`
     BOOLEAN(1),
@@ -18,7 +18,7 @@ public enum FieldKind {
     LONG(8),
     /// `double`
     DOUBLE(8),
-    /// An enum's constant, by its place in the list of names that the schema keeps.
+    /// An enum's constant, stored as its position in the schema's list of names.
     ENUM(4),
     /// Another durable object, or a durable collection.
     REFERENCE(8),
@@ -57,8 +57,8 @@ public enum FieldKind {
         return ordinal() >= BOOLEANS.ordinal();
     }
 
-    /// Whether values have one length, so that they may lie within a record: all but strings and
-    /// arrays.
+    /// Whether all values have the same length, so that they can lie within a record. That holds
+    /// for all kinds except strings and arrays.
     public boolean isFixed() {
         return ordinal() <= REFERENCE.ordinal();
     }

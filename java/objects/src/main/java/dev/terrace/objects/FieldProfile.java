@@ -2,29 +2,27 @@ package dev.terrace.objects;
 
 import java.util.Objects;
 
-/// What a program did with a field of a class: F and B of the paper's section 3.4, reads and writes
-/// apart.
+/// The accesses of a program to a field of a class: F and B of the paper's section 3.4, for reads
+/// and writes separately.
 ///
-/// Whole values and single elements of an array are counted apart, since a device that has no bytes
-/// to address reads the whole array for each of its elements.
+/// Whole values and single elements of an array are counted separately, because a device that is
+/// not byte-addressable reads the whole array for each element.
 ///
-/// Of a field that leads to a collection, reads and writes are those of the texts and bytes in it,
-/// keys not counted, and `bytesStored` is the sum of them: these are what the field's tiers are
-/// for. A number in a collection is none of them.
+/// For a field that leads to a collection, reads and writes count the strings and byte arrays in
+/// it, without keys, and `bytesStored` is their sum: the field's tiers apply to these values.
+/// Numbers in a collection are not counted.
 ///
-/// @param field as the class has it, with the tiers that its tags name
-/// @param reads values that were read as a whole, also by copying them into an array
+/// @param field the field as the class defines it, with the tiers of its tags
+/// @param reads values that were read as a whole, including arrays that were copied
 /// @param writes values that were written as a whole
 /// @param elementReads single elements that were read
 /// @param elementWrites single elements that were written
 /// @param bytesRead bytes of the values that `reads` counts
 /// @param bytesWritten bytes of the values that `writes` counts
-/// @param bytesStored bytes that the field takes in an object, its slot or place in the record not
-///   counted if the value lies elsewhere; the mean over the objects there are, or over a sample of
-///   them
-/// @param recomputations how often a value that was not there was computed by its `@Recompute`
-///   method
-/// @param recomputeNanos how long all these took
+/// @param bytesStored bytes that the field takes in an object, without its slot in the record if
+///   the value lies elsewhere; the mean over all objects, or over a sample
+/// @param recomputations how often a missing value was computed by its `@Recompute` method
+/// @param recomputeNanos how long all these computations took
 public record FieldProfile(
         FieldSpec field,
         long reads,
@@ -54,7 +52,7 @@ public record FieldProfile(
         }
     }
 
-    /// How often it was accessed in all: F.
+    /// The number of all accesses: F.
     public long accesses() {
         return reads + writes + elementReads + elementWrites;
     }

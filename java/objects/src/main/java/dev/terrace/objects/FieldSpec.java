@@ -3,16 +3,17 @@ package dev.terrace.objects;
 import java.util.List;
 import java.util.Objects;
 
-/// A field as the generated class describes it.
+/// The description of a field in the generated class.
 ///
 /// @param name as in the tagged class; fields of an embedded object are `outer.inner`
-/// @param kind what it holds
-/// @param fixedLength elements of an array that lies within the record, or 0
+/// @param kind the kind of its values
+/// @param fixedLength the number of elements of an array within the record, or 0
 /// @param nullable whether it may be null: boxed values, strings, arrays, references, enums
 /// @param tiers where its value may be kept, the best first
-/// @param target the fully qualified name of what a reference leads to, or of the enum; else empty
+/// @param target the fully qualified name of the class that a reference leads to, or of the enum;
+///   else empty
 /// @param constants the names of the enum's constants in their order; else empty
-/// @param formerly names that the field had before
+/// @param formerly former names of the field
 public record FieldSpec(
         String name,
         FieldKind kind,
@@ -23,7 +24,7 @@ public record FieldSpec(
         List<String> constants,
         List<String> formerly) {
 
-    /// Checks what no schema allows.
+    /// Rejects fields that no schema allows.
     public FieldSpec {
         Objects.requireNonNull(name);
         tiers = List.copyOf(tiers);
@@ -71,24 +72,25 @@ public record FieldSpec(
                 name, kind, fixedLength, nullable, tiers, type, List.of(names), formerly);
     }
 
-    /// The same field, which had other names.
+    /// The same field, with former names.
     public FieldSpec formerly(String... names) {
         return new FieldSpec(
                 name, kind, fixedLength, nullable, tiers, target, constants, List.of(names));
     }
 
-    /// Whether it lives in this process only.
+    /// Whether its value is kept in this process only.
     public boolean isVolatile() {
         return tiers.getFirst() == StorageTier.DRAM;
     }
 
-    /// Whether it is a collection that the object owns, rather than an object that it leads to.
+    /// Whether it is a collection, which the object owns, and not a reference to another object.
     public boolean isCollection() {
         return kind == FieldKind.REFERENCE && target.startsWith("java.util.");
     }
 
-    /// Whether its value lies within the record: it has one tier, PMEM, and one length. References
-    /// always do: the tiers of such a field are those of the texts and bytes in a collection.
+    /// Whether its value lies within the record: it has a single tier, PMEM, and a fixed length.
+    /// References always lie within the record; the tiers of such a field are for the strings and
+    /// byte arrays in a collection.
     public boolean isInline() {
         return kind == FieldKind.REFERENCE && !isVolatile()
                 || tiers.size() == 1
@@ -96,7 +98,7 @@ public record FieldSpec(
                         && (kind.isFixed() || fixedLength > 0);
     }
 
-    /// Bytes of a value that lies within the record: all have the same.
+    /// The number of bytes of a value within the record, the same for all values.
     long inlineBytes() {
         return (long) Math.max(1, fixedLength) * kind.width();
     }

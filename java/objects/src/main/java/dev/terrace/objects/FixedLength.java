@@ -6,12 +6,12 @@ import java.lang.annotation.Retention;
 import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 
-/// An array field that always has the same length and is never null: its elements lie within the
-/// record.
+/// Marks an array field that always has the same length and is never null. Its elements lie within
+/// the record.
 @Documented
 @Target({ElementType.FIELD, ElementType.RECORD_COMPONENT})
 @Retention(RetentionPolicy.CLASS)
 public @interface FixedLength {
-    /// How many elements.
+    /// The number of elements.
     int value();
 }

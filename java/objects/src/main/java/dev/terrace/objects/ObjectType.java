@@ -8,7 +8,7 @@ import java.util.Locale;
 import java.util.Set;
 import java.util.function.Supplier;
 
-/// A class of durable objects, as its generated class describes it.
+/// The description of a class of durable objects by its generated class.
 ///
 /// @param <D> the generated class
 public final class ObjectType<D extends DurableObject> {
@@ -55,8 +55,8 @@ public final class ObjectType<D extends DurableObject> {
     ///
     /// @param name the tagged class, fully qualified
     /// @param handle the generated class
-    /// @param maker makes a handle that is bound to nothing yet
-    /// @param formerly names that the class had before
+    /// @param maker makes a handle that is not bound to an object yet
+    /// @param formerly former names of the class
     /// @param fields in the order in which the generated class numbers them
     public static <D extends DurableObject> ObjectType<D> of(
             String name,
@@ -69,17 +69,17 @@ public final class ObjectType<D extends DurableObject> {
         return type;
     }
 
-    /// Describes a class that is known only when the program runs. Types are equal only if they are
-    /// the same: who opens a pool keeps one for each class.
+    /// Describes a class that is known only at run time. Two types are equal only if they are the
+    /// same object, so keep one for each class while the pool is open.
     ///
-    /// @param name that the pool knows the class by
+    /// @param name the name of the class in the pool
     /// @param fields in the order of their numbers
     public static ObjectType<DurableRecord> of(String name, FieldSpec... fields) {
         return new ObjectType<>(
                 name, DurableRecord.class, DurableRecord::new, List.of(), List.of(fields));
     }
 
-    /// A class as a pool has stored it, for who has no generated class of it.
+    /// A class as a pool has stored it, for programs without its generated class.
     public static ObjectType<DurableRecord> of(StoredType stored) {
         return new ObjectType<>(
                 stored.name(),
@@ -91,7 +91,7 @@ public final class ObjectType<D extends DurableObject> {
 
     /// The type that a generated class describes.
     ///
-    /// @throws IllegalArgumentException if it describes none
+    /// @throws IllegalArgumentException if the class describes no type
     @SuppressWarnings("unchecked")
     public static <D extends DurableObject> ObjectType<D> of(Class<D> handle) {
         try {
@@ -116,7 +116,7 @@ public final class ObjectType<D extends DurableObject> {
         return handle;
     }
 
-    /// Names that the class had before.
+    /// Former names of the class.
     public List<String> formerly() {
         return formerly;
     }

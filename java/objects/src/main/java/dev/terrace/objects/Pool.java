@@ -19,10 +19,10 @@ import org.jspecify.annotations.Nullable;
 
 /// A pool of durable objects.
 ///
-/// Any number of threads may use it. One process writes, one of its threads at a time; others, and
-/// other processes, see what has been committed.
+/// Any number of threads may use it. One process writes, with one thread at a time. Other threads
+/// and other processes see committed states only.
 public final class Pool implements AutoCloseable {
-    /// Objects that are freed in one transaction.
+    /// The number of objects that are freed in one transaction.
     private static final int COLLECTED_AT_ONCE = 1000;
 
     private final @Nullable PoolFiles files;
@@ -61,42 +61,42 @@ public final class Pool implements AutoCloseable {
         return new Pool(files.store(), files);
     }
 
-    /// The pool in this store, which is no file's.
+    /// The pool in this store, which has no file.
     static Pool on(Store store) {
         return new Pool(store, null);
     }
 
-    /// Opens a pool, or makes it.
+    /// Opens a pool, or creates it.
     ///
-    /// A pool that is open in this process already is shared, and closed when it has been closed as
-    /// often as it was opened. Who opens one to be read that is open to be written gets another,
-    /// which sees what has been committed.
+    /// A pool that is already open in this process is shared: it stays open until it has been
+    /// closed as often as it was opened. A pool that is open for writing and is opened again
+    /// read-only gives a separate pool, which sees committed states.
     ///
-    /// @param directory that its file in persistent memory lies in
+    /// @param directory the directory of its file in persistent memory
     /// @throws IOException if its files cannot be opened
     /// @throws PoolLockedException if another process writes to it, or it is open in this process
     ///   with other options
-    /// @throws PoolFormatException if this is no pool, or one of a version that this library does
-    ///   not know
-    /// @throws PoolDamagedException if its files are not what they were
-    /// @throws PoolFullException if there is no room to make it
+    /// @throws PoolFormatException if this is not a pool, or a pool of a version that this library
+    ///   does not know
+    /// @throws PoolDamagedException if its files have been changed or damaged
+    /// @throws PoolFullException if there is no room to create it
     public static Pool open(Path directory, PoolOptions options) throws IOException {
         return OpenPools.open(directory, options);
     }
 
-    /// As [#open(Path, PoolOptions)], as the defaults say.
+    /// Like [#open(Path, PoolOptions)], with the default options.
     ///
     /// @throws IOException if its files cannot be opened
     public static Pool open(Path directory) throws IOException {
         return open(directory, PoolOptions.defaults());
     }
 
-    /// Runs `work` as a transaction: all that it changes lasts, or, if it throws or the process
-    /// ends meanwhile, nothing. Within another transaction it is a part of that one. Transactions
-    /// of other threads wait.
+    /// Runs `work` as a transaction: all its changes are made durable together. If it throws, or if
+    /// the process ends meanwhile, none of them are. Within another transaction it becomes a part
+    /// of that one. Transactions of other threads wait.
     ///
-    /// @throws PoolFullException if a tier has no room. Values that may also lie elsewhere have
-    ///   made some then: another try may find it
+    /// @throws PoolFullException if a tier has no room. Values with several tiers have then been
+    ///   moved away to make room, so another try may succeed
     public <T extends @Nullable Object> T transact(Supplier<T> work) {
         return guarded(() -> {
             try {
@@ -112,8 +112,8 @@ public final class Pool implements AutoCloseable {
         });
     }
 
-    /// As [#transact(Supplier)], of work that may be done again after it has found no room. For
-    /// this library's own packages.
+    /// Like [#transact(Supplier)], for work that may run again after it has found no room. For this
+    /// library's own packages.
     public <T extends @Nullable Object> T change(Supplier<T> work) {
         return guarded(() -> {
             while (true) {
@@ -122,7 +122,7 @@ public final class Pool implements AutoCloseable {
                     remains.tidy();
                     return result;
                 } catch (PoolFullException e) {
-                    // What has moved leaves whole chunks free only with its neighbours.
+                    // Values that move free whole chunks only together with their neighbours.
                     if (store.inTransaction() || !remains.freeAll() && !balancer.makeRoom()) {
                         throw e;
                     }
@@ -131,7 +131,7 @@ public final class Pool implements AutoCloseable {
         });
     }
 
-    /// As [#transact(Supplier)], of work that has no result.
+    /// Like [#transact(Supplier)], for work without a result.
     public void transact(Runnable work) {
         transact(() -> {
             work.run();
@@ -139,16 +139,16 @@ public final class Pool implements AutoCloseable {
         });
     }
 
-    /// Runs `work` so that all that it reads is of one committed state. It may be run more than
-    /// once, and must not write.
+    /// Runs `work` so that all its reads see one committed state. It may run more than once, and
+    /// must not write.
     ///
-    /// Where another process writes, a number that is set outside of a transaction may change
-    /// between two looks at it: such a commit is of that one word.
+    /// If another process writes, a number that is set outside of a transaction may change between
+    /// two reads of it: such a commit changes that one word only.
     public <T extends @Nullable Object> T read(Supplier<T> work) {
         return guarded(() -> store.read(work));
     }
 
-    /// A new object, all fields zero or null.
+    /// Makes a new object, with all fields zero or null.
     public <D extends DurableObject> D create(ObjectType<D> type) {
         return change(() -> {
             TypeMapping mapping = types.current(type);
@@ -164,15 +164,15 @@ public final class Pool implements AutoCloseable {
         return guarded(() -> new Cursor<>(this, type));
     }
 
-    /// Begins to count what this process does with fields. Until that is closed nothing is read in
-    /// place, so all is slower.
+    /// Begins to count this process's accesses to fields. Until the result is closed, no value is
+    /// read in place, so all reads are slower.
     ///
-    /// @throws IllegalStateException if that is being done already
+    /// @throws IllegalStateException if accesses are already being counted
     public Profiling profile() {
         return Profiling.begin(this);
     }
 
-    /// Who counts what is done with fields; null if nobody does.
+    /// The profile that is being made; null if there is none.
     @Nullable Profiling profiling() {
         return profiling;
     }
@@ -181,29 +181,29 @@ public final class Pool implements AutoCloseable {
         profiling = newProfiling;
     }
 
-    /// What has happened since the pool was opened, and what is in use.
+    /// Counts of events since the pool was opened, and the space in use.
     public PoolStatistics statistics() {
         return guarded(store.usage()::statistics);
     }
 
-    /// Bytes of fields with several tags that came back to persistent memory since the pool was
-    /// opened.
+    /// Bytes of values that have returned to persistent memory since the pool was opened, of fields
+    /// with several tags.
     public long promotedBytes() {
         return balancer.promotedBytes();
     }
 
-    /// Bytes of fields with several tags that had to leave persistent memory since the pool was
-    /// opened.
+    /// Bytes of values that had to leave persistent memory since the pool was opened, of fields
+    /// with several tags.
     public long demotedBytes() {
         return balancer.demotedBytes();
     }
 
-    /// The root of this name.
+    /// The root with this name.
     public <D extends DurableObject> Root<D> root(String name, ObjectType<D> type) {
         return new Root<>(this, name, type);
     }
 
-    /// The root of this name.
+    /// The root with this name.
     public <D extends DurableObject> Root<D> root(String name, Class<D> handle) {
         return root(name, ObjectType.of(handle));
     }
@@ -220,7 +220,7 @@ public final class Pool implements AutoCloseable {
         });
     }
 
-    /// Where a root leads to; 0 if nowhere. For this library's own packages.
+    /// The reference of a root; 0 if it leads nowhere. For this library's own packages.
     public long rootReference(String name) {
         return read(() -> {
             long at = roots.find(Text.encode(name));
@@ -242,7 +242,7 @@ public final class Pool implements AutoCloseable {
         });
     }
 
-    /// Has a root lead to what is there; 0: nowhere. For this library's own packages.
+    /// Sets the reference of a root; 0: it leads nowhere. For this library's own packages.
     public void setRootReference(String name, long reference) {
         change(() -> {
             byte[] key = Text.encode(name);
@@ -258,8 +258,8 @@ public final class Pool implements AutoCloseable {
         });
     }
 
-    /// Looks at all of the pool: whether it is sound, and what no root reaches. Others cannot write
-    /// meanwhile.
+    /// Checks the whole pool: whether it is sound, and which objects no root reaches. Other threads
+    /// cannot write meanwhile.
     public PoolReport check() {
         return guarded(() ->
                 store.alone(() -> {
@@ -269,10 +269,11 @@ public final class Pool implements AutoCloseable {
                 }));
     }
 
-    /// Frees what no root reaches. Handles of such objects lead nowhere afterwards.
+    /// Frees all objects that no root reaches. Handles of such objects lead nowhere afterwards.
     ///
-    /// @return what there was
-    /// @throws PoolDamagedException if the pool is not sound: what is reachable cannot be told then
+    /// @return the state of the pool before
+    /// @throws PoolDamagedException if the pool is damaged: it is then unknown which objects are
+    ///   reachable
     public PoolReport collect() {
         return guarded(() ->
                 store.alone(() -> {
@@ -296,18 +297,18 @@ public final class Pool implements AutoCloseable {
                 }));
     }
 
-    /// Moves strings, arrays and other values closer together, each on its tier, so that chunks of
-    /// which little was in use come free for other sizes, disks' files get shorter, and segments of
-    /// a remote tier of which little was in use are deleted. Objects stay where they are, and the
-    /// file in persistent memory as long as it is. A value that is damaged stays, too, for
-    /// [#check()] to tell of. Others read and write meanwhile; whatever ends this in the middle,
-    /// the pool is sound, and the next call goes on.
+    /// Moves strings, arrays and other values closer together, each on its tier. That frees chunks
+    /// of which little was in use, makes the files of disks shorter, and deletes segments of a
+    /// remote tier of which little was in use. Objects do not move, and the file in persistent
+    /// memory keeps its length. A damaged value stays, too, so that [#check()] reports it. Other
+    /// threads read and write meanwhile. If the compaction is interrupted, the pool is sound, and
+    /// the next call continues.
     ///
-    /// @return what it has done
+    /// @return the result
     /// @throws IllegalStateException in a transaction
     /// @throws PoolReadOnlyException if the pool was opened to be read, or in a consistent read
-    /// @throws TierUnavailableException if the remote tier cannot be reached; the others have been
-    ///   compacted then
+    /// @throws TierUnavailableException if the remote tier cannot be reached; the other tiers have
+    ///   then been compacted
     public CompactionReport compact() {
         if (store.inTransaction()) {
             throw new IllegalStateException("a pool cannot be compacted within a transaction");
@@ -319,15 +320,16 @@ public final class Pool implements AutoCloseable {
         });
     }
 
-    /// Brings values of a class that were stored while its tags were others to the tiers that they
-    /// name now: each to the first that has room, also those in collections that its objects own.
-    /// What lies within a record stays there, as objects do not move, and so does a value that is
-    /// damaged. Others read and write meanwhile; whatever ends this in the middle, the pool is
-    /// sound, and the next call goes on.
+    /// Moves values of a class that were stored under other tags to the tiers that its tags name
+    /// now: each value to the first tier that has room, including values in collections that its
+    /// objects own. Values within records stay, because objects do not move, and so do damaged
+    /// values. Other threads read and write meanwhile. If this is interrupted, the pool is sound,
+    /// and the next call continues.
     ///
-    /// @return what it has done
+    /// @return the result
     /// @throws IllegalStateException in a transaction
-    /// @throws SchemaMismatchException if the class is not what the pool has stored of it
+    /// @throws SchemaMismatchException if the class does not match the form that the pool has
+    ///   stored
     /// @throws TierUnavailableException if it needs the remote tier, and that cannot be reached
     public RetierReport retier(ObjectType<?> type) {
         if (store.inTransaction()) {
@@ -341,30 +343,31 @@ public final class Pool implements AutoCloseable {
         });
     }
 
-    /// Has values of a class lie on other tiers than its tags say, from now on and for all
-    /// programs, and brings those there are to them, as [#retier(ObjectType)] does. Of each field
-    /// the tiers that are named hold, of others the tags again; without any all tags do. Fields
-    /// that lie within the records cannot be named, since objects do not move. Others read and
-    /// write meanwhile; if this ends in the middle, [#retier] goes on.
+    /// Overrides the tags of a class, from now on and for all programs, and moves the values that
+    /// exist, as [#retier(ObjectType)] does. The named fields get the given tiers; all other fields
+    /// use their tags again. Without any field, all tags apply again. Fields within the records
+    /// cannot be named, because objects do not move. Other threads read and write meanwhile. If
+    /// this is interrupted, [#retier] continues.
     ///
-    /// From then on libraries that do not know this only read the pool.
+    /// From then on, versions of this library without this feature can only read the pool.
     ///
     /// @param type the tagged class, fully qualified
-    /// @param fields of each field the tiers, the best first; of a collection those of the texts
-    ///   and bytes in it
-    /// @return what it has done
+    /// @param fields the tiers of each field, the best first; for a collection, the tiers of the
+    ///   strings and byte arrays in it
+    /// @return the result
     /// @throws IllegalStateException in a transaction
     /// @throws SchemaMismatchException if the pool knows no such class, or it has no such field
-    /// @throws IllegalArgumentException if a field cannot lie on these tiers; nothing is changed
+    /// @throws IllegalArgumentException if a field cannot lie on these tiers; nothing has changed
     ///   then
     /// @throws TierUnavailableException if it needs the remote tier, and that cannot be reached
     public RetierReport place(String type, Map<String, List<StorageTier>> fields) {
         return place(Map.of(type, fields));
     }
 
-    /// As [#place(String, Map)], of several classes at once: of all, or, if one cannot be, of none.
+    /// Like [#place(String, Map)], for several classes at once: for all of them, or, if one of them
+    /// is refused, for none.
     ///
-    /// @param types of each class the tiers of its fields
+    /// @param types the tiers of each class's fields
     public RetierReport place(Map<String, Map<String, List<StorageTier>>> types) {
         if (store.inTransaction()) {
             throw new IllegalStateException(
@@ -388,7 +391,7 @@ public final class Pool implements AutoCloseable {
         });
     }
 
-    /// The tiers that hold instead of tags, by class and field: what [#place] was told.
+    /// The tiers that override tags, by class and field, as [#place] has set them.
     public Map<String, Map<String, List<StorageTier>>> placements() {
         return guarded(placements::all);
     }
@@ -399,36 +402,36 @@ public final class Pool implements AutoCloseable {
         }
     }
 
-    /// What is left of collections that were cleared or deleted. For this library's own packages.
+    /// The remains of collections that were cleared or deleted. For this library's own packages.
     public Remains remains() {
         return remains;
     }
 
-    /// Shows what the pool itself owns, and where its roots lead.
+    /// Shows the slots that the pool itself owns, and the references of its roots.
     void links(Links links) {
         types.links(links);
         placements.links(links);
         roots.links(links, true);
     }
 
-    /// Whether what a reference leads to has this header. For this library's own packages.
+    /// Whether a reference leads to a record with this header. For this library's own packages.
     public static boolean leadsTo(long reference, long header) {
         return (header & 0xffffff) == reference >>> 40 && typeOf(header) != 0;
     }
 
-    /// The number of what has this header: of a class, or of something that the library keeps. For
-    /// this library's own packages.
+    /// The type number in this header: of a class, or of a structure of the library. For this
+    /// library's own packages.
     public static int typeOf(long header) {
         return (int) (header >>> 24) & 0xffff;
     }
 
-    /// Where the object with this header is, and which of those that have been there. For this
-    /// library's own packages.
+    /// The reference of the object with this header: its place and generation. For this library's
+    /// own packages.
     public static long reference(long record, long header) {
         return (header & 0xffffff) << 40 | record >>> 4;
     }
 
-    /// Where the object that a reference leads to begins. For this library's own packages.
+    /// The offset of the object that a reference leads to. For this library's own packages.
     public static long recordOf(long reference) {
         return (reference & (1L << 40) - 1) << 4;
     }
@@ -461,34 +464,35 @@ public final class Pool implements AutoCloseable {
         return types.stored(type, form);
     }
 
-    /// How new objects of a class are stored. In a transaction.
+    /// The form of new objects of a class. Call it in a transaction.
     TypeMapping currentMapping(ObjectType<?> type) {
         return types.current(type);
     }
 
-    /// How a new extension of an object of a class is stored. In a transaction.
+    /// The form of a new extension of an object of a class. Call it in a transaction.
     ///
-    /// @param held how each field is held by what the object has already; null if it is not
+    /// @param held the form of each field in the object's existing records; null if none of them
+    ///   holds the field
     TypeMapping extendingMapping(ObjectType<?> type, IntFunction<@Nullable FieldSpec> held) {
         return types.extending(type, held);
     }
 
-    /// The classes that the pool knows, each in all its forms.
+    /// The classes that the pool stores, each in all its forms.
     List<StoredType> storedTypes() {
         return types.all();
     }
 
-    /// Where values of each field of a form may lie by the tags that its class has now.
+    /// The tiers of each field of a form, by the present tags of its class.
     List<List<StorageTier>> tiers(StoredType stored) {
         return types.tiers(stored);
     }
 
-    /// Where values of a field may lie, the best first.
+    /// The tiers of a field, the best first.
     List<StorageTier> tiers(TypeMapping mapping, int field) {
         return types.tiers(mapping.type, mapping.field(field));
     }
 
-    /// A number that is another after [#place] has said something.
+    /// A number that changes when [#place] has changed something.
     int placementChanges() {
         return placements.changes();
     }
@@ -531,7 +535,7 @@ public final class Pool implements AutoCloseable {
         }
     }
 
-    /// What a failure to reach the pool's memory means; anything else is thrown as it is.
+    /// Translates a failure to access the pool's memory; any other failure is thrown as it is.
     TerraceException explain(Throwable failure) {
         if (closed && failure instanceof IllegalStateException) {
             return new PoolClosedException(name() + " has been closed", failure);
@@ -544,8 +548,8 @@ public final class Pool implements AutoCloseable {
         throw (IllegalStateException) failure;
     }
 
-    /// Closes the pool, if it has been closed as often as it was opened: from then on handles throw
-    /// [PoolClosedException].
+    /// Closes the pool, once it has been closed as often as it was opened. From then on, handles
+    /// throw [PoolClosedException].
     ///
     /// @throws IllegalStateException in a transaction or a consistent read
     @Override
@@ -561,8 +565,8 @@ public final class Pool implements AutoCloseable {
         return store.pmem().name();
     }
 
-    /// Throws if this thread is in the middle of something: whoever waits for that to end would
-    /// wait for itself.
+    /// Throws an exception if this thread is in a transaction or a consistent read: the thread
+    /// would wait for itself.
     void requireNotAtWork() {
         if (store.isAtWork()) {
             throw new IllegalStateException(

@@ -2,9 +2,9 @@ package dev.terrace.objects;
 
 import java.io.Serial;
 
-/// For as long as [PoolOptions#patience(java.time.Duration)] says, another process has committed so
-/// often that what was to be read was never of one commit; or a transaction of another thread,
-/// which this one waits for, has waited and done nothing else: perhaps for this one.
+/// A read or a transaction has waited longer than [PoolOptions#patience(java.time.Duration)].
+/// Either another process committed so often that the read never saw a single committed state; or
+/// another thread's transaction only waited all the time, perhaps for this thread.
 public final class PoolBusyException extends TerraceException {
     @Serial private static final long serialVersionUID = 1L;
 

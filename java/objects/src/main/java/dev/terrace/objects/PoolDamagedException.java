@@ -3,7 +3,8 @@ package dev.terrace.objects;
 import java.io.Serial;
 import org.jspecify.annotations.Nullable;
 
-/// A pool's files are not what the pool has written, or cannot be read or written any more.
+/// A pool's files no longer hold the bytes that the pool has written, or can no longer be read or
+/// written.
 public final class PoolDamagedException extends TerraceException {
     @Serial private static final long serialVersionUID = 1L;
 

@@ -14,26 +14,26 @@ import java.util.TreeMap;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
-/// What a pool holds, for who has not the classes that it was written with.
+/// Shows the contents of a pool to programs without the classes that it was written with.
 ///
-/// Works on pools that are open only to be read, also while another process writes. For one thread.
+/// It works on read-only pools, too, also while another process writes. For one thread.
 public final class PoolDump {
 
     private final Pool pool;
     private final Store store;
     private final int elementsMax;
 
-    /// By the forms' numbers.
+    /// By the number of the form.
     private final Map<Integer, TypeMapping> mappings = new HashMap<>();
 
-    /// Where a field or a root leads.
+    /// The target of a field or a root.
     ///
-    /// @param reference that leads there (POOL-FORMAT.md)
-    /// @param type what is there: a class, or a collection and how many elements it has; null: it
+    /// @param reference the reference (POOL-FORMAT.md)
+    /// @param type the target: a class, or a collection and the number of its elements; null: it
     ///   has been deleted
-    /// @param elements of a collection, if they are wanted
+    /// @param elements the elements of a collection, if they are wanted
     public record Reference(long reference, @Nullable String type, @Nullable Elements elements) {
-        /// To what is no collection, or one whose elements are not wanted.
+        /// A reference to an object, or to a collection whose elements are not wanted.
         public Reference(long reference, @Nullable String type) {
             this(reference, type, null);
         }
@@ -41,10 +41,10 @@ public final class PoolDump {
 
     /// The first elements of a collection.
     ///
-    /// @param count how many it has
+    /// @param count how many elements it has
     /// @param areEntries whether they are keys with values
-    /// @param first keys and values in turn, or elements: boxed values, strings, bytes,
-    ///   [Reference], null. References in here show no elements
+    /// @param first keys and values in turn, or elements: boxed values, strings, byte arrays,
+    ///   [Reference], null. References in this list show no elements
     public record Elements(long count, boolean areEntries, List<@Nullable Object> first) {}
 
     /// A constant of an enum.
@@ -52,27 +52,27 @@ public final class PoolDump {
 
     /// An object as it is stored.
     ///
-    /// @param reference that leads to it
+    /// @param reference its reference
     /// @param type its class, in the form in which it was made
     /// @param fields its fields in their order, without those in DRAM: boxed values, strings,
     ///   arrays of primitives, [Constant], [Reference], null
-    /// @param extension fields that the class got, or got wider, after the object was made: they
-    ///   hold instead of those here; null: nobody has written such a field
+    /// @param extension fields that were added or widened in the class after the object was made;
+    ///   they override the fields here. null: no such field has been written
     public record GenericObject(
             long reference,
             StoredType type,
             Map<String, @Nullable Object> fields,
             @Nullable GenericObject extension) {}
 
-    /// What was found at an offset.
+    /// The next record from an offset on.
     private record Found(long record, @Nullable GenericObject object) {}
 
-    /// Of this pool, without the elements of collections.
+    /// Shows this pool, without the elements of collections.
     public PoolDump(Pool pool) {
         this(pool, 0);
     }
 
-    /// Of this pool.
+    /// Shows this pool.
     ///
     /// @param elementsMax how many elements of each collection are shown
     public PoolDump(Pool pool, int elementsMax) {
@@ -81,12 +81,12 @@ public final class PoolDump {
         store = pool.store();
     }
 
-    /// The classes that the pool knows, each in all its forms, the oldest first.
+    /// The classes that the pool stores, each in all its forms, the oldest first.
     public List<StoredType> types() {
         return pool.storedTypes();
     }
 
-    /// Where each root leads.
+    /// The target of each root.
     public Map<String, Reference> roots() {
         return pool.read(() -> {
             Map<String, Reference> roots = new LinkedHashMap<>();
@@ -100,8 +100,8 @@ public final class PoolDump {
     /// Shows objects in the order in which they lie in persistent memory, each as of one committed
     /// state.
     ///
-    /// @param className only objects of this class; null: of all
-    /// @param limit how many at most
+    /// @param className the class of the objects; null: all classes
+    /// @param limit the greatest number of objects
     public void forEach(@Nullable String className, long limit, Consumer<GenericObject> action) {
         long next = 0;
         for (long count = 0; count < limit; ) {
@@ -118,7 +118,8 @@ public final class PoolDump {
         }
     }
 
-    /// The first thing in use from an offset on; with the object, if that is one of the class.
+    /// The first record in use from an offset on; with the object, if the record is an object of
+    /// the class.
     private Found find(long from, @Nullable String className) {
         long record = store.nextAllocated(from);
         int id = record < 0 ? 0 : Pool.typeOf(store.word(record));
@@ -139,8 +140,8 @@ public final class PoolDump {
         return known;
     }
 
-    /// The object, or extension, that begins there, without fields that are not its to hold: those
-    /// that records before it hold.
+    /// The object, or extension, that begins there, without the fields that earlier records of the
+    /// object hold.
     private GenericObject object(
             TypeMapping mapping, long record, List<FieldSpec> held, int depth) {
         Part handle = Part.at(pool, mapping, record, store.word(record));
@@ -176,7 +177,7 @@ public final class PoolDump {
         return object(mapping(form), extension, held, depth + 1);
     }
 
-    /// What a field was when a record before held it; null if none did.
+    /// The form of a field in an earlier record that holds it; null if there is none.
     private static @Nullable FieldSpec find(List<FieldSpec> held, FieldSpec wanted) {
         return held.stream()
                 .filter(field ->
@@ -264,7 +265,7 @@ public final class PoolDump {
                 : "type 0x" + Integer.toHexString(type);
     }
 
-    /// The forms that each class has, by its name.
+    /// The forms of each class, by its name.
     public Map<String, List<StoredType>> forms() {
         Map<String, List<StoredType>> forms = new TreeMap<>();
         types().forEach(type ->

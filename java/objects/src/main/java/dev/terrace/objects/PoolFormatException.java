@@ -3,7 +3,7 @@ package dev.terrace.objects;
 import java.io.Serial;
 import org.jspecify.annotations.Nullable;
 
-/// The files are no pool, or one of a version that this library does not know.
+/// The files are not a pool, or a pool of a version that this library does not know.
 public final class PoolFormatException extends TerraceException {
     @Serial private static final long serialVersionUID = 1L;
 

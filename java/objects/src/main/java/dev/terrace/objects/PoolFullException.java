@@ -3,7 +3,7 @@ package dev.terrace.objects;
 import java.io.Serial;
 import org.jspecify.annotations.Nullable;
 
-/// A tier has no room for what was to be stored. Nothing has changed.
+/// A tier has no room for a new value. Nothing has changed.
 public final class PoolFullException extends TerraceException {
     @Serial private static final long serialVersionUID = 1L;
 

@@ -9,21 +9,21 @@ import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/// How a pool is opened, or made.
+/// The options for opening or creating a pool.
 ///
-/// @param readOnly whether it is only read: that needs no lock, any number of processes may, also
-///   while another one writes
-/// @param create whether it is made if it is not there
-/// @param pmemBytesMax how long its file in persistent memory may become
-/// @param extentBytes by how much files become longer, a power of two from 1 MiB to 1 GiB; for
-///   files that are made
-/// @param disks its disks; none: one, an SSD, in the pool's own directory
-/// @param remote its remote tier; null: it has none
-/// @param patience for how long a read of a pool that is only read is repeated while another
-///   process commits all the time, and for how long a thread waits for a transaction whose own
-///   thread only waits
+/// @param readOnly whether the pool is read-only: reading needs no lock, so any number of processes
+///   may read, also while another one writes
+/// @param create whether the pool is created if it does not exist
+/// @param pmemBytesMax the greatest length of its file in persistent memory
+/// @param extentBytes the steps in which files grow, a power of two from 1 MiB to 1 GiB; for new
+///   files only
+/// @param disks its disks; if there are none, the pool has an SSD in its own directory
+/// @param remote its remote tier, or null
+/// @param patience how long a read of a read-only pool is repeated while another process commits
+///   all the time, and how long a thread waits for a transaction whose thread only waits
 /// @param pmemChecksums whether strings, arrays and other values outside of their records get
-///   checksums in persistent memory, from now on and for all who write; false: as it was
+///   checksums in persistent memory, from now on and for all programs that write; false: the pool
+///   keeps its setting
 public record PoolOptions(
         boolean readOnly,
         boolean create,
@@ -49,8 +49,8 @@ public record PoolOptions(
     /// A disk.
     ///
     /// @param tier [StorageTier#SSD] or [StorageTier#HDD]
-    /// @param directory that the disk's file lies in; null: the pool's
-    /// @param bytesMax how long that file may become
+    /// @param directory the directory of the disk's file; null: the pool's
+    /// @param bytesMax the greatest length of that file
     public record Disk(StorageTier tier, @Nullable Path directory, long bytesMax) {
         /// Checks the tier.
         public Disk {
@@ -63,9 +63,9 @@ public record PoolOptions(
 
     /// A remote tier.
     ///
-    /// @param segments where its segments are; it stays open for as long as the pool, and whoever
-    ///   has opened it closes it
-    /// @param bytesMax how many bytes they may take; a compaction may take more for a moment
+    /// @param segments the store of its segments; the caller closes it, after the pool
+    /// @param bytesMax the greatest number of bytes that they take; a compaction may take more for
+    ///   a moment
     public record Remote(SegmentStore segments, long bytesMax) {
         /// Checks the number.
         public Remote {
@@ -105,54 +105,54 @@ public record PoolOptions(
         }
     }
 
-    /// To read and write, made if need be, as large as there is room for, with one SSD in the
-    /// pool's directory.
+    /// Opens for reading and writing, creates the pool if needed, lets it grow as long as there is
+    /// room, and keeps one SSD in the pool's directory.
     public static PoolOptions defaults() {
         return DEFAULTS;
     }
 
-    /// The same, only to read.
+    /// The same, read-only.
     public PoolOptions toRead() {
         return new PoolOptions(
                 true, false, pmemBytesMax, extentBytes, disks, remote, patience, pmemChecksums);
     }
 
-    /// The same, for a pool that must be there.
+    /// The same, for a pool that must exist.
     public PoolOptions existing() {
         return new PoolOptions(
                 readOnly, false, pmemBytesMax, extentBytes, disks, remote, patience, pmemChecksums);
     }
 
-    /// The same, with at most so much persistent memory.
+    /// The same, with at most so many bytes of persistent memory.
     public PoolOptions pmem(long bytesMax) {
         return new PoolOptions(
                 readOnly, create, bytesMax, extentBytes, disks, remote, patience, pmemChecksums);
     }
 
-    /// The same, with files that become longer by so much.
+    /// The same, with files that grow in steps of so many bytes.
     public PoolOptions extents(long bytes) {
         return new PoolOptions(
                 readOnly, create, pmemBytesMax, bytes, disks, remote, patience, pmemChecksums);
     }
 
-    /// The same, whose reads, where it is only read, are repeated for so long while another process
-    /// commits all the time; then they throw [PoolBusyException]. So does who has waited for so
-    /// long for a transaction whose own thread waits, and does nothing else.
+    /// The same, with another patience. Reads of a read-only pool are repeated for so long while
+    /// another process commits all the time; then they throw [PoolBusyException]. So does a thread
+    /// that has waited for so long for a transaction whose own thread does nothing but wait.
     public PoolOptions patience(Duration time) {
         return new PoolOptions(
                 readOnly, create, pmemBytesMax, extentBytes, disks, remote, time, pmemChecksums);
     }
 
-    /// The same, whose values in persistent memory get checksums, as those on disks have. A pool
-    /// that was once opened to be written so keeps it; values that are there already get theirs
-    /// when they are written or moved. Numbers, references and short values, which lie within
-    /// records and collections, have none.
+    /// The same, with checksums for values in persistent memory, as values on disks have them. The
+    /// pool keeps this setting once it has been opened for writing with it. Existing values get
+    /// their checksums when they are written or moved. Numbers, references and short values, which
+    /// lie within records and collections, have no checksums.
     public PoolOptions withPmemChecksums() {
         return new PoolOptions(
                 readOnly, create, pmemBytesMax, extentBytes, disks, remote, patience, true);
     }
 
-    /// The same, with a disk more. A pool's disks are given in the same order each time.
+    /// The same, with one more disk. Give a pool's disks in the same order each time.
     public PoolOptions disk(StorageTier tier, Path directory, long bytesMax) {
         List<Disk> more = new ArrayList<>(disks);
         more.add(new Disk(tier, directory, bytesMax));
@@ -160,7 +160,7 @@ public record PoolOptions(
                 readOnly, create, pmemBytesMax, extentBytes, more, remote, patience, pmemChecksums);
     }
 
-    /// The same, with a disk more that may become as full as it can.
+    /// The same, with one more disk, which may be filled.
     public PoolOptions disk(StorageTier tier, Path directory) {
         return disk(tier, directory, Long.MAX_VALUE);
     }
@@ -178,16 +178,15 @@ public record PoolOptions(
                 pmemChecksums);
     }
 
-    /// The same, with a remote tier that may become as full as it can.
+    /// The same, with a remote tier of any size.
     public PoolOptions remote(SegmentStore segments) {
         return remote(segments, Long.MAX_VALUE);
     }
 
-    /// What would be another for a pool in a directory that is open than these options say. What
-    /// matters only for files that are made is not compared.
+    /// The differences between these options and those of an open pool in a directory. Options that
+    /// apply only to new files are not compared.
     ///
-    /// @param hasChecksums whether values that the open pool writes to persistent memory get
-    ///   checksums
+    /// @param hasChecksums whether the open pool writes checksums to persistent memory
     List<String> differences(PoolOptions open, Path pool, boolean hasChecksums) {
         List<String> differences = new ArrayList<>();
         compare("pmem", open.pmemBytesMax, pmemBytesMax, differences);
@@ -225,7 +224,8 @@ public record PoolOptions(
         }
     }
 
-    /// Each who opens a pool may have opened its segments anew.
+    /// Two stores of the same segments are equal, because each opening of a pool may open them
+    /// anew.
     private static String name(@Nullable Remote remote) {
         return remote == null
                 ? "none"

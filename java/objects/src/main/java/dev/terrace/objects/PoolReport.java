@@ -3,14 +3,14 @@ package dev.terrace.objects;
 import java.util.List;
 import java.util.Map;
 
-/// What a look at all of a pool has found.
+/// The result of checking a whole pool.
 ///
-/// @param problems what is damaged, each with its place; none: the pool is sound
-/// @param objects how many objects roots reach, by class
-/// @param bytes what these take, with their strings and arrays, by class
-/// @param leaked how many objects no root reaches, by class: [Pool#collect()] frees them
-/// @param leakedBytes bytes that these take, with their strings and arrays
-/// @param staleReferences how many references lead to objects that have been deleted
+/// @param problems the damage, each with its place; if there is none, the pool is sound
+/// @param objects the number of objects that roots reach, by class
+/// @param bytes the bytes of these objects, with their strings and arrays, by class
+/// @param leaked the number of objects that no root reaches, by class: [Pool#collect()] frees them
+/// @param leakedBytes the bytes of these objects, with their strings and arrays
+/// @param staleReferences the number of references to deleted objects
 public record PoolReport(
         List<String> problems,
         Map<String, Long> objects,

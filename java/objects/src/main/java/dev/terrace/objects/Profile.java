@@ -2,10 +2,10 @@ package dev.terrace.objects;
 
 import java.util.List;
 
-/// What a program did with the objects of a pool.
+/// The accesses of a program to the objects of a pool.
 ///
-/// @param nanos how long it was watched
-/// @param classes that the pool knows, by name
+/// @param nanos how long accesses were counted
+/// @param classes the classes of the pool, by name
 public record Profile(long nanos, List<ClassProfile> classes) {
     /// Checks that the time is not negative.
     public Profile {

@@ -4,14 +4,14 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
 
-/// Writes profiles of programs that were started with `-Dterrace.profile=DIRECTORY`: found by
-/// [java.util.ServiceLoader].
+/// Writes profiles of programs that were started with `-Dterrace.profile=DIRECTORY`.
+/// [java.util.ServiceLoader] finds the implementation.
 public interface ProfileSink {
-    /// The jars that it needs and that are not on the class path.
+    /// The jars that it needs and that are missing on the class path.
     List<String> missingJars();
 
-    /// Writes a profile, in the place of a file that is empty.
+    /// Writes a profile over an empty file.
     ///
-    /// @throws IOException if that cannot be done
+    /// @throws IOException if the file cannot be written
     void save(Profile profile, Path file) throws IOException;
 }

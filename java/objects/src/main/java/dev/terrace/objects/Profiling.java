@@ -13,14 +13,14 @@ import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
-/// Counts what this process does with the fields of a pool's objects, in all threads, from
+/// Counts the accesses of this process to the fields of a pool's objects, in all threads, from
 /// [Pool#profile()] until it is closed: the instrumented run of the paper's section 3.4. No class
-/// is made anew for it: getters do not read in place meanwhile, but go the longer way, where they
-/// are counted. When nobody counts that costs them nothing.
+/// is generated for it. Meanwhile getters do not read in place, but take the slow path, which
+/// counts them. Without a profile, counting costs nothing.
 ///
-/// Of collections, texts and bytes are counted that are read and written as elements or values, by
-/// way of the field that leads to the collection: those the field's tiers are for. All else in a
-/// collection lies in persistent memory.
+/// In collections, only strings and byte arrays that are read or written as elements or values are
+/// counted, for the field that leads to the collection: the field's tiers apply to them. All other
+/// values in a collection lie in persistent memory.
 public final class Profiling implements AutoCloseable {
     private final Pool pool;
     private final long since = System.nanoTime();
@@ -80,7 +80,7 @@ public final class Profiling implements AutoCloseable {
         }
     }
 
-    /// Ends the counting. [#profile()] still tells what was counted, as long as the pool is open.
+    /// Ends the counting. [#profile()] still gives the counts, as long as the pool is open.
     @Override
     public void close() {
         synchronized (pool) {
@@ -136,7 +136,7 @@ public final class Profiling implements AutoCloseable {
         }
     }
 
-    /// Computes a value, and takes the time if somebody counts.
+    /// Computes a value, and measures the time if a profile is being made.
     static <T extends @Nullable Object> T recompute(
             DurableObject object, int field, Supplier<T> how) {
         Counts counts = countsOf(object, field);
@@ -150,7 +150,7 @@ public final class Profiling implements AutoCloseable {
         return value;
     }
 
-    /// What is counted of a field; null if nobody counts.
+    /// The counts of a field; null if no profile is being made.
     private static @Nullable Counts countsOf(DurableObject object, int field) {
         Profiling profiling = object.pool().profiling();
         return profiling == null ? null : profiling.counts(object, field);
@@ -166,7 +166,7 @@ public final class Profiling implements AutoCloseable {
         return Stream.generate(Counts::new).limit(type.fields().size()).toArray(Counts[]::new);
     }
 
-    /// Bytes that a value takes where it is stored; of null none.
+    /// Bytes of a value where it is stored; none for null.
     static long bytesOf(FieldSpec field, @Nullable Object value) {
         return switch (value) {
             case null -> 0;
@@ -178,12 +178,11 @@ public final class Profiling implements AutoCloseable {
         };
     }
 
-    /// What has been counted so far, with the number and the sizes of the objects that there are
-    /// now: for that it walks over all of the pool.
+    /// The counts so far, with the present number and sizes of objects, for which it walks over the
+    /// whole pool.
     ///
     /// @throws PoolClosedException if the pool has been closed
-    /// @throws PoolBusyException if the pool was opened to be read, and another process commits all
-    ///   the time
+    /// @throws PoolBusyException if the pool is read-only, and another process commits all the time
     public Profile profile() {
         long nanos = System.nanoTime() - since;
         return new Profile(nanos, pool.guarded(this::classProfiles));
@@ -197,7 +196,8 @@ public final class Profiling implements AutoCloseable {
                         forms.computeIfAbsent(nameOf(form), _ -> new ArrayList<>()).add(form));
         Map<String, List<FieldSpec>> fields = new TreeMap<>();
         forms.forEach((name, its) -> fields.put(name, its.getLast().fields()));
-        // As a program has a class now rather than as it was when the pool met it.
+        // The fields that the program's class has now, which may not be those that the pool has
+        // stored.
         classes.keySet().forEach(type -> fields.put(type.name(), type.fields()));
         List<ClassProfile> found = new ArrayList<>();
         fields.forEach((name, its) ->
@@ -205,7 +205,7 @@ public final class Profiling implements AutoCloseable {
         return found;
     }
 
-    /// The present name of a class.
+    /// The present name of a class that a pool has stored.
     private String nameOf(StoredType stored) {
         return classes.keySet().stream()
                 .filter(type -> type.formerly().contains(stored.name()))
@@ -241,8 +241,7 @@ public final class Profiling implements AutoCloseable {
         return forms.stream().map(StoredType::id).filter(stocks::containsKey).map(stocks::get);
     }
 
-    /// Bytes that a field takes in an object, whatever form that has and whatever the field was
-    /// called then.
+    /// Bytes that a field takes in an object, in any form of its class and under any of its names.
     private static double meanBytes(
             FieldSpec field, List<StoredType> forms, Map<Integer, Inventory.Stock> stocks) {
         double bytes = 0;

@@ -6,9 +6,9 @@ import java.lang.annotation.Retention;
 import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 
-/// How a field that lives in [StorageTier#DRAM] gets its value after the pool was reopened: by a
-/// static method of the tagged class that takes the durable object and returns the value. Without
-/// this the field is its type's zero, or null, then.
+/// Names a static method of the tagged class that computes the value of a field in
+/// [StorageTier#DRAM] after the pool was reopened. The method takes the durable object and returns
+/// the value. Without this tag the field is zero or null then.
 @Documented
 @Target({ElementType.FIELD, ElementType.RECORD_COMPONENT})
 @Retention(RetentionPolicy.CLASS)

@@ -4,7 +4,7 @@ import org.jspecify.annotations.Nullable;
 
 /// A name in a pool that leads to an object.
 ///
-/// @param <D> what it leads to
+/// @param <D> the class of the object
 public final class Root<D extends DurableObject> {
     private final Pool pool;
     private final String name;
@@ -25,7 +25,7 @@ public final class Root<D extends DurableObject> {
         return reference == 0 ? null : pool.handle(type, reference);
     }
 
-    /// Has the name lead to `object`, or nowhere.
+    /// Sets the object that the name leads to; null: none.
     public void set(@Nullable D object) {
         pool.setRoot(name, object);
     }

@@ -3,7 +3,8 @@ package dev.terrace.objects;
 import java.io.Serial;
 import org.jspecify.annotations.Nullable;
 
-/// A class differs from what the pool has stored of it in a way that is no permitted evolution.
+/// A class differs from the form that the pool has stored, and the pool cannot adapt to the
+/// difference.
 public final class SchemaMismatchException extends TerraceException {
     @Serial private static final long serialVersionUID = 1L;
 

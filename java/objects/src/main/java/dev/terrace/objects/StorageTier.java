@@ -1,6 +1,6 @@
 package dev.terrace.objects;
 
-/// Where a field's value may be kept.
+/// The places where a field's value may be kept.
 public enum StorageTier {
     /// Memory of this process: the value is gone when the pool is closed.
     DRAM,
@@ -10,7 +10,7 @@ public enum StorageTier {
     SSD,
     /// A rotating disk.
     HDD,
-    /// The pool's fastest disk, whichever kind that is.
+    /// The pool's fastest disk, of either kind.
     DISK,
     /// A distributed file system.
     REMOTE

@@ -10,19 +10,19 @@ import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.List;
 
-/// A class as a pool has stored it: objects with this type's number in their headers are laid out
-/// so.
+/// A form of a class as a pool has stored it: objects with this form's number in their headers have
+/// this layout.
 ///
 /// @param id the number
 /// @param name the tagged class, fully qualified
-/// @param formerly all names that the class had before
-/// @param fields as they were when the pool first met the class in this form, each with all names
-///   that it had before
-/// @param listsNames whether former names are known; not where an earlier version of this library
-///   has stored it
+/// @param formerly all former names of the class
+/// @param fields the fields as they were when the pool first stored this form, each with all its
+///   former names
+/// @param listsNames whether former names are known; false if an early version of this library has
+///   stored the form
 public record StoredType(
         int id, String name, List<String> formerly, List<FieldSpec> fields, boolean listsNames) {
-    /// Where the fields lie: that follows from what they are.
+    /// The offsets of the fields, which follow from their kinds.
     public Layout layout() {
         return Layout.of(fields);
     }

@@ -3,7 +3,7 @@ package dev.terrace.objects;
 import java.io.Serial;
 import org.jspecify.annotations.Nullable;
 
-/// What can go wrong with a pool. The message names the thing and, where there is one, the remedy.
+/// A failure of a pool. The message names the cause and, if there is one, the remedy.
 public abstract sealed class TerraceException extends RuntimeException
         permits PoolFullException,
                 PoolBusyException,

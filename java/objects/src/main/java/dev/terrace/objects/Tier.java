@@ -6,7 +6,7 @@ import java.lang.annotation.Retention;
 import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 
-/// The tiers that a field's value may be kept on, the best first: it is kept on the first that has
+/// The tiers for a field's value, the best first: the value is kept on the first tier that has
 /// room. A field without this tag is kept in [StorageTier#PMEM].
 @Documented
 @Target({ElementType.FIELD, ElementType.RECORD_COMPONENT})

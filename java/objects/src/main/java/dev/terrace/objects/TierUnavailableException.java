@@ -3,8 +3,8 @@ package dev.terrace.objects;
 import java.io.Serial;
 import org.jspecify.annotations.Nullable;
 
-/// A tier cannot be reached at the moment. Nothing has changed, and the pool goes on: what lies on
-/// other tiers can be read and written, and another try may reach it.
+/// A tier cannot be reached at the moment. Nothing has changed. Values on other tiers can be read
+/// and written, and another try may reach the tier.
 public final class TierUnavailableException extends TerraceException {
     @Serial private static final long serialVersionUID = 1L;
 
