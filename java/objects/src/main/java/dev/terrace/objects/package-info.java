@@ -1,4 +1,4 @@
-/// Durable Java objects whose fields live on different tiers.
+/// Durable Java objects whose fields lie on different tiers.
 ///
 /// A [Pool] holds objects of tagged classes ([Durable], [Tier]): the annotation processor
 /// generates, beside a class `Person`, the class `DurablePerson` whose getters and setters read and

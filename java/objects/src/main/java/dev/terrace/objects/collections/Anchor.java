@@ -17,42 +17,43 @@ import java.util.function.LongFunction;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/// The record of a collection, to which its reference leads: what it holds, how much of it, and
-/// where.
+/// The record of a collection, to which its reference leads: the types and the number of its
+/// elements, and their place.
 ///
-/// Invariant: whatever changes the collection other than by replacing an element raises the number
-/// of changes, by which iterators see that they are out of date.
+/// Invariant: each change of the collection raises the number of changes, unless it only replaces
+/// an element. Iterators compare that number to find out that they are out of date.
 final class Anchor {
     static final int LIST = 0xff01;
     static final int ARRAY = 0xff02;
     static final int MAP = 0xff03;
     static final int TREE = 0xff04;
 
-    /// All that collections are made of besides their records.
+    /// The type number of all nodes of collections, that is, of everything but their records.
     static final int NODE = 0xff05;
 
-    /// What a collection held that was cleared or deleted.
+    /// The type number of the remains of a collection that was cleared or deleted.
     static final int REMAINS = 0xff06;
 
     static final int HEADER_BYTES = 8;
     static final int BYTES = 64;
 
-    /// Characters after which a text says no more elements.
+    /// The number of characters after which a text shows no more elements.
     private static final int TEXT_MAX = 1 << 20;
 
     private static final int CONTENT_AT = 8;
     private static final int NAMES_AT = 16;
     static final int STATE_AT = 24;
 
-    /// Where the root of the nodes is, and what a kind of collection has besides.
+    /// The place of the reference to the root node; words of the kind of collection follow.
     static final int ROOT_AT = 32;
 
     static final int EXTRA_AT = 40;
 
-    /// Who holds less is freed in the same transaction; more than this is left to [Remains].
+    /// A collection of at most this size is freed in the same transaction; a larger one is left to
+    /// [Remains].
     private static final int BULK_MAX = 1000;
 
-    /// Elements that are freed in one transaction: those with buffers, and others.
+    /// The number of elements that are freed in one transaction: elements with buffers, and others.
     private static final int BUFFERED_AT_ONCE = 500;
 
     private static final int PLAIN_AT_ONCE = 1 << 16;
@@ -74,12 +75,12 @@ final class Anchor {
     final long header;
     private Content content;
 
-    /// The field that the collection was found by, if it is an object's.
+    /// The object whose field led to the collection, if there is one.
     private @Nullable DurableObject owner;
 
     private int field;
 
-    /// The word that says what a collection holds, and the tiers in it.
+    /// The word with the types of a collection, and the tiers in it.
     private record Content(long word, List<StorageTier> tiers) {}
 
     private Anchor(Pool pool, long record, Content content) {
@@ -92,7 +93,7 @@ final class Anchor {
 
     /// Makes the record of an empty collection. In a transaction.
     ///
-    /// @param second what it maps to; null if it maps nothing
+    /// @param second the type of the values; null if it is not a map
     static Anchor create(
             Pool pool,
             int kind,
@@ -113,7 +114,7 @@ final class Anchor {
         return new Anchor(pool, record, new Content(content, on));
     }
 
-    /// The bits of these tiers in the word that says what a collection holds.
+    /// The bits of these tiers in the word with the types of a collection.
     private static long wordOf(List<StorageTier> tiers) {
         if (tiers.contains(StorageTier.DRAM)) {
             throw new IllegalArgumentException("a durable collection cannot be kept in DRAM");
@@ -128,7 +129,7 @@ final class Anchor {
         return word;
     }
 
-    /// From now on what is done by this handle counts as done with this field.
+    /// From now on, accesses through this handle count as accesses to this field.
     void ownedBy(DurableObject newOwner, int newField) {
         field = newField;
         owner = newOwner;
@@ -148,7 +149,7 @@ final class Anchor {
         }
     }
 
-    /// Bytes of the texts and bytes that the collection at `record` holds, keys not counted.
+    /// The bytes of the strings and byte arrays in the collection at `record`, without keys.
     static long bytes(Pool pool, long record) {
         long[] sum = {0};
         links(
@@ -160,7 +161,7 @@ final class Anchor {
 
                     @Override
                     public void slot(long owner, long at, List<StorageTier> tiers) {
-                        // Those of keys and names are these very lists.
+                        // Keys and names use these list objects themselves.
                         if (tiers != KEY_TIERS && tiers != NAME_TIERS) {
                             sum[0] += Math.max(0, pool.buffers().length(at));
                         }
@@ -172,8 +173,8 @@ final class Anchor {
         return sum[0];
     }
 
-    /// Where buffers of elements may lie, the best first: also after that was changed by way of
-    /// another handle.
+    /// The tiers of the elements' buffers, the best first. They are current, even if another handle
+    /// has changed them.
     List<StorageTier> tiers() {
         long word = get(CONTENT_AT);
         Content known = content;
@@ -184,8 +185,8 @@ final class Anchor {
         return known.tiers;
     }
 
-    /// Has buffers of elements of the collection at `record` lie on these tiers from now on;
-    /// whether that is a change. In a transaction.
+    /// Sets the tiers of the elements' buffers of the collection at `record`, and returns whether
+    /// that is a change. In a transaction.
     static boolean setTiers(Pool pool, long record, List<StorageTier> tiers) {
         long old = pool.store().word(record + CONTENT_AT);
         long word = old & (1L << TIERS_SHIFT) - 1 | wordOf(tiers);
@@ -201,7 +202,7 @@ final class Anchor {
 
     /// The collection that a reference leads to.
     ///
-    /// @throws SchemaMismatchException if it is another kind of collection, or holds other things
+    /// @throws SchemaMismatchException if it is another kind of collection, or has other types
     static Anchor open(
             Pool pool,
             long reference,
@@ -279,7 +280,7 @@ final class Anchor {
         return KINDS.get(kind - LIST);
     }
 
-    /// A root of the pool: opened, or, if it leads nowhere, made and set.
+    /// The collection of a root. If the root leads nowhere, a new collection is made and set.
     static <C> C root(
             Pool pool,
             String name,
@@ -316,7 +317,7 @@ final class Anchor {
         }
     }
 
-    /// Reads something, all of one commit.
+    /// Runs a read that sees one committed state.
     <T extends @Nullable Object> T read(Supplier<T> work) {
         return pool.read(() -> {
             check();
@@ -325,8 +326,8 @@ final class Anchor {
     }
 
     /// The text of the collection, or of a view of it, as `java.util` writes it. It is for
-    /// debuggers and logs, so it ends where it is long enough for those, and says why an element
-    /// cannot be read instead of throwing.
+    /// debuggers and logs: it ends when it is long enough for them, and for an element that cannot
+    /// be read it gives the reason instead of throwing an exception.
     String text(String brackets, Iterable<?> elements) {
         StringBuilder text = new StringBuilder();
         String because = "";
@@ -354,8 +355,8 @@ final class Anchor {
         }
     }
 
-    /// Changes something in a transaction, which may be tried again when something has made room
-    /// for it.
+    /// Runs a change as a transaction. The transaction may run again after room has been made for
+    /// it.
     <T extends @Nullable Object> T change(Supplier<T> work) {
         return pool.change(() -> {
             check();
@@ -363,7 +364,7 @@ final class Anchor {
         });
     }
 
-    /// How many elements, and how many changes.
+    /// The number of elements, and the number of changes.
     long state() {
         return store.word(record + STATE_AT);
     }
@@ -385,12 +386,12 @@ final class Anchor {
         return changesOf(state());
     }
 
-    /// As `java.util` counts.
+    /// The size as `java.util` counts it.
     static int toInt(long size) {
         return (int) Math.min(Integer.MAX_VALUE, size);
     }
 
-    /// There are so many elements now: a change. In a transaction.
+    /// Sets the number of elements, which counts as a change. In a transaction.
     void resize(long size) {
         long changes = changesOf(state()) + 1L;
         put(STATE_AT, changes << SIZE_BITS | size);
@@ -413,7 +414,7 @@ final class Anchor {
         });
     }
 
-    /// Deletes whatever collection a reference leads to. In a transaction.
+    /// Deletes the collection that a reference leads to, of any kind. In a transaction.
     static void delete(Pool pool, long reference) {
         Anchor anchor = ofRecord(pool, requireThere(pool, reference));
         Links freeing = new Freeing(pool);
@@ -422,40 +423,39 @@ final class Anchor {
         freeing.owned(anchor.record);
     }
 
-    /// Shows what the collection at `record` owns, and where it leads.
+    /// Shows the slots and nodes that the collection at `record` owns, and its references.
     static void links(Pool pool, long record, Links links) {
         Anchor anchor = ofRecord(pool, record);
         links.slot(record, record + NAMES_AT, NAME_TIERS);
         anchor.contentLinks(links);
     }
 
-    /// The collection whose record this is, whatever it holds.
+    /// The collection with this record, of any type.
     static Anchor ofRecord(Pool pool, long record) {
         long content = pool.store().word(record + CONTENT_AT);
         return new Anchor(pool, record, new Content(content, tiersOf(content)));
     }
 
-    /// What is left of a collection, as if it were one.
+    /// The remains of a collection, in the form of a collection.
     static Anchor ofRemains(Pool pool, long record) {
         return ofRecord(pool, record);
     }
 
-    /// What kind of collection it is, or was.
+    /// The kind of the collection, or of the collection that these are the remains of.
     int kind() {
         int was = Remains.kindOf(this);
         return was == 0 ? Pool.typeOf(header) : was;
     }
 
-    /// Copies the words that say what the collection holds to a record that was just made. In a
-    /// transaction.
+    /// Copies the words that describe the collection to a new record. In a transaction.
     void copyContent(long to) {
         for (int at = CONTENT_AT; at < BYTES; at += Long.BYTES) {
             store.putWord(to, to + at, at == NAMES_AT ? 0 : get(at));
         }
     }
 
-    /// Throws if what the collection at `record` holds is not in its places, or not of its types;
-    /// what [#links] has shown has been looked at already.
+    /// Throws an exception if elements of the collection at `record` are misplaced or of other
+    /// types. [#links] has already shown its slots, which have been checked.
     static void check(Pool pool, long record) {
         Anchor anchor = ofRecord(pool, record);
         int first = anchor.firstCode();
@@ -477,14 +477,14 @@ final class Anchor {
         }
     }
 
-    /// Throws if nothing that collections are made of begins there.
+    /// Throws an exception if no node of a collection begins there.
     void requireNode(long node) {
         if (Pool.typeOf(store.header(node)) != NODE || !store.hasHeader(node)) {
             throw damaged("leads to " + node + ", where no node begins");
         }
     }
 
-    /// Throws if there are not as many entries as the record says.
+    /// Throws an exception if the number of entries differs from the record's.
     void requireSize(long entries) {
         if (entries != size()) {
             throw damaged("has " + entries + " entries, and should have " + size());
@@ -496,7 +496,7 @@ final class Anchor {
                 store.pmem().name() + ": the collection at " + record + " " + what);
     }
 
-    /// The same of all but the record.
+    /// The same for everything but the record.
     void contentLinks(Links links) {
         int first = firstCode();
         int second = secondCode();
@@ -509,7 +509,7 @@ final class Anchor {
         }
     }
 
-    /// Frees all but the record, which says that the collection is empty then. In a transaction.
+    /// Frees everything but the record, which then describes an empty collection. In a transaction.
     void clear() {
         freeContent();
         put(ROOT_AT, 0);
@@ -523,13 +523,13 @@ final class Anchor {
         return (int) get(CONTENT_AT) & 0xff;
     }
 
-    /// The number of the type of values; 0 if it maps nothing.
+    /// The number of the type of values; 0 if it is not a map.
     int secondCode() {
         return (int) get(CONTENT_AT) >>> 8 & 0xff;
     }
 
-    /// Frees all but the record, which leads there still; in this transaction, or, if it is much,
-    /// afterwards.
+    /// Frees everything but the record, whose references stay: in this transaction, or, if that is
+    /// too much, afterwards.
     private void freeContent() {
         long bulk = kind() == MAP ? Math.max(size(), get(EXTRA_AT + Long.BYTES)) : size();
         if (bulk <= BULK_MAX || !pool.remains().take(this)) {
@@ -537,7 +537,7 @@ final class Anchor {
         }
     }
 
-    /// Frees the last of what the collection holds, and leaves it sound; whether nothing is left.
+    /// Frees the last elements of the collection, leaves it sound, and returns whether it is empty.
     /// In a transaction.
     boolean freeLast() {
         boolean hasBuffers =
@@ -565,7 +565,7 @@ final class Anchor {
         return get(ROOT_AT) == 0;
     }
 
-    /// Frees what it is shown, other than objects.
+    /// Frees all that it is shown, except objects.
     record Freeing(Pool pool) implements Links {
         @Override
         public void owned(long offset) {
@@ -579,7 +579,7 @@ final class Anchor {
 
         @Override
         public void reference(long reference) {
-            // Objects that a collection refers to are not its own.
+            // A collection does not own the objects that it refers to.
         }
     }
 }

@@ -9,9 +9,9 @@ import org.jspecify.annotations.Nullable;
 
 /// A B-tree: the entries of a sorted map in the order of their keys.
 ///
-/// A node is: number of entries and whether it is an inner node, a bit for each value that is null,
-/// the words of the keys, the words of the values, and, in an inner node, the children between
-/// which the keys stand.
+/// A node holds the number of its entries, whether it is an inner node, a bit for each value that
+/// is null, the words of the keys, and the words of the values. An inner node also holds its
+/// children, one more than its keys.
 ///
 /// Invariants: each node but the root has at least 14 entries; all leaves are equally deep.
 ///
@@ -37,10 +37,10 @@ final class BTree<K, V> {
     private static final int INDEX_BITS = 5;
     private static final int GRANULE_SHIFT = 4;
 
-    /// Entries that are freed in one transaction, and a few more.
+    /// Entries that are freed in one transaction, more or less.
     private static final int FREED_AT_ONCE = 300;
 
-    /// Deeper than any tree: who walks through what changes meanwhile must come to an end.
+    /// More levels than any tree has: a walk through a tree that changes meanwhile must end.
     private static final int DEPTH_MAX = 20;
 
     private final Anchor anchor;
@@ -308,7 +308,7 @@ final class BTree<K, V> {
         setCount(node, count - 1);
     }
 
-    /// Replaces the value at a position, and frees what the old one led to.
+    /// Replaces the value at a position, and frees the buffer of the old value.
     void setValue(long position, @Nullable V value) {
         long node = nodeOf(position);
         int index = indexOf(position);
@@ -320,8 +320,8 @@ final class BTree<K, V> {
         setNull(node, index, value == null);
     }
 
-    /// Adds an entry whose key is not there. Full nodes on the way down are split, so that there is
-    /// room above each.
+    /// Adds an entry with a new key. Full nodes on the way down are split, so that each node's
+    /// parent has room.
     void add(K key, @Nullable V value) {
         if (root() == 0) {
             anchor.put(Anchor.ROOT_AT, allocate(false));
@@ -365,14 +365,14 @@ final class BTree<K, V> {
         setCount(left, ENTRIES_MIN);
     }
 
-    /// Removes the entry of a key, which is there, with what it leads to. Each node on the way down
-    /// is given an entry more than it needs, so that it can lose one.
+    /// Removes the entry of a key that the tree contains, with its buffers. Each node on the way
+    /// down gets one entry more than it needs, so that it can lose one.
     void remove(Object key) {
         long position = find(key);
         long gone = store.word(keyAt(nodeOf(position), indexOf(position)));
         long value = store.word(valueAt(nodeOf(position), indexOf(position)));
         unlink(key);
-        // Until now its key was compared with.
+        // Its key was needed for comparisons until now.
         if (keys.isBuffered()) {
             buffers.free(gone);
         }
@@ -431,8 +431,8 @@ final class BTree<K, V> {
         close(node, 0);
     }
 
-    /// Sees to it that a child has more entries than it needs, and returns it or what it has become
-    /// a part of.
+    /// Ensures that a child has more entries than it needs, and returns it, or the node that it was
+    /// merged into.
     private long enrich(long parent, int index) {
         long child = child(parent, index);
         if (count(child) > ENTRIES_MIN) {
@@ -475,8 +475,7 @@ final class BTree<K, V> {
         close(right, 0);
     }
 
-    /// Makes one node of two that have no more entries than they need, and of the entry between
-    /// them.
+    /// Merges two nodes of minimal size and the entry between them into one node.
     private long merge(long parent, int index) {
         long left = child(parent, index);
         long right = child(parent, index + 1);
@@ -494,8 +493,8 @@ final class BTree<K, V> {
         return left;
     }
 
-    /// Frees the last leaves of a tree, with what they lead to, whose keys and values are elements
-    /// with these numbers. What is left is sound but for how many entries nodes have at least. In a
+    /// Frees the last leaves of a tree, with their buffers. Keys and values are elements with these
+    /// numbers. The rest of the tree is sound, except that nodes may have too few entries. In a
     /// transaction.
     static void freeLast(Anchor anchor, int keyCode, int valueCode) {
         boolean[] hasBuffers = {ElementType.isBuffered(keyCode), ElementType.isBuffered(valueCode)};
@@ -508,8 +507,8 @@ final class BTree<K, V> {
         anchor.resize(anchor.size() - freed[0]);
     }
 
-    /// Frees the last leaf below a node, with the entry before it; whether nothing is left of the
-    /// node.
+    /// Frees the last leaf below a node, with the entry before it, and returns whether the node is
+    /// empty.
     private static boolean prune(
             Anchor anchor, long node, int depth, boolean[] hasBuffers, long[] freed) {
         anchor.requireNode(node);
@@ -546,15 +545,16 @@ final class BTree<K, V> {
         }
     }
 
-    /// What looks at entries: where the words of key and value are, the latter -1 if it is null.
+    /// Receives the places of entries.
     interface Visitor {
-        /// Looks at one.
+        /// An entry: the places of the words of its key and of its value; the latter is -1 if the
+        /// value is null.
         void entry(long keyAt, long valueAt);
     }
 
     /// Shows the first entries of a tree whose keys are elements of this type, in their order.
     static <K> void forEach(Anchor anchor, ElementType<K> keys, long limit, Visitor visitor) {
-        // Its values are not read here.
+        // This code does not read values.
         BTree<K, K> tree = new BTree<>(anchor, keys, keys);
         long position = tree.first();
         for (long left = limit; left > 0 && position != NONE; left--) {
@@ -566,19 +566,20 @@ final class BTree<K, V> {
         }
     }
 
-    /// Throws if a tree's keys, which are elements of this type, are not in their order, or its
-    /// nodes are not as full and as deep as they should be.
+    /// Throws an exception if the keys of a tree, which are elements of this type, are out of
+    /// order, or if nodes have too few entries or leaves differ in depth.
     static <K> void check(Anchor anchor, ElementType<K> keys, int valueCode) {
-        // Its values are only looked at as words.
+        // This code reads values as words only.
         BTree<K, K> tree = new BTree<>(anchor, keys, keys);
         if (tree.root() != 0) {
             tree.check(tree.root(), 0, new ArrayList<>(), valueCode);
         }
     }
 
-    /// Checks what is below a node, and returns how deep that is.
+    /// Checks the subtree of a node, and returns its depth.
     ///
-    /// @param last the last key before it, if there is one; afterwards its own last
+    /// @param last the last key before the subtree, if there is one; afterwards the last key of the
+    ///   subtree
     private int check(long node, int depth, List<K> last, int valueCode) {
         if (depth > 0 && count(node) < ENTRIES_MIN) {
             throw anchor.damaged("has a node of only " + count(node) + " entries");
@@ -601,8 +602,8 @@ final class BTree<K, V> {
         return height + 1;
     }
 
-    /// Shows what a tree owns, and where its keys and values lead, which are elements with these
-    /// numbers.
+    /// Shows the nodes of a tree, and the references of its keys and values, which are elements
+    /// with these numbers.
     static void links(Anchor anchor, int keyCode, int valueCode, Links links) {
         long root = anchor.get(Anchor.ROOT_AT);
         if (root != 0) {

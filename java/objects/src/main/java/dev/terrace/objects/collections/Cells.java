@@ -3,14 +3,14 @@ package dev.terrace.objects.collections;
 import dev.terrace.objects.internal.store.Links;
 import dev.terrace.objects.internal.store.Store;
 
-/// Words with numbers from 0 on, in leaves that lie below inner nodes: what lists, arrays and hash
-/// tables are made of.
+/// Words with numbers from 0 on, in leaves below inner nodes. Lists, arrays and hash tables consist
+/// of cells.
 ///
-/// The record's word at [Anchor#ROOT_AT] leads to the root, and holds in its low four bits how many
-/// levels of inner nodes there are; the next is the number of words that the only leaf has while
-/// there are none. That leaf is replaced by one twice as large until it has 1024 words, as all have
-/// from then on; so words never move in large collections. A leaf whose words may be null though
-/// they are zero has a bit for each behind its words.
+/// The record's word at [Anchor#ROOT_AT] leads to the root, and holds the number of levels of inner
+/// nodes in its low four bits. As long as there are none, the next word is the number of words of
+/// the only leaf. That leaf is replaced by one twice as large until it has 1024 words; all later
+/// leaves have as many. Therefore words never move in large collections. If zero does not tell null
+/// from a value, the leaf has a bit for each of its words behind them.
 final class Cells {
     private static final int SHIFT = 10;
 
@@ -21,7 +21,7 @@ final class Cells {
     private static final int CAPACITY_MIN = 4;
     private static final long LEVELS_MASK = 15;
 
-    /// Enough for as many words as a record can count.
+    /// Enough levels for the largest number of words that a record can count.
     private static final int LEVELS_MAX = 4;
 
     private final Anchor anchor;
@@ -34,7 +34,7 @@ final class Cells {
         this.hasPresence = hasPresence;
     }
 
-    /// The leaf that word `index`, which is there, lies in.
+    /// The leaf of word `index`, which must exist.
     long leaf(long index) {
         return leaf(root(), index);
     }
@@ -44,7 +44,7 @@ final class Cells {
         return anchor.get(Anchor.ROOT_AT);
     }
 
-    /// The leaf that word `index` lies in, below this root.
+    /// The leaf of word `index` below this root.
     long leaf(long root, long index) {
         long node = root & ~LEVELS_MASK;
         for (int level = (int) (root & LEVELS_MASK); level > 0; level--) {
@@ -57,7 +57,7 @@ final class Cells {
         return node + Anchor.HEADER_BYTES + (index & WIDTH - 1) * Long.BYTES;
     }
 
-    /// Where word `index` of this leaf is.
+    /// The place of word `index` in this leaf.
     static long at(long leaf, long index) {
         return childAt(leaf, index);
     }
@@ -77,7 +77,7 @@ final class Cells {
                 + (index & WIDTH - 1) / Long.SIZE * Long.BYTES;
     }
 
-    /// Whether word `index` is one of a value.
+    /// Whether word `index` holds a value.
     boolean isPresent(long leaf, long index) {
         return !hasPresence || (store.word(presenceAt(leaf, index)) >>> index & 1) != 0;
     }
@@ -93,7 +93,7 @@ final class Cells {
         }
     }
 
-    /// Changes a word of a node, if it is another. In a transaction.
+    /// Changes a word of a node, if the new word differs. In a transaction.
     void put(long node, long at, long word) {
         if (store.word(at) != word) {
             store.putWord(node, at, word);
@@ -174,8 +174,8 @@ final class Cells {
         }
     }
 
-    /// Frees the nodes that hold none but words from number `count` on, of which up to `end` are
-    /// there. In a transaction.
+    /// Frees the nodes that hold only words from number `count` on; words up to `end` exist. In a
+    /// transaction.
     void trim(long count, long end) {
         long root = anchor.get(Anchor.ROOT_AT);
         if (root == 0 || end == 0) {
@@ -189,7 +189,7 @@ final class Cells {
         }
     }
 
-    /// Trims what is below a node whose first word is number `first`.
+    /// Trims the subtree of a node whose first word is number `first`.
     private void trim(long node, int level, long first, long count, long end) {
         long span = 1L << level * SHIFT;
         for (long i = Math.max(0, count - first) / span;
@@ -206,8 +206,8 @@ final class Cells {
         }
     }
 
-    /// Shows the nodes that hold so many words, and where the words lead if they are elements with
-    /// this number, not 0.
+    /// Shows the nodes that hold so many words, and the references of the words if they are
+    /// elements with this number, which is not 0.
     void links(long count, int code, Links links) {
         requireRoom(count);
         long root = anchor.get(Anchor.ROOT_AT);
@@ -232,7 +232,7 @@ final class Cells {
         }
     }
 
-    /// Throws if there cannot be so many words.
+    /// Throws an exception if so many words are not possible.
     private void requireRoom(long count) {
         boolean isNowhere = anchor.get(Anchor.ROOT_AT) == 0;
         if (levels() > LEVELS_MAX || capacity() < 0 || capacity() > WIDTH) {
@@ -244,7 +244,8 @@ final class Cells {
         }
     }
 
-    /// Throws if one of so many words is not that of an element with this number, or null.
+    /// Throws an exception if one of so many words is neither null nor the word of an element with
+    /// this number.
     void check(long count, int code) {
         for (long i = 0; i < count; i++) {
             long leaf = leaf(i);
@@ -254,7 +255,7 @@ final class Cells {
         }
     }
 
-    /// Frees what words lead to. In a transaction.
+    /// Frees the buffers of words. In a transaction.
     void freeBuffers(long from, long to) {
         for (long i = from; i < to; i++) {
             anchor.pool.buffers().free(store.word(at(leaf(i), i)));

@@ -3,8 +3,8 @@ package dev.terrace.objects.collections;
 import dev.terrace.objects.Pool;
 import org.jspecify.annotations.Nullable;
 
-/// The elements of collections, for who has not the classes of their objects. For this library's
-/// own packages.
+/// The elements of collections, for programs without the classes of their objects. For this
+/// library's own packages.
 public final class CollectionElements {
     private final Pool pool;
     private final Anchor anchor;
@@ -23,9 +23,10 @@ public final class CollectionElements {
     /// @param reference that leads to it
     public record ObjectElement(long reference) {}
 
-    /// What looks at elements.
+    /// Receives elements.
     public interface Visitor {
-        /// An element, or a key and its value: boxed values, strings, bytes, [ObjectElement], null.
+        /// An element, or a key and its value: boxed values, strings, byte arrays, [ObjectElement],
+        /// null.
         ///
         /// @param key null in lists and arrays
         void element(@Nullable Object key, @Nullable Object value);
@@ -97,7 +98,7 @@ public final class CollectionElements {
         }
     }
 
-    /// What the word at `at` stands for; -1 is nowhere, and null.
+    /// The value of the word at `at`; null if `at` is -1.
     private @Nullable Object value(int code, long at) {
         if (at < 0) {
             return null;

@@ -6,7 +6,7 @@ import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.internal.store.Links;
 import java.util.List;
 
-/// Collections as records of a pool, whatever they hold. For this library's own packages.
+/// Collections as records of a pool, of any element type. For this library's own packages.
 public final class CollectionRecords {
     private CollectionRecords() {}
 
@@ -15,14 +15,14 @@ public final class CollectionRecords {
         return type >= Anchor.LIST && type <= Anchor.TREE;
     }
 
-    /// What is said of records with this number; null if they are no part of a collection.
+    /// The name of records with this type number; null if they are not part of a collection.
     public static @org.jspecify.annotations.Nullable String nameOf(int type) {
         return isCollection(type)
                 ? Anchor.kindName(type) + "s"
                 : type == Anchor.NODE || type == Anchor.REMAINS ? "nodes of collections" : null;
     }
 
-    /// What the collection at `record` is, and how many elements it has.
+    /// The kind of the collection at `record`, and the number of its elements.
     public static String describe(Pool pool, long record) {
         int type = Pool.typeOf(pool.store().word(record));
         return Anchor.kindName(type)
@@ -30,20 +30,19 @@ public final class CollectionRecords {
                 + Anchor.sizeOf(pool.store().word(record + Anchor.STATE_AT));
     }
 
-    /// Has buffers of elements of the collection at `record` lie on these tiers from now on; those
-    /// that are there stay. Whether that is a change. In a transaction.
+    /// Sets the tiers for new buffers of elements of the collection at `record`, and returns
+    /// whether that is a change. Existing buffers stay. In a transaction.
     public static boolean setTiers(Pool pool, long record, List<StorageTier> tiers) {
         return Anchor.setTiers(pool, record, tiers);
     }
 
-    /// A word that is another after the collection at `record` has changed other than by replacing
-    /// elements: as long as it is the same, elements are where they were.
+    /// A word that changes with each change of the collection at `record`, except when elements are
+    /// replaced. As long as it stays the same, elements do not move.
     public static long state(Pool pool, long record) {
         return pool.store().word(record + Anchor.STATE_AT);
     }
 
-    /// From now on what is done by this handle counts, for who makes a profile, as done with the
-    /// field that led to it.
+    /// From now on, a profile counts accesses through this handle as accesses to this field.
     public static void ownedBy(DurableCollection collection, DurableObject owner, int field) {
         Anchor anchor =
                 switch (collection) {
@@ -54,21 +53,21 @@ public final class CollectionRecords {
         anchor.ownedBy(owner, field);
     }
 
-    /// Bytes of the texts and bytes that the collection at `record` holds, keys not counted. In a
+    /// The bytes of the strings and byte arrays in the collection at `record`, without keys. In a
     /// consistent read.
     public static long bytes(Pool pool, long record) {
         return Anchor.bytes(pool, record);
     }
 
-    /// Shows what the collection at `record` owns, and where it leads.
+    /// Shows the slots and nodes that the collection at `record` owns, and its references.
     public static void links(Pool pool, long record, Links links) {
         Anchor.links(pool, record, links);
     }
 
-    /// Throws if what the collection at `record` holds is not in its places, or not of its types;
-    /// what [#links] has shown is sound.
+    /// Throws an exception if elements of the collection at `record` are misplaced or of other
+    /// types. The slots that [#links] has shown are sound.
     ///
-    /// @throws dev.terrace.objects.PoolDamagedException with what is wrong first
+    /// @throws dev.terrace.objects.PoolDamagedException for the first damage that is found
     public static void check(Pool pool, long record) {
         Anchor.check(pool, record);
     }

@@ -5,7 +5,7 @@ import dev.terrace.objects.SchemaMismatchException;
 import dev.terrace.objects.StorageTier;
 import java.util.List;
 
-/// An array in a pool: a list of a length that never changes. All elements are null at first.
+/// An array in a pool: a list of fixed length. All elements are null at first.
 ///
 /// @param <E> the elements' class
 public final class DurableArray<E> extends DurableSequence<E> {
@@ -15,7 +15,7 @@ public final class DurableArray<E> extends DurableSequence<E> {
 
     /// Makes an array of nulls.
     ///
-    /// @param tiers where texts and bytes are kept, the best first; none: in PMEM
+    /// @param tiers the tiers of strings and byte arrays, the best first; without any, PMEM
     public static <E> DurableArray<E> create(
             Pool pool, ElementType<E> type, int length, StorageTier... tiers) {
         if (length < 0) {
@@ -33,7 +33,7 @@ public final class DurableArray<E> extends DurableSequence<E> {
         });
     }
 
-    /// The array that a root of the pool leads to, which is made if it leads nowhere.
+    /// The array that a root of the pool leads to. If the root leads nowhere, a new array is made.
     ///
     /// @throws SchemaMismatchException if it leads to something else, or to an array of another
     ///   length

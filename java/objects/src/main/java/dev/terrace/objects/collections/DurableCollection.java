@@ -3,28 +3,28 @@ package dev.terrace.objects.collections;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.StaleReferenceException;
 
-/// What all durable collections are besides what `java.util` says of them.
+/// The properties of all durable collections, in addition to those of `java.util`.
 ///
 /// Any number of threads may use a handle of a collection, and any number of handles may lead to
 /// it. An iterator belongs to one thread.
 ///
-/// What one operation changes is one transaction, which must fit into a log of half an extent: two
-/// million words in a pool of 64 MiB extents. So millions of elements are added to a list, or
-/// removed from its middle, in parts; else that throws [dev.terrace.objects.PoolFullException], and
-/// it stays as it was. To clear or delete a collection of any size changes a few words: what it
-/// held is freed in parts once that has been committed.
+/// Each operation is a transaction, which must fit into a log of half an extent: two million words
+/// in a pool of 64 MiB extents. Therefore add millions of elements to a list, or remove them from
+/// its middle, in parts; a larger operation throws [dev.terrace.objects.PoolFullException] and
+/// changes nothing. Clearing or deleting a collection of any size changes only a few words: its
+/// contents are freed in parts after that has been committed.
 public sealed interface DurableCollection permits DurableSequence, DurableMap, DurableTree {
-    /// The pool that it is in.
+    /// The pool of the collection.
     Pool pool();
 
-    /// Where it is, and which of those that have been there: never the same for two collections of
-    /// a pool.
+    /// The collection's place and the generation of that place. No two collections of a pool ever
+    /// have the same reference.
     long reference();
 
-    /// Whether it is there, or has been deleted.
+    /// Whether the collection exists, that is, has not been deleted.
     boolean isAlive();
 
-    /// Deletes it, with the texts and bytes that it holds. Objects that it refers to stay.
+    /// Deletes the collection, with its strings and byte arrays. Objects that it refers to stay.
     ///
     /// @throws StaleReferenceException if it has been deleted before
     void delete();

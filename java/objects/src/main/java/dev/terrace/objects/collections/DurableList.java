@@ -10,8 +10,8 @@ import org.jspecify.annotations.Nullable;
 
 /// A list in a pool. Elements may be null.
 ///
-/// To add or remove at the end changes a few words; to insert or remove elsewhere moves the words
-/// behind.
+/// Adding or removing an element at the end changes a few words; elsewhere it moves the words of
+/// all elements behind it.
 ///
 /// @param <E> the elements' class
 public final class DurableList<E> extends DurableSequence<E> {
@@ -21,14 +21,14 @@ public final class DurableList<E> extends DurableSequence<E> {
 
     /// Makes an empty list.
     ///
-    /// @param tiers where texts and bytes are kept, the best first; none: in PMEM
+    /// @param tiers the tiers of strings and byte arrays, the best first; without any, PMEM
     public static <E> DurableList<E> create(Pool pool, ElementType<E> type, StorageTier... tiers) {
         return pool.change(() ->
                 new DurableList<>(
                         Anchor.create(pool, Anchor.LIST, type, null, List.of(tiers)), type));
     }
 
-    /// The list that a root of the pool leads to, which is made if it leads nowhere.
+    /// The list that a root of the pool leads to. If the root leads nowhere, a new list is made.
     ///
     /// @throws dev.terrace.objects.SchemaMismatchException if it leads to something else
     public static <E> DurableList<E> root(
@@ -187,7 +187,7 @@ public final class DurableList<E> extends DurableSequence<E> {
         return removeIf(element -> !values.contains(element));
     }
 
-    /// Moves each element that stays once.
+    /// Moves each element that stays only once.
     @Override
     public boolean removeIf(Predicate<? super E> filter) {
         Objects.requireNonNull(filter);

@@ -18,9 +18,9 @@ import org.jspecify.annotations.Nullable;
 
 /// A hash map in a pool. Keys and values may be null.
 ///
-/// It grows by a bucket at a time, so that no change is large, and keeps its buckets until it is
-/// cleared. The order of its entries is not specified. Entries that iterators return hold the value
-/// that they had then.
+/// The map grows by one bucket at a time, so that no change is large, and keeps its buckets until
+/// it is cleared. The order of its entries is not specified. An entry that an iterator returns
+/// keeps the value that it had at that time.
 ///
 /// @param <K> the keys' class
 /// @param <V> the values' class
@@ -43,8 +43,8 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
 
     /// Makes an empty map.
     ///
-    /// @param tiers where values that are texts or bytes are kept, the best first; none: in PMEM.
-    ///   Keys are kept in PMEM
+    /// @param tiers the tiers of values that are strings or byte arrays, the best first; without
+    ///   any, PMEM. Keys are kept in PMEM
     public static <K, V> DurableMap<K, V> create(
             Pool pool, ElementType<K> keys, ElementType<V> values, StorageTier... tiers) {
         return pool.change(() -> {
@@ -55,7 +55,7 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
         });
     }
 
-    /// The map that a root of the pool leads to, which is made if it leads nowhere.
+    /// The map that a root of the pool leads to. If the root leads nowhere, a new map is made.
     ///
     /// @throws dev.terrace.objects.SchemaMismatchException if it leads to something else
     public static <K, V> DurableMap<K, V> root(
@@ -124,7 +124,7 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
                 }
             }
         } catch (RuntimeException | InternalError e) {
-            // Read again below: that tells a change meanwhile from a mistake or a damage.
+            // It is read again below, which tells a concurrent change from an error or damage.
         }
         return pool.read(() -> load(hash, word, bytes, key == null));
     }
@@ -186,8 +186,8 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
         });
     }
 
-    /// So that what is no key or value, or none of this pool, does not fail the transaction that
-    /// this is in.
+    /// Rejects an invalid key or value, or one of another pool, without failing the enclosing
+    /// transaction.
     private void requireEntry(@Nullable Object key, @Nullable Object value) {
         if (key != null) {
             keyType.requireFor(pool, key);
@@ -359,8 +359,8 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
         }
     }
 
-    /// Walks through the buckets. Places stay where they are as long as no entry comes, and none
-    /// goes but through this.
+    /// Walks through the buckets. Places are stable as long as no entry is added, and entries are
+    /// removed through this iterator only.
     private final class EntryIterator<T> implements Iterator<T> {
         private final BiFunction<@Nullable K, @Nullable V, T> result;
         private int changes;

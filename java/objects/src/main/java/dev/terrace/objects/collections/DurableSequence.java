@@ -12,8 +12,7 @@ import java.util.RandomAccess;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 
-/// What a durable list and a durable array have in common: elements with numbers, which can be
-/// replaced.
+/// The common part of durable lists and arrays: elements with numbers, which can be replaced.
 ///
 /// @param <E> the elements' class
 public abstract sealed class DurableSequence<E> extends AbstractList<E>
@@ -66,7 +65,7 @@ public abstract sealed class DurableSequence<E> extends AbstractList<E>
                 }
             }
         } catch (RuntimeException | InternalError e) {
-            // Read again below: that tells a change meanwhile from a mistake or a damage.
+            // It is read again below, which tells a concurrent change from an error or damage.
         }
         return anchor.read(() -> load(index));
     }
@@ -94,8 +93,8 @@ public abstract sealed class DurableSequence<E> extends AbstractList<E>
         });
     }
 
-    /// So that what is no element, or none of this pool, does not fail the transaction that this is
-    /// in.
+    /// Rejects an invalid element, or one of another pool, without failing the enclosing
+    /// transaction.
     final void requireElement(@Nullable E element) {
         if (element != null) {
             type.requireFor(anchor.pool, element);
@@ -118,7 +117,7 @@ public abstract sealed class DurableSequence<E> extends AbstractList<E>
         });
     }
 
-    /// Removes elements, of which there are some.
+    /// Removes a range of elements that is not empty.
     void removeSome(int from, int to) {
         throw new UnsupportedOperationException();
     }

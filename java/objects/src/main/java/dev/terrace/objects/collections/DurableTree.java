@@ -4,10 +4,10 @@ import dev.terrace.objects.Pool;
 import dev.terrace.objects.StorageTier;
 import java.util.List;
 
-/// A sorted map in a pool, in the natural order of its keys, which cannot be null; values may be.
+/// A sorted map in a pool, in the natural order of its keys. Values may be null, keys may not.
 ///
-/// Its views are live, as those of [java.util.TreeMap]; entries that iterators return hold the
-/// value that they had then.
+/// Its views are live, like those of [java.util.TreeMap]. An entry that an iterator returns keeps
+/// the value that it had at that time.
 ///
 /// @param <K> the keys' class: numbers, booleans or strings
 /// @param <V> the values' class
@@ -18,8 +18,8 @@ public final class DurableTree<K, V> extends TreeRange<K, V> implements DurableC
 
     /// Makes an empty map.
     ///
-    /// @param tiers where values that are texts or bytes are kept, the best first; none: in PMEM.
-    ///   Keys are kept in PMEM
+    /// @param tiers the tiers of values that are strings or byte arrays, the best first; without
+    ///   any, PMEM. Keys are kept in PMEM
     public static <K, V> DurableTree<K, V> create(
             Pool pool, ElementType<K> keys, ElementType<V> values, StorageTier... tiers) {
         return pool.change(() ->
@@ -34,7 +34,7 @@ public final class DurableTree<K, V> extends TreeRange<K, V> implements DurableC
                         values));
     }
 
-    /// The map that a root of the pool leads to, which is made if it leads nowhere.
+    /// The map that a root of the pool leads to. If the root leads nowhere, a new map is made.
     ///
     /// @throws dev.terrace.objects.SchemaMismatchException if it leads to something else
     public static <K, V> DurableTree<K, V> root(

@@ -10,11 +10,11 @@ import java.util.List;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
-/// What a collection holds.
+/// The type of a collection's elements.
 ///
-/// Each element is a word: numbers lie in it, durable objects are referred to by it, and texts and
-/// bytes lie in buffers that it leads to, if they are longer than seven bytes. Numbers are equal if
-/// their boxes are: there is one NaN, and 0.0 is not -0.0.
+/// Each element is a word. The word holds a number, a reference to a durable object, or a string or
+/// byte array of up to seven bytes; longer strings and byte arrays lie in buffers that the word
+/// leads to. Numbers are equal if their boxes are equal: there is one NaN, and 0.0 is not -0.0.
 ///
 /// @param <E> the elements' class
 public final class ElementType<E> {
@@ -30,7 +30,8 @@ public final class ElementType<E> {
     private static final int BYTES_CODE = 10;
     private static final int OBJECT_CODE = 11;
 
-    /// Set in each word of a number of at most 32 bits, so that the word of null is no number's.
+    /// A bit that is set in each word of a number of at most 32 bits, so that no number has the
+    /// word of null.
     private static final long IS_THERE = 1L << 32;
 
     private static final String[] NAMES = {
@@ -79,7 +80,7 @@ public final class ElementType<E> {
     public static final ElementType<Double> DOUBLE =
             new ElementType<>(DOUBLE_CODE, Double.class, null);
 
-    /// `byte[]`: equal to nothing but itself, as everywhere in Java, so that it can be no key.
+    /// `byte[]`: an array is equal only to itself, as everywhere in Java, so it cannot be a key.
     public static final ElementType<byte[]> BYTES =
             new ElementType<>(BYTES_CODE, byte[].class, null);
 
@@ -108,20 +109,20 @@ public final class ElementType<E> {
         return name();
     }
 
-    /// The number that the format has for it.
+    /// The number of this type in the format.
     int code() {
         return code;
     }
 
-    /// What messages call elements with this number.
+    /// The name of elements with this number in messages.
     static String nameOf(int code, String objectName) {
         return code == OBJECT_CODE
                 ? objectName
                 : code > 0 && code < NAMES.length ? NAMES[code] : NAMES[0];
     }
 
-    /// The type with this number; null if that is none, or that of objects, which are of many
-    /// types.
+    /// The type with this number; null if there is none, or if it is the number of objects, which
+    /// have many types.
     static @Nullable ElementType<?> withCode(int code) {
         return switch (code) {
             case TEXT_CODE -> STRING;
@@ -138,7 +139,7 @@ public final class ElementType<E> {
         };
     }
 
-    /// Throws if the word at `at` is not one of an element with this number.
+    /// Throws an exception if the word at `at` is not a word of an element with this number.
     static void check(int code, Anchor anchor, long at) {
         long word = anchor.store.word(at);
         boolean isOne =
@@ -169,7 +170,7 @@ public final class ElementType<E> {
         };
     }
 
-    /// Whether elements with this number have names of their own.
+    /// Whether elements with this number have class names.
     static boolean isObject(int code) {
         return code == OBJECT_CODE;
     }
@@ -179,8 +180,8 @@ public final class ElementType<E> {
         return code == TEXT_CODE || code == BYTES_CODE;
     }
 
-    /// Shows where the word at `at` leads, which is that of an element with this number in the node
-    /// that begins at `owner`.
+    /// Shows the reference in the word at `at`, which belongs to an element with this number in the
+    /// node that begins at `owner`.
     static void links(
             int code, Anchor anchor, long owner, long at, List<StorageTier> tiers, Links links) {
         if (isBuffered(code)) {
@@ -190,8 +191,7 @@ public final class ElementType<E> {
         }
     }
 
-    /// Whether elements with this number need a bit beside their word that says that they are not
-    /// null.
+    /// Whether elements with this number need a bit beside their word to tell null from a value.
     static boolean needsPresence(int code) {
         return code == LONG_CODE || code == DOUBLE_CODE;
     }
@@ -204,7 +204,7 @@ public final class ElementType<E> {
         return needsPresence(code);
     }
 
-    /// Whether elements that were stored as `storedName` are these.
+    /// Whether elements that were stored as `storedName` are of this type.
     boolean isCalled(String storedName) {
         return object != null
                 && (object.name().equals(storedName) || object.formerly().contains(storedName));
@@ -229,12 +229,12 @@ public final class ElementType<E> {
         return type.isInstance(value);
     }
 
-    /// @throws ClassCastException if it is no element, or null
+    /// @throws ClassCastException if it is not an element, or null
     Object require(@Nullable Object value) {
         return type.cast(Objects.requireNonNull(value));
     }
 
-    /// The bytes of a text or an array; null for all else.
+    /// The bytes of a string or an array; null for all other values.
     byte @Nullable [] bytes(@Nullable Object value) {
         if (!isBuffered()) {
             return null;
@@ -242,7 +242,7 @@ public final class ElementType<E> {
         return value instanceof String text ? Text.encode(text) : (byte[]) value;
     }
 
-    /// The word of a value that has no buffer; of null, and of one that may have one, 0.
+    /// The word of a value without a buffer; 0 for null, and for types that may have buffers.
     long word(@Nullable Object value) {
         return switch (code) {
             case TEXT_CODE, BYTES_CODE -> 0;
@@ -264,7 +264,7 @@ public final class ElementType<E> {
         };
     }
 
-    /// Throws if a value cannot be an element of a collection in this pool.
+    /// Throws an exception if a value cannot be an element of a collection in this pool.
     void requireFor(Pool pool, Object value) {
         require(value);
         if (value instanceof DurableObject target) {
@@ -301,8 +301,8 @@ public final class ElementType<E> {
         return bytes == null ? word(value) : pool.buffers().put(tiers, bytes);
     }
 
-    /// The element or value of a collection that the word at `at` stands for, which is not null
-    /// unless that word says so.
+    /// The element or value of a collection in the word at `at`. It is null only if that word says
+    /// so.
     @Nullable E load(Anchor anchor, long at) {
         E value = load(anchor.pool, at);
         if (isBuffered()) {
@@ -311,7 +311,7 @@ public final class ElementType<E> {
         return value;
     }
 
-    /// As [#load(Anchor, long)], of keys, and of what is looked at for no program.
+    /// Like [#load(Anchor, long)], for keys, and for reads that no profile counts.
     @SuppressWarnings("unchecked")
     @Nullable E load(Pool pool, long at) {
         return (E) value(pool, at);
@@ -343,7 +343,7 @@ public final class ElementType<E> {
         };
     }
 
-    /// How a key compares to the one whose word is at `at`.
+    /// Compares a key to the key whose word is at `at`.
     int compare(Object key, Pool pool, long at) {
         long word = code == TEXT_CODE ? 0 : pool.store().word(at);
         return switch (code) {

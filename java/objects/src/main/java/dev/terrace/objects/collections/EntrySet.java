@@ -16,7 +16,7 @@ final class EntrySet<K, V> extends AbstractSet<Map.Entry<K, V>> {
     private final Function<BiFunction<K, @Nullable V, Map.Entry<K, V>>, Iterator<Map.Entry<K, V>>>
             iterator;
 
-    /// @param iterator walks over the map, and makes an entry of each key and value
+    /// @param iterator makes an iterator over the map's entries
     EntrySet(
             Map<K, V> map,
             Anchor anchor,

@@ -6,14 +6,14 @@ import org.jspecify.annotations.Nullable;
 final class Hash {
     private Hash() {}
 
-    /// Of a key whose word says all: a number, a reference, or null.
+    /// The hash of a key without a buffer: a number, a reference, or null.
     static long of(long seed, long word) {
         return mix(seed ^ word);
     }
 
-    /// Of a key.
+    /// The hash of a key.
     ///
-    /// @param bytes of a text; null for all else
+    /// @param bytes the bytes of a string; null for other keys
     static long of(long seed, long word, byte @Nullable [] bytes) {
         if (bytes == null) {
             return of(seed, word);

@@ -8,12 +8,12 @@ import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
-/// The table of a durable map: linear hashing, so that it grows by a bucket at a time and no change
-/// is large.
+/// The table of a durable map. It uses linear hashing: it grows by one bucket at a time, so no
+/// change is large.
 ///
 /// A bucket is 16 words of [Cells], or of a node that another bucket leads to: flags, the next
-/// bucket of its chain, seven keys with their values. The flags of an entry are nine bits: whether
-/// it is there, whether its key is null, whether its value is, and the six highest bits of the
+/// bucket of its chain, and seven keys with their values. An entry has nine bits of flags: whether
+/// it exists, whether its key is null, whether its value is null, and the six highest bits of the
 /// key's hash.
 ///
 /// With n buckets, key hash h belongs to bucket h mod 2m if that is less than n, else to h mod m,
@@ -30,10 +30,11 @@ final class HashTable {
     private static final int VALUE_AT = 8;
     private static final int SLOTS = 7;
 
-    /// Entries per bucket from which on a bucket is added.
+    /// The number of entries per bucket above which a bucket is added.
     private static final int LOAD = 3;
 
-    /// Buckets that are freed in one transaction: those with buffers, and others.
+    /// The number of buckets that are freed in one transaction: buckets whose entries have buffers,
+    /// and others.
     private static final int BUFFERED_AT_ONCE = 100;
 
     private static final int PLAIN_AT_ONCE = 4096;
@@ -50,8 +51,7 @@ final class HashTable {
 
     private static final long HIGH = LOW << FLAG_BITS - 1;
 
-    /// More buckets than any chain has: who walks through what changes meanwhile must come to an
-    /// end.
+    /// More buckets than any chain has: a walk through a table that changes meanwhile must end.
     private static final int CHAIN_MAX = 1 << 20;
 
     /// No number of changes.
@@ -81,8 +81,8 @@ final class HashTable {
         anchor.put(SEED_AT, seed);
     }
 
-    /// What of the record a search needs, as it was when the epoch's changes were these: it is the
-    /// same until they are others.
+    /// The words of the record that a search needs. They were read when the epoch's number of
+    /// changes was `changes`, and are valid until that number changes.
     ///
     /// @param root of the cells
     /// @param count of buckets
@@ -92,12 +92,12 @@ final class HashTable {
         return new Shape(changes, cells.root(), buckets());
     }
 
-    /// How many buckets there are, the others of their chains not counted.
+    /// The number of buckets, without the further buckets of their chains.
     long buckets() {
         return anchor.get(COUNT_AT);
     }
 
-    /// Where bucket `index` is.
+    /// The place of bucket `index`.
     private long bucket(long index) {
         return bucket(cells.root(), index);
     }
@@ -119,18 +119,18 @@ final class HashTable {
                 | USED;
     }
 
-    /// Where an entry is.
+    /// The place of an entry.
     private static long entry(long bucket, int slot) {
         return bucket + ENTRIES_AT + slot * ENTRY_BYTES;
     }
 
-    /// Where the value of an entry is.
+    /// The place of an entry's value.
     static long valueAt(long entry) {
         return entry + VALUE_AT;
     }
 
-    /// A place in the table as one word: the bucket that an entry lies in, and its slot in the low
-    /// three bits.
+    /// The place of an entry from its position, which is one word: the entry's bucket, with its
+    /// slot in the low three bits.
     static long entryOf(long place) {
         return entry(place & -8, (int) place & 7);
     }
@@ -147,15 +147,15 @@ final class HashTable {
         return (flags(place) & VALUE_IS_NULL) != 0;
     }
 
-    /// The place of a key; -1 if it is not there.
+    /// The place of a key; -1 if the table does not contain it.
     ///
-    /// @param bytes of a key that may have a buffer, else null
+    /// @param bytes the bytes of a key that may have a buffer, else null
     long find(long hash, long word, byte @Nullable [] bytes, boolean keyIsNull) {
         return find(shape(NEVER), hash, word, bytes, keyIsNull);
     }
 
-    /// As [#find(long, long, byte[], boolean)], of what is in place while the epoch's changes are
-    /// these.
+    /// Like [#find(long, long, byte[], boolean)], for the words in place, which are valid while the
+    /// epoch's number of changes is `changes`.
     long findInPlace(
             long changes, long hash, long word, byte @Nullable [] bytes, boolean keyIsNull) {
         Shape known = shape;
@@ -202,7 +202,7 @@ final class HashTable {
         throw anchor.damaged("has a chain without an end");
     }
 
-    /// The words of a bucket as this thread is to see them.
+    /// The words of a bucket as this thread sees them.
     private MemorySegment copyOf(long bucket) {
         MemorySegment copy = MemorySegment.ofArray(new long[BUCKET_WORDS]);
         for (int i = 0; i < BUCKET_WORDS; i++) {
@@ -211,14 +211,14 @@ final class HashTable {
         return copy;
     }
 
-    /// What a bucket belongs to: a leaf of the cells, or its own node.
+    /// The node that a bucket belongs to: a leaf of the cells, or its own node.
     private long owner(long index, long bucket) {
         long word = index * BUCKET_WORDS;
         long leaf = cells.leaf(word);
         return Cells.at(leaf, word) == bucket ? leaf : bucket - Anchor.HEADER_BYTES;
     }
 
-    /// Replaces the value of an entry, whose old one its caller frees. In a transaction.
+    /// Replaces the value of an entry; the caller frees the old value. In a transaction.
     void setValue(long hash, long place, long word, boolean isNull) {
         long bucket = place & -8;
         long owner = owner(indexOf(hash, buckets()), bucket);
@@ -228,14 +228,14 @@ final class HashTable {
         cells.put(owner, bucket, isNull ? flags | shifted : flags & ~shifted);
     }
 
-    /// Frees what the value of an entry leads to. In a transaction.
+    /// Frees the buffer of an entry's value. In a transaction.
     void freeValue(long place) {
         if (valuesBuffered) {
             buffers.free(store.word(valueAt(entryOf(place))));
         }
     }
 
-    /// Adds an entry whose key is not there. In a transaction.
+    /// Adds an entry with a new key. In a transaction.
     void add(long hash, long key, boolean keyIsNull, long value, boolean valueIsNull) {
         if (buckets() == 0) {
             cells.ensure(BUCKET_WORDS);
@@ -251,7 +251,7 @@ final class HashTable {
         }
     }
 
-    /// Puts an entry into the first place of a chain that is free.
+    /// Puts an entry into the first free place of a chain.
     private void place(long index, long flags, long key, long value) {
         long bucket = bucket(index);
         while (true) {
@@ -279,7 +279,7 @@ final class HashTable {
         }
     }
 
-    /// Adds a bucket, and moves to it what belongs there, all from one other.
+    /// Adds a bucket, and moves entries to it, all from one other bucket.
     private void split() {
         long count = buckets();
         long from = count - Long.highestOneBit(count);
@@ -311,7 +311,7 @@ final class HashTable {
         return Hash.of(seed, store.word(entry), hasBytes ? buffers.get(entry) : null);
     }
 
-    /// Nothing is in the chain of a bucket any more, which is this bucket alone.
+    /// Empties a bucket, which is then its whole chain.
     private void empty(long index) {
         long bucket = bucket(index);
         long owner = owner(index, bucket);
@@ -337,7 +337,7 @@ final class HashTable {
         return Arrays.copyOf(places, length);
     }
 
-    /// Removes an entry, with what it leads to. In a transaction.
+    /// Removes an entry, with its buffers. In a transaction.
     void remove(long hash, long place) {
         long index = indexOf(hash, buckets());
         long bucket = place & -8;
@@ -359,7 +359,7 @@ final class HashTable {
         anchor.resize(anchor.size() - 1);
     }
 
-    /// Frees the last buckets, with what they lead to. In a transaction.
+    /// Frees the last buckets, with the buffers of their entries. In a transaction.
     void freeLast(boolean hasBuffers) {
         long count = buckets();
         long kept = Math.max(0, count - (hasBuffers ? BUFFERED_AT_ONCE : PLAIN_AT_ONCE));
@@ -388,8 +388,8 @@ final class HashTable {
         }
     }
 
-    /// Throws if an entry is not where its hash belongs, its key is there twice, or key or value is
-    /// none of its type. In a table whose keys are known to be buffered, or not.
+    /// Throws an exception if an entry is in the wrong bucket, if a key occurs twice, or if a key
+    /// or a value has the wrong type.
     void check(int keyCode, int valueCode) {
         for (long index = 0; index < buckets(); index++) {
             long[] places = places(index);
@@ -424,8 +424,8 @@ final class HashTable {
         }
     }
 
-    /// Shows what the table owns, and where its keys and values lead, which are elements with these
-    /// numbers.
+    /// Shows the nodes of the table, and the references of its keys and values, which are elements
+    /// with these numbers.
     void links(int keyCode, int valueCode, Links links) {
         long count = buckets();
         long entries = 0;

@@ -9,14 +9,14 @@ import dev.terrace.objects.internal.store.Links;
 import dev.terrace.objects.internal.store.Store;
 import dev.terrace.objects.internal.store.Superblock;
 
-/// What large collections held that were cleared or deleted: it is taken from them in a few words,
-/// and freed bit by bit after that has been committed, in transactions of bounded size. For this
-/// library's own packages.
+/// The contents of large collections that were cleared or deleted. Taking them from the collection
+/// changes a few words; after that has been committed, they are freed in transactions of bounded
+/// size. For this library's own packages.
 ///
-/// The superblock has room for one record that leads to it, so that a full pool can be cleared;
-/// others form a chain. Each is laid out as that of the collection was, with its kind and the next
-/// of them behind, and what is not freed yet is as sound as a collection; so whoever dies in
-/// between leaves a pool in which the next who writes goes on.
+/// The superblock has room for one record of remains, so that a full pool can be cleared; further
+/// records form a chain. Each record has the layout of the collection's record, followed by its
+/// kind and the next record. The contents that are not freed yet are as sound as a collection. So
+/// if a process dies meanwhile, the next process that writes continues.
 public final class Remains {
     private static final long HEAD_AT = Superblock.REMAINS_AT;
     private static final long FIRST = Superblock.FIRST_REMAINS_AT;
@@ -27,15 +27,14 @@ public final class Remains {
     private final Pool pool;
     private final Store store;
 
-    /// Whether there may be something. Written by who has committed; others that see it late leave
-    /// the work to the next.
+    /// Whether there may be remains. The thread that has committed writes it; a thread that sees it
+    /// late leaves the work to the next one.
     private boolean arePending;
 
-    /// Whether this process has left something: whoever was here last frees what it has left
-    /// itself.
+    /// Whether this process has left remains: it frees them itself.
     private boolean areNew;
 
-    /// Those of a pool.
+    /// The remains of a pool.
     public Remains(Pool pool) {
         this.pool = pool;
         store = pool.store();
@@ -47,8 +46,8 @@ public final class Remains {
         return store.word(FIRST + KIND_AT) == 0 && store.word(HEAD_AT) == 0;
     }
 
-    /// Takes over what a collection holds, which is to be empty or gone when the transaction
-    /// commits; whether there was room for that.
+    /// Takes over the contents of a collection that is being cleared or deleted, and returns
+    /// whether there was room for that.
     boolean take(Anchor from) {
         long record = FIRST;
         if (store.word(FIRST + KIND_AT) != 0) {
@@ -69,8 +68,8 @@ public final class Remains {
         return true;
     }
 
-    /// Frees something, if there is something: all of it after this process has left some, else a
-    /// little. Called when a transaction has committed, whose work is done whatever happens here.
+    /// Frees remains, if there are any: all of them if this process has left some, else a few. It
+    /// is called after a transaction has committed; a failure here does not undo that transaction.
     public void tidy() {
         if (!arePending || store.inTransaction()) {
             return;
@@ -84,7 +83,7 @@ public final class Remains {
         }
     }
 
-    /// Frees all there is; whether that was something. Outside of transactions.
+    /// Frees all remains, and returns whether there were any. Outside of transactions.
     public boolean freeAll() {
         boolean any = false;
         while (arePending && freeSomeIfPossible()) {
@@ -102,13 +101,13 @@ public final class Remains {
             arePending = true;
             return false;
         } catch (TerraceException | IndexOutOfBoundsException damaged) {
-            // A check tells, or whoever uses the pool next.
+            // A check reports it, or the next use of the pool.
             arePending = false;
             return false;
         }
     }
 
-    /// Frees some of what there is, in a transaction.
+    /// Frees some of the remains, in a transaction.
     private void freeSome() {
         store.transact(() -> {
             if (store.word(FIRST + KIND_AT) != 0) {
@@ -141,8 +140,8 @@ public final class Remains {
         }
     }
 
-    /// Shows the chain's records, and what the record in the superblock owns. What each of the
-    /// others owns, [#links(Pool, long, Links)] shows.
+    /// Shows the records of the chain, and the slots that the record in the superblock owns.
+    /// [#links(Pool, long, Links)] shows the slots of each other record.
     public void links(Links links) {
         if (store.word(FIRST + KIND_AT) != 0) {
             links(pool, FIRST, links);
@@ -160,17 +159,17 @@ public final class Remains {
         }
     }
 
-    /// Whether a type's number is that of such records.
+    /// Whether a type number is the number of records of remains.
     public static boolean isRecord(int type) {
         return type == Anchor.REMAINS;
     }
 
-    /// Shows what a record owns.
+    /// Shows the slots that a record owns.
     public static void links(Pool pool, long record, Links links) {
         Anchor.ofRemains(pool, record).contentLinks(links);
     }
 
-    /// What kind of collection the remains at a record are of; 0 if it is a collection.
+    /// The kind of the collection that left the remains at a record; 0 if it is a collection.
     static int kindOf(Anchor anchor) {
         boolean isRecord = anchor.record == FIRST || isRecord(Pool.typeOf(anchor.header));
         return isRecord ? (int) anchor.get(KIND_AT) : 0;

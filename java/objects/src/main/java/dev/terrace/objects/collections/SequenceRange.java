@@ -10,11 +10,11 @@ import java.util.RandomAccess;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/// Some elements of a durable sequence: what its sublists are, and what its iterators walk through.
+/// A range of a durable sequence. Sublists are ranges, and iterators walk through a range.
 ///
-/// It is out of date when the sequence has changed otherwise than through it, as the thread that
-/// uses it sees the sequence. So that is compared with the number of changes in the pool;
-/// [#modCount] counts the changes through this range only, for its iterators.
+/// A range is out of date when the sequence, as the current thread sees it, has changed other than
+/// through the range. Therefore it compares the number of changes in the pool; [#modCount] counts
+/// the changes through this range only, for its iterators.
 ///
 /// @param <E> the elements' class
 final class SequenceRange<E> extends AbstractList<E> implements RandomAccess {
@@ -43,7 +43,7 @@ final class SequenceRange<E> extends AbstractList<E> implements RandomAccess {
         }
     }
 
-    /// Reads something of a range that is not out of date.
+    /// Reads from a range that is not out of date.
     private <T extends @Nullable Object> T read(Supplier<T> work) {
         return sequence.anchor.read(() -> {
             check();

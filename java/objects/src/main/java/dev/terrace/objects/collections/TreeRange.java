@@ -16,8 +16,8 @@ import java.util.function.Function;
 import java.util.function.LongFunction;
 import org.jspecify.annotations.Nullable;
 
-/// The entries of a sorted map between two keys, in one of the two directions: the views of a
-/// [DurableTree], and, without bounds, itself.
+/// The entries of a sorted map between two keys, in one of the two directions. The views of a
+/// [DurableTree] are ranges, and so is the tree itself, without bounds.
 ///
 /// @param <K> the keys' class
 /// @param <V> the values' class
@@ -30,7 +30,7 @@ abstract sealed class TreeRange<K, V> extends AbstractMap<K, V> implements Navig
     private final Bounds<K> bounds;
     private final boolean descends;
 
-    /// The keys between which a range lies, in the tree's order; null: no bound.
+    /// The bounds of a range, in the tree's order; null: no bound.
     record Bounds<K>(@Nullable K low, boolean withLow, @Nullable K high, boolean withHigh) {
         static <K> Bounds<K> none() {
             return new Bounds<>(null, true, null, true);
@@ -50,7 +50,7 @@ abstract sealed class TreeRange<K, V> extends AbstractMap<K, V> implements Navig
             return isAboveLow(key) && isBelowHigh(key);
         }
 
-        /// Whether a key may be a bound of a narrower range.
+        /// Whether a key is a valid bound of a narrower range.
         boolean mayBound(Object key, boolean inclusive) {
             boolean isClosed =
                     (low == null || compare(key, low) >= 0)
@@ -149,7 +149,7 @@ abstract sealed class TreeRange<K, V> extends AbstractMap<K, V> implements Navig
         return position == BTree.NONE ? null : tree.key(position);
     }
 
-    /// What is at the entry nearest to a key.
+    /// A value of the entry nearest to a key.
     private <T extends @Nullable Object> T nearest(
             K key, boolean later, boolean inclusive, LongFunction<T> what) {
         keyType.require(key);

@@ -1,7 +1,7 @@
-/// Lists, maps, arrays and sorted maps that live in a pool and are `java.util` collections.
+/// Lists, maps, arrays and sorted maps in a pool, which are `java.util` collections.
 ///
-/// Each operation is a transaction of its own, or a part of the one that it is called in. Each read
-/// sees one committed state.
+/// Each operation is a transaction, or a part of the transaction that calls it. Each read sees one
+/// committed state.
 @NullMarked
 package dev.terrace.objects.collections;
 
