@@ -1,7 +1,8 @@
 //! README.md.
 
+use crate::page::text;
 use crate::stage::{CTRL_C, How, Step, play};
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use terrace_proof::proof;
 
 /// Commands that something else runs.
@@ -49,4 +50,26 @@ const STEPS: &[Step] = &[
 #[test]
 fn every_command_of_the_readme_runs_as_printed() {
     proof(|| -> Result<()> { play("README.md", STEPS, ELSEWHERE) });
+}
+
+#[test]
+fn the_numbers_of_the_readme_are_those_of_a_row_of_performance() {
+    proof(|| -> Result<()> {
+        let (readme, measured) = (text("README.md")?, text("docs/PERFORMANCE.md")?);
+        let (_, section) = readme.split_once("### Numbers\n").context("no numbers")?;
+        let (section, _) = section.split_once("\n#").context("no end of the numbers")?;
+        let rows: Vec<_> = section.lines().filter(|line| line.starts_with('|')).skip(2).collect();
+        ensure!(rows.len() >= 5, "only {} numbers", rows.len());
+        for row in rows {
+            let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+            let &[_, ours, baseline, ratio] = &cells[..] else { continue };
+            let (baseline, _) = baseline.split_once(':').context("no baseline")?;
+            let known = measured.lines().any(|line| {
+                line.contains(&format!("| {baseline} | {ours} |"))
+                    && line.contains(&format!("| {ratio} |"))
+            });
+            ensure!(known, "no row of PERFORMANCE.md has {row}");
+        }
+        Ok(())
+    });
 }
