@@ -60,7 +60,7 @@ fn check_terrace(words: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn check_make(words: &[&str]) -> Result<()> {
+pub fn check_make(words: &[&str]) -> Result<()> {
     let makefile = text("Makefile")?;
     // `make bench ARGS='…'`: targets come first, and what is set ends them.
     for target in words.iter().take_while(|word| !word.contains('=')) {

@@ -5,6 +5,7 @@
 //! `TERRACE_DOCS_SHOW` prints what the commands print.
 
 mod commands;
+mod contributing;
 mod inline;
 mod library;
 mod links;

@@ -21,7 +21,7 @@ pub fn text(page: &str) -> Result<String> {
 /// # Errors
 /// If the folder of docs cannot be read.
 pub fn pages() -> Result<Vec<String>> {
-    let at_root = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"];
+    let at_root = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"];
     let mut pages = at_root.map(str::to_owned).to_vec();
     for entry in repository()?.join("docs").read_dir()? {
         let name = entry?.file_name().to_string_lossy().into_owned();
