@@ -1,4 +1,4 @@
-# The two commands a newcomer needs: `make run` shows Terrace at work, `make test` checks everything.
+# A newcomer needs two commands: `make run` shows Terrace at work, `make test` checks everything.
 
 CARGO ?= cargo
 
@@ -12,21 +12,24 @@ JAVA_PART = $(MAKE) --no-print-directory --directory java
 .NOTPARALLEL:
 
 help:
-	@echo "make run    mount a volume, use it with real programs, and clean up; then durable objects in Java (under two minutes)"
-	@echo "make run-objects   only the Java part"
+	@echo "make run    mounts a volume, uses it with real programs, and cleans up; then durable objects in Java"
+	@echo "            (under two minutes)"
+	@echo "make run-objects   only the Java part of that"
 	@echo "make test   lints, unit and integration tests, then real programs on real mounts, then the Java part"
-	@echo "make test-long  the same with the searches that take too long for each change: all kinds and sizes of damage, more seeds"
+	@echo "make test-long  the same, with searches that take too long for each change: more kinds of damage, more seeds"
 	@echo "make test-objects  only the Java part; ARGS='-Dtest=PoolTest -pl objects' runs some of it"
-	@echo "make stress-objects  what threads of the Java part may see of each other, for an hour; ARGS='-m tough' takes longer"
+	@echo "make stress-objects  what threads of the Java part may see of each other, for an hour;"
+	@echo "            ARGS='-m tough' takes longer"
 	@echo "make schedules  only the models of what threads share, under many schedules; ARGS='names::' runs some"
-	@echo "make crash-long  200 kills and power cuts under load, then crash states for a night: ROUNDS=200 HOURS=8 SEED=1"
+	@echo "make crash-long  200 kills and power cuts under load, then crash states for a night:"
+	@echo "            ROUNDS=200 HOURS=8 SEED=1"
 	@echo "make bench  benchmarks, each beside its baseline; ARGS='--filter read' measures some of them"
-	@echo "make bench-objects  the paper's figures and tables of the Java part, then the benchmarks of its access paths, each beside"
-	@echo "            its baseline; EVALUATION='--only graph --data FILE' or ARGS='ReadBench -f 1' measures only some of one of the two"
+	@echo "make bench-objects  the paper's figures and tables of the Java part, then benchmarks of its access paths;"
+	@echo "            EVALUATION='--only graph --data FILE' or ARGS='ReadBench -f 1' measures some of one of the two"
 	@echo "make fuzz   fuzzers on every decoder and on recovery; TARGET=recover FUZZ_SECONDS=600 for one of them"
 	@echo "make lint   formatting, clippy and documentation, with warnings as errors; lint-rust, lint-objects: one part"
-	@echo "make fmt    format the code"
-	@echo "make clean  remove what was built, test tools included"
+	@echo "make fmt    formats the code"
+	@echo "make clean  removes what was built, test tools included"
 
 run:
 	@scripts/run.sh
@@ -37,7 +40,7 @@ run-objects:
 test:
 	@scripts/test.sh
 
-# Tests that search a sample in `make test` take all of it here: they look at TERRACE_LONG.
+# TERRACE_LONG makes tests that search a sample in `make test` search all of it.
 test-long:
 	@TERRACE_LONG=1 scripts/test.sh
 

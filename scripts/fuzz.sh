@@ -15,11 +15,12 @@ targets=${TARGET:-$(cargo +nightly fuzz list --fuzz-dir proof/fuzz)}
 cargo run --quiet --locked --package terrace-damage --example seeds -- proof/fuzz/corpus
 for target in $targets; do
     echo "fuzz: $target for ${FUZZ_SECONDS:-60} s"
-    # The decoders run under AddressSanitizer. Whole volumes do not: what is unsafe under them stands in terrace-media and
-    # checks its bounds, and they are opened ten times as often. Nothing looks for leaks: that needs ptrace, which
-    # containers forbid.
+    # The decoders run under AddressSanitizer. Whole volumes do not: their unsafe code stands in terrace-media and
+    # checks its bounds, and without the sanitizer they are opened ten times as often. Nothing looks for leaks,
+    # because that needs ptrace, which containers forbid.
     sanitizer=address
     [ "$target" != recover ] || sanitizer=none
-    cargo +nightly fuzz run --fuzz-dir proof/fuzz --sanitizer "$sanitizer" --debug-assertions "$target" -- -detect_leaks=0 \
-        -max_total_time="${FUZZ_SECONDS:-60}" -timeout=60 -rss_limit_mb=2048 -max_len=8192 -print_final_stats=1
+    cargo +nightly fuzz run --fuzz-dir proof/fuzz --sanitizer "$sanitizer" --debug-assertions "$target" -- \
+        -detect_leaks=0 -max_total_time="${FUZZ_SECONDS:-60}" -timeout=60 -rss_limit_mb=2048 -max_len=8192 \
+        -print_final_stats=1
 done

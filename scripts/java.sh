@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs Maven on the Java part (java/) with a JDK 25, whatever the machine's own Java is: `java.sh verify`. Installs both if
-# they are missing and Debian has them. `java.sh --home` only prints where the JDK is.
+# Runs Maven on the Java part (java/) with a JDK 25, whatever the machine's own Java is: `java.sh verify`. Installs both
+# if they are missing and Debian has them. `java.sh --home` only prints where the JDK is.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Shows durable objects in Java: people whose fields lie in (emulated) persistent memory and on a disk. Leaves nothing behind.
+# Shows durable objects in Java: people whose fields lie in (emulated) persistent memory and on a disk. Leaves nothing
+# behind.
 set -eu
 cd "$(dirname "$0")/.."
 people=100000
@@ -10,7 +11,7 @@ echo "Building the example ..."
 scripts/java.sh --quiet package -DskipTests --projects example --also-make
 
 disk=$(mktemp -d -p /var/tmp)
-# A machine may have no /dev/shm; the message would say no more than that. The disk stands in for persistent memory then.
+# On a machine without /dev/shm the disk stands in for persistent memory.
 pmem=$(mktemp -d -p /dev/shm terrace-people.XXXXXX 2>/dev/null) || pmem=$disk/pmem
 trap 'rm -rf "$disk" "$pmem"' EXIT
 trap 'exit 130' INT TERM

@@ -79,7 +79,8 @@ else
     git -C "$mnt/source" init --quiet
 fi
 git -C "$mnt/source" fsck --full --strict --no-progress
-(cd "$mnt/source" && CARGO_TARGET_DIR=$mnt/target cargo build --quiet --offline --package terrace-policy --package terrace-layout)
+(cd "$mnt/source" && CARGO_TARGET_DIR=$mnt/target \
+    cargo build --quiet --offline --package terrace-policy --package terrace-layout)
 echo "$(find "$mnt" -type f | wc -l) files, $(du -sh --apparent-size "$mnt" | cut -f1) in the volume"
 
 step "SQLite: 1000 commits, each with fsync"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs what this machine lacks: `setup.sh run` for the demonstration, `setup.sh test` for the tests, `setup.sh bench`
-# for the benchmarks, `setup.sh jdk` and `setup.sh maven` for the Java part. Nothing is downloaded if nothing is missing, and
-# no service is started.
+# Installs what this machine lacks: `setup.sh run` for the demonstration, `setup.sh test` for the tests, `setup.sh
+# bench` for the benchmarks, `setup.sh jdk` and `setup.sh maven` for the Java part. Downloads nothing if nothing is
+# missing, and starts no service.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -24,7 +24,8 @@ missing_packages() {
 install_packages() {
     packages=$(missing_packages "$1")
     [ -n "$packages" ] || return 0
-    [ "$(id -u)" = 0 ] || fail "missing packages; install them with: sudo apt-get install --no-install-recommends $packages"
+    [ "$(id -u)" = 0 ] ||
+        fail "missing packages; install them with: sudo apt-get install --no-install-recommends $packages"
     command -v apt-get >/dev/null || fail "missing, under their Debian names: $packages"
     echo "setup: installing $packages"
     export DEBIAN_FRONTEND=noninteractive
@@ -60,7 +61,7 @@ need_shared_memory() {
 # JDK 25 is a package of some Debian releases only.
 install_jdk() {
     package=openjdk-25-jdk-headless
-    elsewhere="unpack a JDK 25, for example Eclipse Temurin's from https://adoptium.net, in /opt, or let JAVA_HOME name it"
+    elsewhere="unpack a JDK 25 (such as Eclipse Temurin's, https://adoptium.net) in /opt, or let JAVA_HOME name one"
     command -v apt-get >/dev/null || fail "the Java part needs a JDK 25: install one, or $elsewhere"
     [ "$(id -u)" != 0 ] || apt-get update -qq
     [ -n "$(apt-cache search --names-only "^$package\$")" ] ||
@@ -88,7 +89,8 @@ test)
         setfacl:acl setfattr:attr mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs
         curl:curl ip:iproute2 nsenter:util-linux script:bsdutils pgrep:procps"
     for component in clippy fmt; do
-        cargo "$component" --version >/dev/null 2>&1 || rustup component add "$(echo $component | sed 's/^fmt$/rustfmt/')"
+        cargo "$component" --version >/dev/null 2>&1 ||
+            rustup component add "$(echo $component | sed 's/^fmt$/rustfmt/')"
     done
     install_suite pjdfstest 0.2.2
     install_suite fsx 0.3.2

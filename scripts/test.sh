@@ -1,7 +1,7 @@
 #!/bin/sh
-# Checks everything: lints, models of what threads share, `make run`, the tests of each crate, unmodified programs on real
-# mounts, the Java part. With TERRACE_LONG set, tests that take a sample take all. All stages run even if an earlier one fails;
-# the last lines are the test runners' own.
+# Checks everything: lints, models of what threads share, `make run`, the tests of each crate, unmodified programs on
+# real mounts, the Java part. With TERRACE_LONG set, tests that take a sample take all. All stages run even if an
+# earlier one fails. The last lines are the test runners' own.
 set -u
 cd "$(dirname "$0")/.." || exit
 
