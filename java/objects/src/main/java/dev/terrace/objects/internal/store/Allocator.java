@@ -7,29 +7,29 @@ import dev.terrace.objects.PoolFullException;
 import java.util.Arrays;
 import java.util.BitSet;
 
-/// Which parts of a region are in use: slots of chunks that are cut evenly, and runs of whole
+/// Allocates parts of a region: slots, into which a chunk is divided evenly, and runs of whole
 /// chunks.
 ///
-/// What is in use is said by words in persistent memory, an extent's *map*: a descriptor per chunk,
-/// then a bitmap per chunk. They are changed by the transaction that allocates or frees, so that
-/// both last or neither. What is kept here beside them is an index to find room with, made anew
-/// when it is first needed.
+/// Each extent has a *map* in persistent memory, which records the parts in use: a descriptor per
+/// chunk, then a bitmap per chunk. The transaction that allocates or frees changes the map, so that
+/// both are durable together. In memory, this class keeps only an index for finding room, which is
+/// built when it is first needed.
 ///
-/// Invariant: what the transaction under way frees is not free before it commits; its caller frees
-/// only while it commits.
+/// Invariant: space that a transaction frees is not free before it commits; callers free space only
+/// while they commit.
 final class Allocator {
-    /// Bytes of a chunk's bitmap: as many bits as it may have slots.
+    /// Bytes of a chunk's bitmap, which has a bit for each possible slot.
     private static final int BITMAP_BYTES = CHUNK_BYTES / SizeClasses.SLOT_BYTES_MIN / 8;
 
     private static final int KIND_SLOTS = 1;
     private static final int KIND_RUN = 2;
     private static final int NONE = -1;
 
-    /// Chunks that are given back at once; their words fit into any log.
+    /// The number of chunks that are given back at once; their words fit into any log.
     private static final int RELEASED_MAX = 1000;
 
-    /// What is kept for logs: an eighth of persistent memory, and no more than a log may take, half
-    /// an extent.
+    /// The share that is kept for logs: an eighth of persistent memory, but at most half an extent,
+    /// the limit of a log.
     private static final int KEPT_OF_ALL = 8;
 
     private static final int KEPT_OF_EXTENT = 2;
@@ -40,7 +40,8 @@ final class Allocator {
     private final long secret;
     private final int chunksPerExtent;
 
-    /// Where the map of each extent is, and how many of its chunks at the front are taken for good.
+    /// The place of each extent's map, and the number of its first chunks that are reserved
+    /// forever.
     private volatile long[] maps = {};
 
     private int[] reserved = {};
@@ -49,17 +50,17 @@ final class Allocator {
     private final BitSet freeChunks = new BitSet();
     private final IntStack[] candidates = new IntStack[SizeClasses.count()];
 
-    /// Of each chunk, the first word of its bitmap that may have a bit that is not set.
+    /// For each chunk, the first word of its bitmap that may have a clear bit.
     private byte[] hints = {};
 
-    /// Chunks in which nothing new is stored, because what is there is to leave them.
+    /// Chunks that get no new values, because their values are to leave them.
     private BitSet avoided = new BitSet();
 
-    /// Free chunks in a row that nothing is stored in, of persistent memory: for the logs of
-    /// transactions that free something when nothing else is free.
+    /// Free chunks in a row that are kept free, in persistent memory: for the logs of transactions
+    /// that free space when no other space is left.
     private final BitSet kept = new BitSet();
 
-    /// What sees how chunks are used; each but those that are taken for good.
+    /// Receives the use of each chunk, except reserved ones.
     interface Chunks {
         /// A chunk is free.
         default void free(int chunk) {}
@@ -73,7 +74,7 @@ final class Allocator {
 
     /// For a region without extents.
     ///
-    /// @param hasHeaders whether what is allocated begins with a header: so it is in persistent
+    /// @param hasHeaders whether allocated parts begin with a header, as they do in persistent
     ///   memory
     Allocator(Words words, Region region, boolean hasHeaders, long secret) {
         this.words = words;
@@ -89,7 +90,7 @@ final class Allocator {
         return extentBytes / CHUNK_BYTES * (8 + BITMAP_BYTES);
     }
 
-    /// An extent has a map now; it was zeros when the extent came.
+    /// Adds an extent, whose map is all zeros.
     void addExtent(long map, long reservedBytes) {
         int extent = maps.length;
         reserved = Arrays.copyOf(reserved, extent + 1);
@@ -97,7 +98,7 @@ final class Allocator {
         hints = Arrays.copyOf(hints, (extent + 1) * chunksPerExtent);
         long[] more = Arrays.copyOf(maps, extent + 1);
         more[extent] = map;
-        // Others may be looking: they see this with all that belongs to it.
+        // Other threads may read it: they see the array together with its contents.
         maps = more;
         if (indexed) {
             index(extent);
@@ -105,7 +106,7 @@ final class Allocator {
         }
     }
 
-    /// The last extents are not there after all: the transaction that added them was rolled back.
+    /// Removes the last extents, after the transaction that added them was rolled back.
     void keepExtents(int count) {
         maps = Arrays.copyOf(maps, count);
         reserved = Arrays.copyOf(reserved, count);
@@ -121,8 +122,8 @@ final class Allocator {
         return chunksPerExtent;
     }
 
-    /// From now on nothing new is stored in these chunks; what is freed there is not used again
-    /// before others are named.
+    /// From now on, stores no new values in these chunks, and does not reuse their freed space,
+    /// until the next call.
     void avoid(BitSet chunks) {
         avoided = chunks;
         forgetIndex();
@@ -148,12 +149,12 @@ final class Allocator {
         return maps.length;
     }
 
-    /// What the index says may be wrong: the transaction was rolled back.
+    /// Discards the index, which may be wrong after the transaction was rolled back.
     void forgetIndex() {
         indexed = false;
     }
 
-    /// Throws if so many bytes fit into no extent.
+    /// Throws an exception if so many bytes do not fit into an extent.
     ///
     /// @throws PoolFullException if they do not
     void requireFits(long bytes) {
@@ -169,7 +170,7 @@ final class Allocator {
         }
     }
 
-    /// Allocates; the header, if there is one, is in place. [#NONE] if there is no room.
+    /// Allocates a part, and writes its header, if it has one. Returns [#NONE] if there is no room.
     long allocate(long bytes, int type) {
         if (!indexed) {
             index();
@@ -183,8 +184,8 @@ final class Allocator {
         return offset;
     }
 
-    /// Frees what begins at `offset`, and has a header of the next generation by now. Called while
-    /// the transaction commits.
+    /// Frees the part at `offset`, whose header already has the next generation. Called while the
+    /// transaction commits.
     void free(long offset) {
         int chunk = (int) (offset / CHUNK_BYTES);
         long descriptor = descriptorOf(chunk);
@@ -220,9 +221,8 @@ final class Allocator {
         }
     }
 
-    /// Gives back a chunk whose last slot has been freed, if there is another to take slots of its
-    /// class from. This is for the same commit to say, before anything else is stored where the
-    /// slots' headers are.
+    /// Gives back a chunk whose last slot has been freed, if another chunk has slots of the same
+    /// class. It must happen in the same commit, before anything overwrites the slots' headers.
     private void releaseIfEmpty(int chunk, int sizeClass) {
         boolean isLast = indexed && candidates[sizeClass].isAll(chunk);
         if (isLast || !isEmpty(chunk, sizeClass)) {
@@ -238,9 +238,8 @@ final class Allocator {
         }
     }
 
-    /// Says in `released` that chunks are free which are cut for some size and hold nothing,
-    /// neither in what is committed nor in what the transaction under way has changed; as many as a
-    /// log takes.
+    /// Marks chunks as free in `released` that are divided into slots and are empty, both in the
+    /// committed state and in the present transaction; at most as many as fit into a log.
     void releaseEmpty(Overlay released) {
         for (int extent = 0; extent < maps.length; extent++) {
             int end = (extent + 1) * chunksPerExtent;
@@ -260,8 +259,7 @@ final class Allocator {
         }
     }
 
-    /// Whether a chunk holds nothing, and the transaction under way has not changed what it is or
-    /// holds.
+    /// Whether a chunk is empty, and the present transaction has not changed it.
     private boolean isUntouched(int chunk) {
         boolean same = !words.isChanged(descriptorAt(chunk));
         int count = bitmapWords(sizeClass(descriptorOf(chunk)));
@@ -272,7 +270,7 @@ final class Allocator {
         return same;
     }
 
-    /// Whether something that begins at `offset` is in use.
+    /// Whether the part at `offset` is in use.
     boolean isAllocated(long offset) {
         if (!region.contains(offset) || offset / region.extentBytes() >= maps.length) {
             return false;
@@ -293,7 +291,7 @@ final class Allocator {
         return begins && (words.get(bitmapAt(chunk) + slot / 64 * 8) >>> slot & 1) != 0;
     }
 
-    /// Bytes of the slot or run that begins at `offset`, which is in use.
+    /// Bytes of the slot or run at `offset`, which is in use.
     long sizeOf(long offset) {
         long descriptor = descriptorOf((int) (offset / CHUNK_BYTES));
         return kind(descriptor) == KIND_RUN
@@ -301,12 +299,12 @@ final class Allocator {
                 : SizeClasses.slotBytes(sizeClass(descriptor));
     }
 
-    /// The offset of the first thing in use from `from` on; [#NONE] if there is none.
+    /// The offset of the first part in use from `from` on; [#NONE] if there is none.
     long next(long from) {
         return next(from, -1L);
     }
 
-    /// The same of things of some size classes, a set of [SizeClasses#bit(long)].
+    /// The same for parts of some size classes, a set of [SizeClasses#bit(long)].
     long next(long from, long sizeClasses) {
         int chunk = (int) (from / CHUNK_BYTES);
         long offset = from;
@@ -349,8 +347,8 @@ final class Allocator {
         return NONE;
     }
 
-    /// Which of the slots behind that at `offset` are in use, up to 63 of them: bit 0 is the next.
-    /// None behind a run.
+    /// A bit for each of the next 63 slots behind the one at `offset` that is in use; bit 0 is the
+    /// next slot. Zero behind a run.
     long ahead(long offset) {
         int chunk = (int) (offset / CHUNK_BYTES);
         long descriptor = descriptorOf(chunk);
@@ -378,8 +376,8 @@ final class Allocator {
         return used;
     }
 
-    /// Chunks that hold nothing and could be borrowed for a moment: the first of `count` in a row,
-    /// as an offset, or [#NONE].
+    /// Finds empty chunks in a row that can be borrowed for a moment: the offset of the first one,
+    /// or [#NONE].
     long borrow(long bytes) {
         if (!indexed) {
             index();
@@ -393,8 +391,7 @@ final class Allocator {
         return chunk == NONE ? NONE : (long) chunk * CHUNK_BYTES;
     }
 
-    /// Keeps free chunks in a row, the last that there are, to be borrowed when nothing else is
-    /// free.
+    /// Reserves the last free chunks in a row, to be borrowed when no other chunk is free.
     private void keepSome() {
         freeChunks.or(kept);
         freeChunks.andNot(avoided);
@@ -444,7 +441,7 @@ final class Allocator {
     private long takeSlotOf(int chunk, int sizeClass) {
         long descriptor = descriptorOf(chunk);
         if (kind(descriptor) != KIND_SLOTS || sizeClass(descriptor) != sizeClass) {
-            return NONE; // It has been cut anew since.
+            return NONE; // It has been divided anew since.
         }
         int slots = SizeClasses.slots(sizeClass);
         for (int word = hints[chunk]; word < bitmapWords(sizeClass); word++) {
@@ -469,7 +466,7 @@ final class Allocator {
         return chunk;
     }
 
-    /// Has a free chunk cut into slots of this class, whose generations are higher than any before.
+    /// Divides a free chunk into slots of this class, whose generations are higher than any before.
     private void cut(int chunk, int sizeClass) {
         int generation = nextGeneration(chunk);
         words.put(descriptorAt(chunk), descriptor(KIND_SLOTS, sizeClass, generation));
@@ -519,7 +516,7 @@ final class Allocator {
         return findRun(freeChunks, count, chunksPerExtent);
     }
 
-    /// The first of so many chunks in a row, of one extent, that are set; -1 if there are none.
+    /// The first of so many set bits in a row, for chunks of one extent; -1 if there are none.
     static int findRun(BitSet free, int count, int chunksPerExtent) {
         int first = free.nextSetBit(0);
         while (first >= 0) {
@@ -619,7 +616,7 @@ final class Allocator {
 
     /// A chunk's descriptor.
     ///
-    /// @throws PoolDamagedException if it says what cannot be
+    /// @throws PoolDamagedException if it is impossible
     private long descriptorOf(int chunk) {
         long descriptor = words.get(descriptorAt(chunk));
         boolean isPossible =
@@ -692,7 +689,7 @@ final class Allocator {
             }
         }
 
-        /// Whether there is nothing but this.
+        /// Whether this is the only item.
         boolean isAll(int item) {
             for (int i = 0; i < size; i++) {
                 if (items[i] != item) {

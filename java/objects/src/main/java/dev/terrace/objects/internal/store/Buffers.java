@@ -18,14 +18,14 @@ import org.jspecify.annotations.Nullable;
 ///
 /// A slot is 0 for null; or up to seven bytes, with their number; or a place: kind (4 bits), disk
 /// (4 bits), nonce (16 bits), offset by 16 (40 bits). In persistent memory a buffer is a header,
-/// its length, its bytes; on a disk its length, their CRC-32C, its bytes. Those that are written
-/// now to disks, and in pools that have it so in persistent memory, are *checked*: [CheckedFront]
-/// stands for the length. A slot of a value on the remote tier leads to its record in persistent
-/// memory ([Remote]).
+/// its length and its bytes; on a disk it is its length, a CRC-32C and its bytes. New buffers on
+/// disks are *checked*, and so are new buffers in persistent memory if the pool has that option: a
+/// [CheckedFront] takes the place of the length. The slot of a value on the remote tier leads to
+/// the value's record in persistent memory ([Remote]).
 ///
-/// Invariant: a buffer is written once, before the slot that leads to it is. Who reads a slot, the
-/// buffer, and the same slot again, all within 2^15 commits, has read that buffer: the nonce tells
-/// it from others that have been at that place. What fits into a slot has none.
+/// Invariant: a buffer is written once, before the slot that leads to it. A thread that reads a
+/// slot, the buffer, and the same slot again, all within 2^15 commits, has read that buffer: the
+/// nonce tells it from earlier buffers in that place. A value that fits into a slot has no buffer.
 public final class Buffers {
     /// The slot of null.
     public static final long NULL = 0;
@@ -34,7 +34,7 @@ public final class Buffers {
     private static final int KIND_PMEM = 2;
     private static final int KIND_DISK = 3;
     private static final int KIND_REMOTE = 4;
-    // No bit alone makes one of these of another kind.
+    // No two of these kinds differ in only one bit.
     private static final int KIND_CHECKED_DISK = 13;
     private static final int KIND_CHECKED_PMEM = 14;
 
@@ -125,8 +125,8 @@ public final class Buffers {
         throw last;
     }
 
-    /// Stores bytes on the device of a place, which does not grow for it, and returns the slot. In
-    /// a transaction.
+    /// Stores bytes on the device of a place, without growing it, and returns the slot. In a
+    /// transaction.
     ///
     /// @throws PoolFullException if it has no room
     public long putBeside(Place place, byte[] bytes) {
@@ -146,8 +146,8 @@ public final class Buffers {
         return CheckedFront.BYTES + (long) bytes.length;
     }
 
-    /// Has somebody told when a value finds no room on its best tier, and when a buffer in
-    /// persistent memory is given back.
+    /// Sets the listener that is told when a value finds no room on its best tier, and when a
+    /// buffer in persistent memory is freed.
     public void onSpillAndFree(Runnable spilled, Runnable freed) {
         onSpill = spilled;
         onFree = freed;
@@ -170,7 +170,7 @@ public final class Buffers {
         return place(KIND_PMEM, 0, offset);
     }
 
-    /// A value as it is stored where this slot leads.
+    /// A value in the form in which it is stored behind this slot.
     private byte[] checked(long slot, byte[] bytes) {
         byte[] whole = new byte[CheckedFront.BYTES + bytes.length];
         MemorySegment front = MemorySegment.ofArray(whole);
@@ -203,7 +203,7 @@ public final class Buffers {
         return slot;
     }
 
-    /// Which of these tiers a place is on, the first as number 0; -1 if it is on none.
+    /// The index of a place's tier in this list; -1 if it is not in the list.
     public int indexOf(Place place, List<StorageTier> tiers) {
         for (int i = 0; i < tiers.size(); i++) {
             if (isOn(place, tiers.get(i))) {
@@ -230,7 +230,7 @@ public final class Buffers {
         };
     }
 
-    /// The disks that are this tier, in the order in which they are filled.
+    /// The disks of this tier, in the order in which they are filled.
     private List<Integer> disksOf(StorageTier tier) {
         boolean isSsd = tier == StorageTier.SSD || tier == StorageTier.DISK && !ssds.isEmpty();
         return isSsd ? ssds : hdds;
@@ -241,7 +241,7 @@ public final class Buffers {
         return kind | (long) disk << 4 | nonce << 8 | offset / SizeClasses.GRANULE_BYTES << 24;
     }
 
-    /// Null is 0 as a whole: what has only its kind is no slot, and of kind -1.
+    /// Null is 0 as a whole: any other word with null's kind is not a slot, and has kind -1.
     private static int kind(long slot) {
         int kind = (int) slot & 0xf;
         return kind == 0 && slot != NULL ? -1 : kind;
@@ -255,7 +255,7 @@ public final class Buffers {
         return (slot >>> 24) * SizeClasses.GRANULE_BYTES;
     }
 
-    /// Frees what a slot leads to, once the transaction commits.
+    /// Frees the buffer of a slot, once the transaction commits.
     public void free(long slot) {
         switch (kind(slot)) {
             case KIND_PMEM, KIND_CHECKED_PMEM -> {
@@ -268,14 +268,15 @@ public final class Buffers {
         }
     }
 
-    /// Where a slot leads: on disk `disk`, or in persistent memory if that is -1, or to a value on
-    /// the remote tier, whose record begins at `offset` of persistent memory, if that is [#REMOTE].
+    /// The target of a slot. It lies on disk `disk`, or in persistent memory if `disk` is -1. If
+    /// `disk` is [#REMOTE], it is a value on the remote tier, whose record begins at `offset` of
+    /// persistent memory.
     public record Place(int disk, long offset) {
-        /// Behind the numbers of disks.
+        /// The number after those of disks.
         public static final int REMOTE = Superblock.DISKS_MAX;
     }
 
-    /// Where a slot leads; null if it holds its value itself.
+    /// The target of a slot; null if the slot holds its value itself.
     public static @Nullable Place place(long slot) {
         return switch (kind(slot)) {
             case KIND_PMEM, KIND_CHECKED_PMEM -> new Place(-1, offset(slot));
@@ -285,7 +286,7 @@ public final class Buffers {
         };
     }
 
-    /// Reads the buffer that a slot leads to, and says what is wrong with it; null if nothing is.
+    /// Reads the buffer of a slot, and describes its damage; null if it is sound.
     public @Nullable String verify(long slot) {
         try {
             load(slot);
@@ -295,17 +296,17 @@ public final class Buffers {
         }
     }
 
-    /// The bytes that the slot at `at` leads to, whole and of one commit; null if it is null.
+    /// The bytes of the slot at `at`, whole and of one commit; null if the slot is null.
     ///
-    /// @throws PoolDamagedException if they are not what was written
+    /// @throws PoolDamagedException if they are damaged
     public byte @Nullable [] get(long at) {
         return settled(at, this::load);
     }
 
-    /// Copies the bytes that the slot at `at` leads to, as many as fit, and returns how many; -1 if
-    /// it is null. Those in persistent memory are copied once, and make no garbage.
+    /// Copies the bytes of the slot at `at`, as many as fit, and returns their number; -1 if the
+    /// slot is null. Bytes in persistent memory are copied once, without garbage.
     ///
-    /// @throws PoolDamagedException if they are not what was written
+    /// @throws PoolDamagedException if they are damaged
     public int copy(long at, MemorySegment into) {
         return settled(at, slot -> copyOf(slot, into));
     }
@@ -325,19 +326,19 @@ public final class Buffers {
         return count;
     }
 
-    /// How many bytes the slot at `at` leads to, without a look at them; -1 if it is null.
+    /// The number of bytes of the slot at `at`, without reading them; -1 if the slot is null.
     ///
     /// @throws PoolDamagedException if there is no buffer
     public int length(long at) {
         return settled(at, this::lengthOf);
     }
 
-    /// The bits of an element, the rest zero, of the array of elements of `width` bytes that the
-    /// slot at `at` leads to. Only the element is read, unless the array is on a disk or checked:
-    /// there a checksum vouches for the whole, and without that it might be another's bytes, or
-    /// what the device makes of them.
+    /// The bits of an element, the other bits zero, of the array behind the slot at `at`, whose
+    /// elements have `width` bytes. Only the element is read, unless the array is on a disk or
+    /// checked: then a checksum covers the whole array, and without verifying it the bytes might be
+    /// wrong.
     ///
-    /// @param lengthOfNull how many elements, all zero, there are if the slot is null
+    /// @param lengthOfNull the number of elements, all zero, if the slot is null
     /// @throws IndexOutOfBoundsException if there is no such element
     /// @throws PoolDamagedException if there is no buffer, or one that has a checksum is damaged
     public long element(long at, int index, int width, int lengthOfNull) {
@@ -379,7 +380,7 @@ public final class Buffers {
         return word >>> 8 * from & -1L >>> 8 * (Long.BYTES - width);
     }
 
-    /// What the slot at `at` leads to, found while it led there.
+    /// The result of `find` for the slot at `at`, which stayed the same meanwhile.
     <T extends @Nullable Object> T settled(long at, LongFunction<T> find) {
         Reads reads = store.reads();
         long until = 0;
@@ -394,8 +395,7 @@ public final class Buffers {
                     return found;
                 }
             } catch (RuntimeException | InternalError e) {
-                // What lay there may be something else by now, or have been cut off with the end of
-                // a disk's file.
+                // The place may have been reused, or cut off with the end of a disk's file.
                 if (store.word(at) == slot) {
                     reads.requireDamage(e);
                     throw e;
@@ -418,7 +418,7 @@ public final class Buffers {
         };
     }
 
-    /// The bytes that a slot leads to.
+    /// The bytes of a slot.
     private byte @Nullable [] load(long slot) {
         return switch (kind(slot)) {
             case 0 -> null;
@@ -429,7 +429,7 @@ public final class Buffers {
                     loadChecked(
                             store.pmem(), offset(slot) + CHECKED_PMEM_FRONT_BYTES, pmemFront(slot));
             case KIND_DISK, KIND_CHECKED_DISK -> loadFromDisk(slot);
-            // Its record may change without its slot.
+            // The value's record may change while its slot stays the same.
             case KIND_REMOTE -> store.read(() -> store.remote().load(offset(slot)));
             default -> throw noSlot(slot);
         };
@@ -442,7 +442,7 @@ public final class Buffers {
 
     private int inlineLength(long slot) {
         int length = (int) (slot >>> 4) & 0xf;
-        // What is behind the value is zero.
+        // The bytes behind the value are zero.
         if (length > INLINE_BYTES_MAX
                 || length < INLINE_BYTES_MAX && slot >>> 8 * (length + 1) != 0) {
             throw noSlot(slot);
@@ -504,7 +504,7 @@ public final class Buffers {
         return bytes;
     }
 
-    /// Loads the bytes at `from`, whose length and checksum this word tells.
+    /// Loads the bytes at `from`, whose length and checksum are in this word.
     private static byte[] loadChecked(Region region, long from, long word) {
         byte[] bytes =
                 load(region, from, requireLength(region, from, 0, CheckedFront.length(word)));
@@ -520,8 +520,8 @@ public final class Buffers {
         return bytes;
     }
 
-    /// A length that is damaged would lead to what is behind; a shorter value than this lies in its
-    /// slot.
+    /// Rejects impossible lengths: a damaged length would reach beyond the buffer, and shorter
+    /// values lie in their slots.
     private static int requireLength(Region region, long offset, int front, long length) {
         if (length <= INLINE_BYTES_MAX
                 || length > region.extentBytes() - region.within(offset) - front) {

@@ -19,9 +19,9 @@ public final class Chain {
     private final Buffers buffers;
     private final long head;
 
-    /// What sees a link.
+    /// Receives links.
     public interface Visitor {
-        /// Sees a key, and where its word is; whether to go on.
+        /// A key, and the place of its word. Returns whether to continue.
         boolean visit(byte[] key, long valueAt);
     }
 
@@ -47,7 +47,7 @@ public final class Chain {
         }
     }
 
-    /// Shows what the chain owns, and, if its words are references, where they lead.
+    /// Shows the slots and links that the chain owns, and its words if they are references.
     public void links(Links links, boolean hasReferences) {
         Steps steps = new Steps();
         for (long link = steps.next(head); link != 0; link = steps.next(link + NEXT_AT)) {
@@ -59,8 +59,8 @@ public final class Chain {
         }
     }
 
-    /// A walk along the chain that ends even if damage has made it a circle, and does not leave it
-    /// where damage leads elsewhere.
+    /// A walk along the chain. It ends even if damage has made the chain a circle, and it does not
+    /// follow damaged links out of the chain.
     private final class Steps {
         private long left = store.pmem().extents() * store.pmem().extentBytes() / BYTES;
 
@@ -83,7 +83,7 @@ public final class Chain {
         }
     }
 
-    /// Where the word of a key is; -1 if there is no such key.
+    /// The place of a key's word; -1 if there is no such key.
     public long find(byte[] wanted) {
         long[] found = {-1};
         forEach((key, valueAt) -> {
@@ -104,7 +104,7 @@ public final class Chain {
         store.putWord(0, head, link);
     }
 
-    /// Changes the word of a key, which [#find] has found. In a transaction.
+    /// Changes the word of a key, at the place that [#find] has returned. In a transaction.
     public void set(long valueAt, long value) {
         store.putWord(valueAt - VALUE_AT, valueAt, value);
     }

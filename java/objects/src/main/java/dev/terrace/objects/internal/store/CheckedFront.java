@@ -2,14 +2,15 @@ package dev.terrace.objects.internal.store;
 
 import dev.terrace.objects.PoolDamagedException;
 
-/// The two words before the bytes of a checked value: length and CRC-32C of the bytes, and a *seal*
-/// of that word, of the slot that leads there, and of the pool.
+/// The two words before the bytes of a checked value: the length and CRC-32C of the bytes, and a
+/// *seal*, which is computed from that word, from the slot that leads there, and from the pool.
 ///
-/// The slot names the place and, by its nonce, the commit. So zeros, what lay there before, and
-/// what lies elsewhere or in another pool have another seal, also where their own bytes and
+/// The slot contains the place and, in its nonce, the commit. Therefore zeros, earlier values of
+/// the place, and values of other places or pools have another seal, even if their own bytes and
 /// checksums are right.
 ///
-/// Invariant: for one slot, each other word has another seal; for one word, each other slot has.
+/// Invariant: two different words with the same slot have different seals, and so do two different
+/// slots with the same word.
 final class CheckedFront {
     /// Bytes of both.
     static final int BYTES = 2 * Long.BYTES;
@@ -53,7 +54,7 @@ final class CheckedFront {
         return word;
     }
 
-    /// Other bits for each other number: each of them depends on all of it.
+    /// A bijection whose result bits each depend on all bits of the number.
     private static long mixed(long number) {
         long bits = (number ^ number >>> 33) * FACTOR_1;
         bits = (bits ^ bits >>> 33) * FACTOR_2;

@@ -7,15 +7,15 @@ import java.nio.ByteOrder;
 import java.util.Arrays;
 import java.util.zip.CRC32C;
 
-/// The words of the commit that is under way, so that they get to their places even if the process
-/// ends meanwhile (redo).
+/// A redo log: the words of the present commit, so that they get to their places even if the
+/// process ends meanwhile.
 ///
-/// Layout: number of the commit, number of words, offset of the words (0: right behind), CRC-32C of
-/// all that; then offset and value of each word.
+/// Layout: number of the commit, number of words, offset of the words (0: they follow), CRC-32C of
+/// all these; then offset and value of each word.
 ///
-/// Invariant: from the moment the superblock's sequence is odd until it is even again, the log
-/// holds that commit whole, and does not change. So who may only read finds in it what has not got
-/// to its place yet.
+/// Invariant: while the superblock's sequence is odd, the log holds that commit completely, and
+/// does not change. Therefore a read-only process finds in it the words that are not in their
+/// places yet.
 final class CommitLog {
     private static final int HEADER_BYTES = 32;
     private static final int WORD_BYTES = 16;
@@ -34,14 +34,14 @@ final class CommitLog {
         return ByteBuffer.allocate(capacity).order(ByteOrder.LITTLE_ENDIAN);
     }
 
-    /// Bytes that so many words take elsewhere, if they do not fit here; else 0.
+    /// Bytes that so many words need elsewhere, if they do not fit into the log; else 0.
     long overflowBytes(int words) {
         long wanted = (long) words * WORD_BYTES;
         return HEADER_BYTES + wanted <= bytes ? 0 : wanted;
     }
 
-    /// Makes words durable, all or none: they go to the log, those that do not fit there to
-    /// `overflow`, and from there to their places. Returns how many bytes went through the log.
+    /// Makes words durable, all or none. They are written to the log, or to `overflow` if they do
+    /// not fit there, and then to their places. Returns the number of bytes written to the log.
     int commit(Overlay words, long overflow) {
         long sequence = region.getLong(Superblock.SEQUENCE_AT) + 1;
         int length = write(sequence, words, overflow);
@@ -51,7 +51,7 @@ final class CommitLog {
         return length;
     }
 
-    /// Finishes the commit that was under way when the last writer ended, if there was one.
+    /// Completes the commit of a writer that ended during it, if there is one.
     ///
     /// @throws PoolDamagedException if its words are damaged
     void finish() {
@@ -83,8 +83,8 @@ final class CommitLog {
         region.fence();
     }
 
-    /// Writes words, those that do not fit here at `overflow`; durable after the next fence.
-    /// Returns how many bytes.
+    /// Writes words to the log, or at `overflow` if they do not fit. They are durable after the
+    /// next fence. Returns the number of bytes.
     private int write(long sequence, Overlay words, long overflow) {
         int length = HEADER_BYTES + words.size() * WORD_BYTES;
         if (scratch.capacity() < length) {
@@ -149,7 +149,7 @@ final class CommitLog {
                 region.name() + ": the log of commit " + sequence + " is damaged");
     }
 
-    /// Of bytes whose own CRC is still 0.
+    /// The CRC of a header in which the CRC itself is still 0.
     private static long crc(byte[] bytes, int length) {
         CRC32C crc = new CRC32C();
         crc.update(bytes, 0, length);

@@ -4,13 +4,13 @@ import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.List;
 
-/// What compaction does to a pool's tiers: which chunks values are to leave, and what comes free of
-/// it. For one thread; others may write between its calls.
+/// The store's part of a compaction: it plans which chunks values are to leave, and gives back the
+/// chunks that become free. For one thread; other threads may write between its calls.
 public final class Compaction implements AutoCloseable {
     private final Store store;
     private final List<Disk> disks;
 
-    /// Of persistent memory, then of each disk.
+    /// One for persistent memory, then one for each disk.
     private final List<Evacuation> evacuations = new ArrayList<>();
 
     Compaction(Store store, List<Disk> disks) {
@@ -21,7 +21,7 @@ public final class Compaction implements AutoCloseable {
         }
     }
 
-    /// Nothing has been counted, and values may lie everywhere.
+    /// Starts anew: no value has been counted, and values may lie anywhere.
     public void countAnew() {
         store.alone(() -> {
             evacuations.forEach(Evacuation::countAnew);
@@ -29,7 +29,7 @@ public final class Compaction implements AutoCloseable {
         });
     }
 
-    /// There is a value that can move.
+    /// Counts a value that can move.
     public void count(Buffers.Place place) {
         if (place.disk() != Buffers.Place.REMOTE) {
             of(place).count(place.offset());
@@ -40,7 +40,7 @@ public final class Compaction implements AutoCloseable {
         return evacuations.get(place.disk() + 1);
     }
 
-    /// Values are to leave chunks of which little is in use.
+    /// Plans to move values out of chunks of which little is in use.
     public void planSparse() {
         store.alone(() -> {
             evacuations.forEach(Evacuation::planSparse);
@@ -48,7 +48,7 @@ public final class Compaction implements AutoCloseable {
         });
     }
 
-    /// Values are to leave the ends of disks.
+    /// Plans to move values out of the ends of disks.
     public void planTails() {
         store.alone(() -> {
             evacuations.forEach(Evacuation::planTail);
@@ -56,24 +56,24 @@ public final class Compaction implements AutoCloseable {
         });
     }
 
-    /// Whether a value that lies there is to leave.
+    /// Whether a value in that place is to move.
     public boolean wants(Buffers.Place place) {
         return place.disk() != Buffers.Place.REMOTE && of(place).wants(place.offset());
     }
 
-    /// Whether any value is to leave.
+    /// Whether any value is to move.
     public boolean isPlanned() {
         return store.alone(() -> evacuations.stream().anyMatch(Evacuation::isPlanned));
     }
 
-    /// Gives back chunks that are cut for some size and hold nothing; how many chunks are free
-    /// then.
+    /// Gives back chunks that are divided into slots and are empty, and returns the number of free
+    /// chunks.
     public long releaseEmpty() {
         return store.alone(() -> {
             for (int index = -1; index < disks.size(); index++) {
                 boolean more = true;
                 while (more) {
-                    // As many at once as a log takes.
+                    // Each call gives back as many as fit into a log.
                     more = store.releaseEmpty(store.allocatorOf(index));
                 }
             }
@@ -92,10 +92,10 @@ public final class Compaction implements AutoCloseable {
         });
     }
 
-    /// Gives back extents at the end of disks that hold nothing; how many bytes.
+    /// Gives back empty extents at the end of disks, and returns the number of bytes.
     ///
-    /// First a commit says that they are not in use, then the file gets shorter: who dies in
-    /// between leaves a file that is longer than it need be, which the next to do this cuts off.
+    /// First a commit marks them as unused, then the file is truncated. If the process dies in
+    /// between, the file is longer than needed, and the next call truncates it.
     public long giveBack() {
         long bytes = 0;
         for (Disk disk : disks) {
@@ -111,7 +111,7 @@ public final class Compaction implements AutoCloseable {
         return bytes;
     }
 
-    /// New things may lie everywhere again.
+    /// New values may lie anywhere again.
     @Override
     public void close() {
         store.alone(() -> {

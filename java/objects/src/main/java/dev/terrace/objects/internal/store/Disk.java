@@ -9,15 +9,15 @@ import java.util.BitSet;
 import java.util.List;
 import java.util.UUID;
 
-/// A disk of a pool: buffers of values that lie there. What is in use is said by maps in persistent
-/// memory, one for each extent, each of which leads to the next.
+/// A disk of a pool, which holds buffers of values. Maps in persistent memory, a linked list with
+/// one for each extent, record the parts in use.
 ///
-/// Invariant: what a transaction writes here is durable before the words that lead to it are in the
-/// log.
+/// Invariant: bytes that a transaction writes to a disk are durable before the words that lead to
+/// them are in the log.
 final class Disk {
     private static final long NONE = -1;
 
-    /// A map's own words come behind its header and the word that leads to the next.
+    /// A map's own words follow its header and the word that leads to the next map.
     private static final int MAP_AT = Headers.BYTES + Long.BYTES;
 
     private static final int FIRST_MAP_AT = 8;
@@ -32,10 +32,10 @@ final class Disk {
     private final Allocator allocator;
     private final UUID pool;
 
-    /// Offset of its words in the superblock.
+    /// The offset of the disk's words in the superblock.
     private final long at;
 
-    /// What the transaction has written, offset and length.
+    /// The ranges that the transaction has written: offset and length.
     private final List<long[]> written = new ArrayList<>();
 
     Disk(Store store, int index, Store.TierRegion disk, Words words, UUID pool) {
@@ -60,23 +60,23 @@ final class Disk {
         return allocator;
     }
 
-    /// What begins at an offset of this disk, as a number below zero, beside offsets of persistent
+    /// A code for an offset of this disk: a negative number, to tell it from offsets of persistent
     /// memory.
     long codeOf(long offset) {
         return -(offset << CODE_SHIFT | index) - 1;
     }
 
-    /// Which disk a code is of.
+    /// The disk of a code.
     static int ofCode(long code) {
         return (int) -(code + 1) & Superblock.DISKS_MAX - 1;
     }
 
-    /// The offset that a code is of.
+    /// The offset of a code.
     static long offsetOfCode(long code) {
         return -(code + 1) >>> CODE_SHIFT;
     }
 
-    /// Finds the maps, as they are now.
+    /// Finds the present maps.
     void open() {
         allocator.keepExtents(0);
         long count = store.word(at);
@@ -95,7 +95,7 @@ final class Disk {
             map = store.word(map + Headers.BYTES);
         }
         if (last != store.word(at + LAST_MAP_AT)) {
-            // An extent that nobody knows of would be overwritten.
+            // An unknown extent would be overwritten.
             throw new PoolDamagedException(
                     store.pmem().name() + ": the words of disk " + index + " are damaged");
         }
@@ -106,7 +106,7 @@ final class Disk {
         allocator.addExtent(map + MAP_AT, extent == 0 ? SizeClasses.CHUNK_BYTES : 0);
     }
 
-    /// Allocates; -1 if there is no room.
+    /// Allocates a part; -1 if there is no room.
     long allocate(long bytes) {
         allocator.requireFits(bytes);
         long offset = allocator.allocate(bytes, 0);
@@ -114,7 +114,7 @@ final class Disk {
             offset = allocator.allocate(bytes, 0);
         }
         if (offset == NONE && allocator.isAvoiding()) {
-            // Whoever needs room comes before what is only tidied up.
+            // A value that needs room takes precedence over compaction.
             allocator.avoid(new BitSet());
             offset = allocator.allocate(bytes, 0);
         }
@@ -130,8 +130,8 @@ final class Disk {
         return allocator.allocate(bytes, 0);
     }
 
-    /// Has a map ready for the next extent, if there is room: when persistent memory is full, the
-    /// disk must be able to grow, so that something can go there.
+    /// Prepares a map for the next extent, if there is room: when persistent memory is full, the
+    /// disk must still be able to grow, so that values can move to it.
     void haveMapReady() {
         if (store.word(at + SPARE_MAP_AT) != 0) {
             return;
@@ -139,7 +139,7 @@ final class Disk {
         try {
             store.putWord(0, at + SPARE_MAP_AT, allocateMap());
         } catch (PoolFullException full) {
-            // The next to store something here tries again.
+            // The next allocation tries again.
             return;
         }
     }
@@ -168,8 +168,8 @@ final class Disk {
         store.afterRollback(() -> allocator.keepExtents(extent));
     }
 
-    /// Has the disk end before the extents at its end that hold nothing. In a transaction; once
-    /// that has committed, [#cutOff()].
+    /// Removes empty extents at the end of the disk. In a transaction; call [#cutOff()] after it
+    /// has committed.
     void dropEmptyExtents() {
         int count = allocator.extents();
         int keep = count;
@@ -197,19 +197,19 @@ final class Disk {
         return allocator.map(extent) - MAP_AT;
     }
 
-    /// Makes the disk's file as long as the extents that are in use, which are durably so; returns
-    /// how many bytes that gives back.
+    /// Truncates the disk's file to the extents in use, whose number is durable, and returns the
+    /// number of bytes that it gives back.
     long cutOff() {
         return region.shrink(allocator.extents());
     }
 
-    /// Writes to what was allocated.
+    /// Writes to an allocated part.
     void write(long offset, MemorySegment source, long length) {
         region.put(offset, source, 0, length);
         written.add(new long[] {offset, length});
     }
 
-    /// Makes durable what the transaction has written.
+    /// Makes the writes of the transaction durable.
     void flush() {
         if (!written.isEmpty()) {
             written.forEach(range -> region.flush(range[0], range[1]));
@@ -217,7 +217,7 @@ final class Disk {
         }
     }
 
-    /// The transaction is over.
+    /// Ends the transaction.
     void forget() {
         written.clear();
     }

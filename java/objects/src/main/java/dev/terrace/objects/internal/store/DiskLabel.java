@@ -10,9 +10,8 @@ import java.util.Arrays;
 import java.util.UUID;
 import java.util.zip.CRC32C;
 
-/// The first bytes of a disk's file: which pool it belongs to, as which of its disks, and, behind
-/// that, of which tier it was made. Files that were made when the tier was not written have zeros
-/// there, and may be named as either.
+/// The first bytes of a disk's file: its pool, its number among the pool's disks, and then its
+/// tier. Old files, which have zeros in place of the tier, may be named as either tier.
 final class DiskLabel {
     private static final long MAGIC = 0x4b53494452524554L;
     private static final int BYTES = 40;
@@ -32,8 +31,8 @@ final class DiskLabel {
         return label.putLong(crc.getValue()).array();
     }
 
-    /// What is said of the tier behind a label, with a checksum of both, so that it is not taken
-    /// for another disk's.
+    /// The word with the tier behind a label. It has a checksum of both, so that it is not taken
+    /// for another disk's word.
     private static byte[] of(StorageTier tier, byte[] label) {
         ByteBuffer both = ByteBuffer.allocate(BYTES + TIER_BYTES).order(ByteOrder.LITTLE_ENDIAN);
         both.put(label).putLong(tier.ordinal());
@@ -51,10 +50,10 @@ final class DiskLabel {
         disk.fence();
     }
 
-    /// Looks whether a disk is this one of this pool.
+    /// Checks that a disk is this one of this pool.
     ///
-    /// @throws PoolFormatException if it belongs to another, or is another
-    /// @throws PoolDamagedException if nobody can tell
+    /// @throws PoolFormatException if it belongs to another pool, or is another disk
+    /// @throws PoolDamagedException if the label is damaged
     static void check(Region disk, UUID pool, int number, StorageTier tier) {
         byte[] found = new byte[BYTES];
         disk.get(0, MemorySegment.ofArray(found), 0, BYTES);

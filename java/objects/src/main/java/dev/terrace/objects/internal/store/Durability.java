@@ -4,7 +4,7 @@ package dev.terrace.objects.internal.store;
 public enum Durability {
     /// Persistent memory, mapped so that a flush of the processor's caches is enough.
     DAX,
-    /// Memory of this machine that stands in for it: it outlives the process, but no power cut.
+    /// Memory of this machine as a substitute: it survives the process, but not a power cut.
     EMULATED,
     /// A file of any other file system: the system writes pages to the device.
     MSYNC

@@ -3,20 +3,21 @@ package dev.terrace.objects.internal.store;
 import java.lang.invoke.VarHandle;
 import org.jspecify.annotations.Nullable;
 
-/// What tells who reads in place, at the cost of a load or two, that nothing has happened that
-/// concerns it.
+/// Tells a thread that reads in place, at the cost of a load or two, that no relevant change has
+/// happened.
 ///
-/// Plain fields between fences: a getter has no time for more. Who reads loads what it wants first,
-/// and this behind it. Who writes changes this first, and stores behind it what might be taken for
-/// something else.
+/// It uses plain fields between fences, because a getter has no time for more. A reader loads its
+/// value first, and the epoch after it. A writer changes the epoch first, and afterwards stores the
+/// words that a reader might misinterpret.
 public final class Epoch {
-    /// Words are laid over those in place, or another process writes: who reads must look further.
+    /// The overlay has words that differ from those in place, or another process writes: a reader
+    /// must take the slow path.
     public static final long UNKNOWN = -1;
 
-    /// Of what is in no pool.
+    /// The epoch of handles without a pool.
     public static final Epoch NOWHERE = new Epoch(null);
 
-    /// Where the sequence of commits is, if another process may write them.
+    /// The region with the sequence of commits, if another process may write.
     private final @Nullable Region others;
 
     private long now;
@@ -25,46 +26,46 @@ public final class Epoch {
     private long alone;
     private int overlaid;
 
-    /// @param others persistent memory that another process may write; null: only this one does
+    /// @param others persistent memory that another process may write; null: only this process
+    ///   writes
     Epoch(@Nullable Region others) {
         this.others = others;
         now = others == null ? 0 : UNKNOWN;
     }
 
-    /// How many commits of this process have deleted objects, or [#UNKNOWN]. While it stays the
-    /// same number, what was an object's place is its place, and what is in place is all there is
-    /// to see.
+    /// The number of commits of this process that have deleted objects, or [#UNKNOWN]. While it
+    /// stays the same, objects stay in their places, and the words in place are current.
     public long now() {
         return now;
     }
 
-    /// Whether what is in place is all there is to see. If not, [Store#word] tells what this thread
-    /// is to see.
+    /// Whether the words in place are current. If not, [Store#word] gives the words that this
+    /// thread must see.
     public boolean isPlain() {
         return overlaid == 0;
     }
 
-    /// Taken before something of several words is read in place; odd while such words are stored.
+    /// The count to take before reading several words in place; odd while a commit stores words.
     public long changes() {
         long before = others == null ? changes : others.getLongAcquire(Superblock.SEQUENCE_AT);
         VarHandle.loadLoadFence();
         return before;
     }
 
-    /// Whether all that was read in place since [#changes] said this is of one commit.
+    /// Whether all words read in place since [#changes] returned this number are of one commit.
     public boolean isStill(long before) {
         VarHandle.loadLoadFence();
         return (before & 1) == 0 && changes() == before;
     }
 
-    /// Words will be laid over those in place.
+    /// Words are about to be overlaid.
     synchronized void layOver() {
         overlaid++;
         now = UNKNOWN;
         VarHandle.storeStoreFence();
     }
 
-    /// That is over.
+    /// Words are no longer overlaid.
     synchronized void takeOff() {
         VarHandle.storeStoreFence();
         overlaid--;
@@ -73,27 +74,27 @@ public final class Epoch {
         }
     }
 
-    /// A number that each word raises that is a commit of its own; odd while it is stored. What
-    /// other processes store is not counted.
+    /// A number that each single-word commit raises; odd while the word is stored. Commits of other
+    /// processes are not counted.
     long alone() {
         long before = alone;
         VarHandle.loadLoadFence();
         return before;
     }
 
-    /// Whether no word was stored alone since [#alone] said this.
+    /// Whether no single-word commit has happened since [#alone] returned this number.
     boolean isAloneStill(long before) {
         VarHandle.loadLoadFence();
         return (before & 1) == 0 && alone == before;
     }
 
-    /// A word is about to be stored that is a commit of its own.
+    /// The word of a single-word commit is about to be stored.
     void storing() {
         alone++;
         changing();
     }
 
-    /// It has been.
+    /// The word has been stored.
     void stored() {
         changed();
         alone++;
@@ -105,13 +106,13 @@ public final class Epoch {
         VarHandle.storeStoreFence();
     }
 
-    /// It has.
+    /// The words have been stored.
     void changed() {
         VarHandle.storeStoreFence();
         changes++;
     }
 
-    /// A commit has deleted objects: before anything else is stored where they were.
+    /// A commit deletes objects; called before their places are overwritten.
     void delete() {
         deletions++;
     }

@@ -5,19 +5,19 @@ import java.util.BitSet;
 import java.util.Comparator;
 import java.util.List;
 
-/// Chunks of a region that values are to leave, so that they come free for other sizes, or the
-/// region can end before them.
+/// The chunks of a region that values are to leave, so that the chunks become free for other sizes,
+/// or the region can be truncated.
 ///
-/// First whoever knows all values counts them: what is in use and was not counted cannot move, so
-/// its chunk is left alone. Then one of the plans says which chunks, and from then on nothing new
-/// is stored there, until that is taken back, or somebody needs the room. Other than to count, only
-/// while nobody else writes.
+/// First the caller counts all values that can move: a chunk that holds anything else is left
+/// alone. Then one of the plans selects chunks. From then on no new values are stored in them,
+/// until the plan is withdrawn or a value needs the room. Except for counting, call this only while
+/// no other thread writes.
 final class Evacuation {
     private final Allocator allocator;
     private final boolean isDisk;
     private int[] movable = {};
 
-    /// A chunk that is cut into slots, and how many of these are in use.
+    /// A chunk that is divided into slots, and the number of slots in use.
     private record Cut(int chunk, int sizeClass, int used) {}
 
     Evacuation(Allocator allocator, boolean isDisk) {
@@ -25,13 +25,13 @@ final class Evacuation {
         this.isDisk = isDisk;
     }
 
-    /// Nothing has been counted, and nothing is to leave.
+    /// Starts anew: no value has been counted, and none is to leave.
     void countAnew() {
         allocator.avoid(new BitSet());
         movable = new int[allocator.extents() * allocator.chunksPerExtent()];
     }
 
-    /// A value that begins at `offset` can move.
+    /// Counts a value at `offset`, which can move.
     void count(long offset) {
         long chunk = offset / SizeClasses.CHUNK_BYTES;
         if (chunk < movable.length) {
@@ -43,8 +43,8 @@ final class Evacuation {
         return chunk < movable.length && movable[chunk] == things;
     }
 
-    /// Values are to leave chunks of which little is in use, as far as other chunks that are cut
-    /// alike have room for them.
+    /// Plans to empty chunks of which little is in use, as far as other chunks of the same class
+    /// have room for their values.
     void planSparse() {
         List<List<Cut>> bySize = new ArrayList<>();
         for (int i = 0; i < SizeClasses.count(); i++) {
@@ -68,7 +68,7 @@ final class Evacuation {
     private void planSparse(List<Cut> cuts, BitSet sparse) {
         long room =
                 cuts.stream().mapToLong(cut -> SizeClasses.slots(cut.sizeClass) - cut.used).sum();
-        // Of those that are equal, the ones near the end.
+        // Among equal chunks, those near the end come first.
         cuts.sort(
                 Comparator.comparingInt(Cut::used)
                         .thenComparing(Comparator.comparingInt(Cut::chunk).reversed()));
@@ -84,11 +84,11 @@ final class Evacuation {
         }
     }
 
-    /// Values are to leave the last extents of a disk, as many as those before them have room for.
+    /// Plans to empty the last extents of a disk, as far as the extents before them have room.
     void planTail() {
         int keep = allocator.extents();
         if (isDisk) {
-            // The more are kept, the easier it is.
+            // The more extents are kept, the more room there is.
             int tooFew = -1;
             while (keep - tooFew > 1) {
                 int middle = (keep + tooFew) / 2;
@@ -106,7 +106,8 @@ final class Evacuation {
         allocator.avoid(tail);
     }
 
-    /// Whether what lies behind the first `keep` extents can move, and they have room for it.
+    /// Whether all values behind the first `keep` extents can move, and these extents have room for
+    /// them.
     private boolean fits(int keep) {
         BitSet free = new BitSet();
         long[] freeSlots = new long[SizeClasses.count()];
@@ -139,7 +140,7 @@ final class Evacuation {
                 && chunks <= free.cardinality();
     }
 
-    /// What lies in the last extents.
+    /// The contents of the last extents.
     private final class Tail implements Allocator.Chunks {
         private final long[] slots = new long[SizeClasses.count()];
         private final List<Integer> runs = new ArrayList<>();
@@ -157,7 +158,7 @@ final class Evacuation {
             canMove &= Evacuation.this.canMove(first, 1);
         }
 
-        /// Whether all runs fit into free chunks, which are not free any more then.
+        /// Whether all runs fit into free chunks, which are then used up.
         private boolean placeRuns(BitSet free, int chunksPerExtent) {
             runs.sort(Comparator.reverseOrder());
             for (int count : runs) {
@@ -171,12 +172,12 @@ final class Evacuation {
         }
     }
 
-    /// Whether what begins at `offset` is to leave its chunk.
+    /// Whether the value at `offset` is to leave its chunk.
     boolean wants(long offset) {
         return allocator.isAvoided((int) (offset / SizeClasses.CHUNK_BYTES));
     }
 
-    /// Whether anything is to leave.
+    /// Whether any value is to leave its chunk.
     boolean isPlanned() {
         return allocator.isAvoiding();
     }

@@ -10,10 +10,10 @@ import jdk.jfr.Name;
 import jdk.jfr.StackTrace;
 import org.jspecify.annotations.Nullable;
 
-/// What a recording of the Java Flight Recorder shows of pools, beside that they are opened.
+/// The events of pools in a recording of the Java Flight Recorder, except opening.
 ///
-/// A word that is changed on its own, in a transaction or not, has no event: it takes less time
-/// than one.
+/// A single word that is changed, in a transaction or not, has no event: the event would take
+/// longer than the change.
 final class Events {
     private Events() {}
 
@@ -38,7 +38,7 @@ final class Events {
         long bytesLogged;
     }
 
-    /// A transaction was given up.
+    /// A transaction was rolled back.
     @Name("dev.terrace.objects.Rollback")
     @Label("Rollback")
     @Category("Terrace Objects")
@@ -52,7 +52,7 @@ final class Events {
         int words;
     }
 
-    /// A file has become longer.
+    /// A file has grown.
     @Name("dev.terrace.objects.Growth")
     @Label("Growth")
     @Category("Terrace Objects")
@@ -67,7 +67,7 @@ final class Events {
         long bytes;
     }
 
-    /// A commit was finished whose process had ended.
+    /// The commit of a process that had ended was completed.
     @Name("dev.terrace.objects.Recovery")
     @Label("Recovery")
     @Category("Terrace Objects")
@@ -112,7 +112,7 @@ final class Events {
         @DataAmount
         long bytes;
 
-        /// That was it.
+        /// Ends the event.
         void end(Region disk, long length) {
             if (shouldCommit()) {
                 file = disk.name();
@@ -122,7 +122,7 @@ final class Events {
         }
     }
 
-    /// Something of a segment of the remote tier.
+    /// An access to a segment of the remote tier.
     @Category("Terrace Objects")
     @StackTrace(false)
     abstract static class OfSegment extends Event {
@@ -136,7 +136,7 @@ final class Events {
         @DataAmount
         long bytes;
 
-        /// That was it.
+        /// Ends the event.
         void end(String ofPool, long number, long length) {
             if (shouldCommit()) {
                 pool = ofPool;

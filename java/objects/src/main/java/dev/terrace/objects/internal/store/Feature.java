@@ -6,32 +6,32 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Arrays;
 
-/// What a pool may have that not every library knows: bits of three words of the superblock. The
-/// word says what a library does that does not know a bit of it.
+/// The features of a pool: bits of three words of the superblock. The word decides what a version
+/// of this library does that does not know one of its bits.
 ///
-/// Invariant: a bit is durable before anything is written that it is about, and is never taken
-/// back. Each word has a checksum of its own, so it changes by one store.
+/// Invariant: a bit is durable before any data of its feature are written, and is never cleared.
+/// Each word contains its checksum, so it changes by one store.
 public enum Feature {
     /// Values on a remote tier.
     REMOTE(Word.INCOMPATIBLE, 0),
-    /// Values on disks whose length, place and commit are sealed. All pools of this version have
-    /// them.
+    /// Values on disks have a seal of their length, place and commit. All pools of this version
+    /// have this feature.
     CHECKED_DISK(Word.INCOMPATIBLE, 1),
     /// The same in persistent memory.
     CHECKED_PMEM(Word.INCOMPATIBLE, 2),
-    /// Tiers that hold instead of tags. A reader needs none; whoever writes without knowing their
+    /// Tiers that override tags. Readers do not need their list; a writer that does not know the
     /// list would free it.
     PLACEMENTS(Word.READ_COMPATIBLE, 0);
 
     private static final int BITS = 40;
 
-    /// What features may do to a library that does not know them.
+    /// The effect of a feature on a version of this library that does not know it.
     enum Word {
-        /// It reads and writes as ever. There is none yet.
+        /// It reads and writes as usual. There is no such feature yet.
         COMPATIBLE("compatible", Superblock.COMPATIBLE_AT),
-        /// It may read, and not write.
+        /// It may read, but not write.
         READ_COMPATIBLE("read-compatible", Superblock.READ_COMPATIBLE_AT),
-        /// It leaves the pool alone.
+        /// It refuses the pool.
         INCOMPATIBLE("incompatible", Superblock.INCOMPATIBLE_AT);
 
         private final String text;
@@ -100,7 +100,8 @@ public enum Feature {
         return bit;
     }
 
-    /// Throws if somebody who knows no other features than these must leave a pool alone.
+    /// Throws an exception if a version of this library that knows only these features must refuse
+    /// the pool.
     ///
     /// @param page the superblock
     static void requireKnown(String pool, ByteBuffer page, boolean readOnly) {
@@ -113,7 +114,7 @@ public enum Feature {
         }
     }
 
-    /// Stores the words of a pool with these features, and no others.
+    /// Stores the words of a pool with exactly these features.
     static void format(Region pool, Feature... features) {
         for (Word word : Word.values()) {
             long bits = 0;
@@ -124,14 +125,13 @@ public enum Feature {
         }
     }
 
-    /// Whether a pool has it. One of a version before there were features has none that this tells
-    /// of.
+    /// Whether a pool has this feature; false for pools of versions before there were features.
     public boolean isIn(Region pool) {
         long stored = pool.getLong(word.at);
         return stored != 0 && (word.bits(pool.name(), stored) & bit) != 0;
     }
 
-    /// Has a pool have it from now on, durably.
+    /// Adds the feature to a pool, durably.
     public void addTo(Region pool) {
         if (!isIn(pool)) {
             pool.putLong(word.at, word.of(word.bits(pool.name(), pool.getLong(word.at)) | bit));

@@ -3,14 +3,14 @@ package dev.terrace.objects.internal.store;
 /// The first word of each slot and run in persistent memory: generation (24 bits), type (16 bits),
 /// mark (24 bits).
 ///
-/// Invariant: a slot's generation never falls; what is freed gets the next one, and is not used
-/// again once there is none. The mark depends on the place and on the pool's secret, so that no
-/// bytes of a user's look like the header of something at that place.
+/// Invariant: a slot's generation never falls. A freed slot gets the next generation; a slot with
+/// the last generation is never used again. The mark depends on the place and on the pool's secret,
+/// so that no user data look like a valid header in that place.
 final class Headers {
-    /// The last generation: what has it is not used again.
+    /// The last generation: its slot is not used again.
     static final int GENERATION_MAX = (1 << 24) - 1;
 
-    /// The type of what has been freed.
+    /// The type of freed slots and runs.
     static final int FREE = 0;
 
     /// The type of a buffer: the bytes of a string or an array.
@@ -27,7 +27,7 @@ final class Headers {
 
     private Headers() {}
 
-    /// The header of something at `offset`.
+    /// The header for `offset`.
     static long of(long secret, long offset, int type, int generation) {
         return mark(secret, offset) << 40 | (long) type << 24 | generation;
     }
@@ -36,7 +36,7 @@ final class Headers {
         return ((offset ^ secret) * 0x9e3779b97f4a7c15L ^ secret) >>> 40;
     }
 
-    /// Whether a header is one of something at `offset`.
+    /// Whether a header is valid at `offset`.
     static boolean belongs(long secret, long offset, long header) {
         return header >>> 40 == mark(secret, offset);
     }

@@ -6,17 +6,18 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.stream.IntStream;
 
-/// Where the fields of a class lie in its records: header, where the extension is, a bit per boxed
-/// value that says whether it is there, fields; the widest first, so that none lies across two
-/// words; arrays behind all others, so that short fields share the header's cache line.
+/// The places of a class's fields in its records. A record holds the header, the reference to the
+/// extension, a bit per boxed value that tells null from a value, and the fields. Wide fields come
+/// first, so that no field crosses a word. Arrays come last, so that short fields share the
+/// header's cache line.
 ///
-/// An extension is a record in a later form of the class, with the fields that this form has not,
-/// or not as wide.
+/// An extension is a record in a later form of the class, with the fields that this form lacks or
+/// has in a narrower kind.
 ///
-/// @param offsets of each field from the record's begin; -1 for fields that live in this process
-///   only
-/// @param presence of each field the bit, from the record's begin, that says whether it is null; -1
-///   if it needs none
+/// @param offsets the offset of each field in the record; -1 for fields that are kept in this
+///   process only
+/// @param presence the bit of each field, counted from the record's begin, that tells whether it is
+///   null; -1 if it has none
 /// @param bytes of a record
 public record Layout(int[] offsets, int[] presence, int bytes) {
     /// Offset of the word that leads to a record's extension, or is 0.
@@ -70,7 +71,7 @@ public record Layout(int[] offsets, int[] presence, int bytes) {
         return field.isInline() && !isArray(field) ? field.kind().width() : 8;
     }
 
-    /// Bytes that a field has in a record.
+    /// Bytes of a field in a record.
     static int width(FieldSpec field) {
         if (!field.isInline()) {
             return Long.BYTES;

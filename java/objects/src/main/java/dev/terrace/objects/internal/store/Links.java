@@ -3,18 +3,18 @@ package dev.terrace.objects.internal.store;
 import dev.terrace.objects.StorageTier;
 import java.util.List;
 
-/// What sees where something in a pool leads.
+/// Receives the references of a structure in a pool.
 public interface Links {
-    /// It owns what begins at this offset of persistent memory.
+    /// It owns the record or node at this offset of persistent memory.
     void owned(long offset);
 
-    /// It owns the buffer that the slot at `at` leads to, if it leads to one.
+    /// It owns the buffer of the slot at `at`, if the slot has one.
     ///
-    /// @param owner where the slot's record, node or link begins: what [Store#putWord] is told to
-    ///   change it
-    /// @param tiers where the value may lie, the best first
+    /// @param owner the offset of the record, node or link with the slot, for changes with
+    ///   [Store#putWord]
+    /// @param tiers the tiers of the value, the best first
     void slot(long owner, long at, List<StorageTier> tiers);
 
-    /// It leads to an object that it does not own.
+    /// It refers to an object that it does not own.
     void reference(long reference);
 }

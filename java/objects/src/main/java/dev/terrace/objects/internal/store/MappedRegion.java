@@ -21,8 +21,8 @@ import jdk.nio.mapmode.ExtendedMapMode;
 
 /// A region that is a file, mapped extent by extent.
 ///
-/// Invariant: no channel of the file is open while nothing is done with it. An interrupt closes the
-/// channel that the thread is using, so each use has its own and is repeated.
+/// Invariant: no channel of the file is open between uses. An interrupt closes the channel that the
+/// thread is using, so each use opens its own channel and is repeated.
 public final class MappedRegion extends Region {
     private static final int ZEROS_BYTES = 1 << 20;
     private static final long PAGE_BYTES = 4096;
@@ -37,14 +37,14 @@ public final class MappedRegion extends Region {
     /// A part of an extent.
     private record Range(int extent, long from, long to) {}
 
-    /// What is done with the file while it is open.
+    /// A use of the open file.
     private interface Use<T> {
         T with(FileChannel channel) throws IOException;
     }
 
     /// A region of the file's first `extentCount` extents.
     ///
-    /// @param maxBytes how long the file may become
+    /// @param maxBytes the greatest length of the file
     /// @throws IOException if the file cannot be opened or mapped, or is shorter than that
     public MappedRegion(
             Path path,
@@ -59,7 +59,7 @@ public final class MappedRegion extends Region {
         this.arena = arena;
         this.readOnly = readOnly;
         this.maxBytes = maxBytes;
-        // Who only reads may come before the file does.
+        // A read-only process may open the pool before the file exists.
         long size = Files.exists(path) ? Files.size(path) : 0;
         if (size < (long) extentCount << extentShift) {
             throw new PoolDamagedException(
@@ -76,7 +76,7 @@ public final class MappedRegion extends Region {
         }
     }
 
-    /// How stores to this file become durable.
+    /// The durability of stores to this file.
     ///
     /// @throws IOException if it cannot be opened
     public static Durability durabilityOf(Path path) throws IOException {
@@ -98,8 +98,7 @@ public final class MappedRegion extends Region {
         }
     }
 
-    /// Makes the names in a directory durable: what a file holds may be so before the file's name
-    /// is.
+    /// Makes the names in a directory durable: a file's contents may be durable before its name is.
     ///
     /// @throws IOException if the system could not write them
     public static void syncNames(Path directory) throws IOException {
@@ -112,7 +111,7 @@ public final class MappedRegion extends Region {
                 });
     }
 
-    /// How its stores become durable.
+    /// The durability of its stores.
     public Durability durability() {
         return durability;
     }
@@ -163,7 +162,7 @@ public final class MappedRegion extends Region {
         }
     }
 
-    /// Who only reads finds out so that the process that writes has appended extents.
+    /// This is how a read-only process finds extents that the writing process has appended.
     @Override
     protected synchronized boolean follow(long index) {
         try {
@@ -218,7 +217,7 @@ public final class MappedRegion extends Region {
                         channel -> channel.map(mode, index * extentBytes(), extentBytes(), arena)));
     }
 
-    /// Uses the file, also in a thread that is interrupted, and leaves it interrupted then.
+    /// Uses the file, also in an interrupted thread, which stays interrupted.
     private static <T> T open(Path path, boolean readOnly, Use<T> use) throws IOException {
         Set<OpenOption> options =
                 readOnly
@@ -272,6 +271,6 @@ public final class MappedRegion extends Region {
 
     @Override
     public void close() {
-        // The mapping ends with the arena, which is the pool's.
+        // The mapping ends with the pool's arena.
     }
 }

@@ -2,7 +2,7 @@ package dev.terrace.objects.internal.store;
 
 import java.util.Arrays;
 
-/// Words that are to be stored, by their offsets, in the order in which they came first.
+/// Words to be stored, by offset, in the order in which they were first put.
 public final class Overlay {
     private static final int FREE = -1;
 
@@ -11,22 +11,22 @@ public final class Overlay {
     private int[] table = new int[64];
     private int size;
 
-    /// An empty one.
+    /// An empty overlay.
     public Overlay() {
         Arrays.fill(table, FREE);
     }
 
-    /// How many words.
+    /// The number of words.
     public int size() {
         return size;
     }
 
-    /// The offset of the word that came as number `index`.
+    /// The offset of word number `index`.
     public long offset(int index) {
         return offsets[index];
     }
 
-    /// The value of the word that came as number `index`.
+    /// The value of word number `index`.
     public long value(int index) {
         return values[index];
     }
@@ -40,12 +40,12 @@ public final class Overlay {
         return index == FREE ? otherwise : values[index];
     }
 
-    /// Whether the word at this offset is one of these.
+    /// Whether the overlay contains a word at this offset.
     public boolean contains(long offset) {
         return table[slot(offset)] != FREE;
     }
 
-    /// From now on the word at this offset is this.
+    /// Sets the word at this offset.
     public void put(long offset, long value) {
         int slot = slot(offset);
         if (table[slot] != FREE) {
@@ -64,7 +64,7 @@ public final class Overlay {
         }
     }
 
-    /// Forgets all words. What was large becomes small again.
+    /// Removes all words. A large table becomes small again.
     public void clear() {
         if (table.length > 4096) {
             offsets = new long[16];
@@ -91,7 +91,7 @@ public final class Overlay {
         }
     }
 
-    /// Where the word is, or belongs.
+    /// The place of the word, or the place for it.
     private int slot(long offset) {
         int mask = table.length - 1;
         int slot = (int) ((offset >>> 3) * 0x9e3779b97f4a7c15L >>> 40) & mask;

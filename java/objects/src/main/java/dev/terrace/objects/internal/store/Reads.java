@@ -10,19 +10,18 @@ import java.util.List;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/// Consistent reads: of one committed state each, whether the process that writes is at work or was
+/// Consistent reads, each of one committed state, even if the process that writes is active or was
 /// killed.
 ///
-/// A read that a commit has come between is repeated. In the process that writes, one that this has
-/// happened to often has the writer wait.
+/// A read that was overtaken by a commit is repeated. In the process that writes, a read that was
+/// overtaken often makes the writer wait.
 final class Reads {
     private static final int ATTEMPTS_BEFORE_LOCK = 64;
 
-    /// How often who cannot lock reads something at least before it gives up.
+    /// The least number of attempts of a process that cannot lock before it gives up.
     private static final int ATTEMPTS_MIN = 4;
 
-    /// How often somebody looks for what lies on a tier that cannot be reached: each time may take
-    /// long.
+    /// The greatest number of attempts to read from an unreachable tier: each may take long.
     private static final int UNREACHABLE_MAX = 2;
 
     private final Store store;
@@ -34,11 +33,11 @@ final class Reads {
     private final ThreadLocal<Reading> reading = ThreadLocal.withInitial(Reading::new);
     private volatile Duration patience = Duration.ofSeconds(10);
 
-    /// A thread's consistent read: kept from one to the next, which then makes no garbage.
+    /// The state of a thread's consistent reads. It is reused, so that reads make no garbage.
     private static final class Reading {
         boolean isUnderWay;
 
-        /// What is to be done after it.
+        /// The actions to run after the read.
         final List<Runnable> after = new ArrayList<>();
     }
 
@@ -54,16 +53,16 @@ final class Reads {
         patience = time;
     }
 
-    /// Whether a read that was overtaken by a commit is repeated; if not, it is for
-    /// [Store#alone(Supplier)].
+    /// Whether a read that was overtaken by a commit is repeated; if not, [Store#alone(Supplier)]
+    /// must do it.
     boolean mayTryAgain(int attempt) {
         return readOnly || attempt < ATTEMPTS_BEFORE_LOCK;
     }
 
-    /// Until when something is read again, as it was overtaken by commits so often.
+    /// The time until which a read is repeated that was overtaken by commits so often.
     ///
-    /// @param until what this returned before the attempt before
-    /// @throws PoolBusyException if that is over
+    /// @param until the result of the previous call
+    /// @throws PoolBusyException if that time is over
     long patienceEnds(int attempt, long until) {
         if (attempt == 0 || !readOnly) {
             return 0;
@@ -85,13 +84,13 @@ final class Reads {
         return reading.get().isUnderWay;
     }
 
-    /// What this thread is to see laid over what is in place: the words of a commit that is on its
-    /// way there.
+    /// The words that this thread must see instead of those in place: the words of a commit that
+    /// are not in their places yet.
     @Nullable Overlay laidOver() {
         return view.get();
     }
 
-    /// Runs `work` so that all that it reads is of one committed state. Not in a transaction.
+    /// Runs `work` so that all its reads see one committed state. Not in a transaction.
     <T extends @Nullable Object> T read(Supplier<T> work) {
         Reading mine = reading.get();
         if (mine.isUnderWay) {
@@ -108,8 +107,8 @@ final class Reads {
         }
     }
 
-    /// Done when, and only if, what this thread has read has turned out to be of one committed
-    /// state; at once if it reads nothing.
+    /// Runs an action if and when this thread's read has turned out to be of one committed state;
+    /// at once if the thread is not reading.
     void afterRead(Runnable action) {
         Reading mine = reading.get();
         if (mine.isUnderWay) {
@@ -125,8 +124,8 @@ final class Reads {
         for (int attempt = 0; mayTryAgain(attempt); attempt++) {
             until = patienceEnds(attempt, until);
             actions.clear();
-            // A word alone is in its place before it is durable, and the sequence moves behind
-            // that.
+            // The word of a single-word commit is in its place before it is durable, and before the
+            // sequence moves.
             long alone = epoch.alone();
             long sequence = store.sequence();
             Overlay laidOver = null;
@@ -163,15 +162,16 @@ final class Reads {
         }
     }
 
-    /// Throws something else if what a read has failed with is no damage, but what a newer library
-    /// has written.
+    /// Throws another exception if the read did not meet damage, but data of a newer version of
+    /// this library.
     void requireDamage(Throwable failure) {
         if (failure instanceof PoolDamagedException) {
             store.requireKnownFormat();
         }
     }
 
-    /// The words of a commit that may not be in their places; null if that has changed meanwhile.
+    /// The words of a commit that may not be in their places yet; null if the commit has changed
+    /// meanwhile.
     private @Nullable Overlay unstored(long sequence) {
         try {
             return log.read(sequence);

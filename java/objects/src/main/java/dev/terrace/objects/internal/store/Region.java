@@ -8,13 +8,14 @@ import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
 import java.util.Arrays;
 
-/// The bytes of one tier, in extents of one size that is a power of two. Every store of a pool goes
-/// through here, so that tests can tell what a power cut would leave.
+/// The bytes of one tier, in extents of equal size, a power of two. Every store of a pool goes
+/// through a region, so that tests can compute the states that a power cut may leave.
 ///
-/// Offsets count from the first extent's begin; nothing lies across the border of two extents.
+/// Offsets count from the beginning of the first extent; no value crosses the border of two
+/// extents.
 ///
-/// Invariant: an extent is there, filled with zeros, durably, before anything is mapped or stored
-/// in it: a sparse file on a disk that is full ends the process at the first store.
+/// Invariant: an extent exists durably and is filled with zeros before it is mapped: with a sparse
+/// file on a full disk, the first store would end the process.
 public abstract class Region implements AutoCloseable {
     /// Words.
     public static final ValueLayout.OfLong LONG =
@@ -28,8 +29,8 @@ public abstract class Region implements AutoCloseable {
     private final int extentShift;
     private final long withinMask;
 
-    /// Not volatile: who reads an old one looks again, in [#appended]; and what is in a new one was
-    /// stored before it was.
+    /// Not volatile: a thread that reads an old array looks again, in [#appended], and the contents
+    /// of a new array were stored before the array.
     private MemorySegment[] extents = {};
 
     /// A region without extents.
@@ -38,29 +39,29 @@ public abstract class Region implements AutoCloseable {
         withinMask = (1L << extentShift) - 1;
     }
 
-    /// What messages call it.
+    /// The name of the region in messages.
     public abstract String name();
 
     /// Appends an extent of zeros, durably.
     ///
-    /// @throws PoolFullException if the device, or the limit that was set, has no room for it:
-    ///   nothing has changed then
+    /// @throws PoolFullException if the device or the limit has no room for it; nothing has changed
+    ///   then
     public abstract void grow();
 
-    /// Gives back all but the first `count` extents, to which nothing leads any more: also those
-    /// that were appended and never used. Who has read where something lay there before that was so
-    /// may still look: that is an [InternalError], or a [PoolDamagedException].
+    /// Gives back all extents but the first `count`. No reference leads to them any more; some may
+    /// never have been used. A thread with an old reference may still read them, and gets an
+    /// [InternalError] or a [PoolDamagedException].
     ///
     /// @return how many bytes
     public abstract long shrink(int count);
 
-    /// By how many bytes it may become longer, as far as a limit that was set says.
+    /// The number of bytes by which the region may grow, by its limit.
     public abstract long bytesToGrow();
 
-    /// What was stored in this range is to be durable after the next [#fence()].
+    /// Flushes stores in this range: they are durable after the next [#fence()].
     public abstract void flush(long offset, long length);
 
-    /// What was flushed is durable when this returns.
+    /// Makes all flushed stores durable before it returns.
     public abstract void fence();
 
     @Override
@@ -71,7 +72,7 @@ public abstract class Region implements AutoCloseable {
         return withinMask + 1;
     }
 
-    /// How many extents there are.
+    /// The number of extents.
     public final int extents() {
         return extents.length;
     }
@@ -81,9 +82,9 @@ public abstract class Region implements AutoCloseable {
         return extents[index];
     }
 
-    /// The extent that an offset lies in.
+    /// The extent of an offset.
     ///
-    /// @throws PoolDamagedException if there is none: what has led here is damaged
+    /// @throws PoolDamagedException if there is none: the reference is damaged
     public final MemorySegment extentOf(long offset) {
         MemorySegment[] known = extents;
         long index = offset >>> extentShift;
@@ -99,13 +100,13 @@ public abstract class Region implements AutoCloseable {
         return extents[(int) index];
     }
 
-    /// Whether an offset lies in an extent that is there.
+    /// Whether an offset lies in an existing extent.
     public final boolean contains(long offset) {
         return offset >= 0
                 && (offset >>> extentShift < extents.length || follow(offset >>> extentShift));
     }
 
-    /// Looks whether somebody else has appended the extent with this index.
+    /// Checks whether another process has appended the extent with this index.
     protected boolean follow(long index) {
         return false;
     }
@@ -115,9 +116,9 @@ public abstract class Region implements AutoCloseable {
         return offset & withinMask;
     }
 
-    /// A word; its offset is a multiple of 8.
+    /// Reads a word; its offset is a multiple of 8.
     ///
-    /// @throws PoolDamagedException if it is not, or there is none
+    /// @throws PoolDamagedException if it is not, or if there is no such word
     public final long getLong(long offset) {
         try {
             return extentOf(offset).get(LONG, within(offset));
@@ -127,12 +128,12 @@ public abstract class Region implements AutoCloseable {
         }
     }
 
-    /// A word, and all that was stored before it was.
+    /// Reads a word with acquire semantics: all stores before the word's store are visible, too.
     public final long getLongAcquire(long offset) {
         return (long) WORDS.getAcquire(extentOf(offset), within(offset));
     }
 
-    /// Stores a word, which others see only with all that was stored before.
+    /// Stores a word with release semantics: a thread that sees it also sees all stores before it.
     public void putLong(long offset, long value) {
         WORDS.setRelease(extentOf(offset), within(offset), value);
     }
@@ -152,12 +153,12 @@ public abstract class Region implements AutoCloseable {
         MemorySegment.copy(extentOf(offset), within(offset), into, at, length);
     }
 
-    /// Only the first extents are there from now on.
+    /// Removes all extents but the first ones.
     protected final void keep(int count) {
         extents = Arrays.copyOf(extents, Math.min(count, extents.length));
     }
 
-    /// An extent has come.
+    /// Adds an extent.
     protected final void append(MemorySegment extent) {
         MemorySegment[] more = Arrays.copyOf(extents, extents.length + 1);
         more[extents.length] = extent;
