@@ -4,6 +4,16 @@ use crate::LayoutError;
 
 /// Bytes in a block, the unit of allocation on every device.
 pub const BLOCK_BYTES: u64 = 4096;
+
+/// [`BLOCK_BYTES`] as a `usize`.
+pub const BLOCK: usize = BLOCK_BYTES as usize;
+
+/// Bytes of file block `block` that lie in a file of `size` bytes: those that a checksum covers in
+/// a PM entry that set the size to `size`.
+#[inline]
+pub fn covered_bytes(block: u64, size: u64) -> usize {
+    size.saturating_sub(block * BLOCK_BYTES).min(BLOCK_BYTES) as usize
+}
 /// Bytes in a log slot: one cache line, the unit of log entries and of the tail.
 pub const SLOT_BYTES: u64 = 64;
 /// Device indices are below this (7 bits in a checked pointer).

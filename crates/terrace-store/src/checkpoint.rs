@@ -6,15 +6,14 @@
 use std::mem::offset_of;
 
 use terrace_layout::{
-    BLOCK_BYTES, CHECKPOINT_VALID, CheckpointDevice, CheckpointHeader, DeviceEntry, GroupSummary,
-    MediaStruct, Superblock, verify_checkpoint_part,
+    BLOCK, BLOCK_BYTES, CHECKPOINT_VALID, CheckpointDevice, CheckpointHeader, DeviceEntry,
+    GroupSummary, MediaStruct, Superblock, verify_checkpoint_part,
 };
 use terrace_media::{AlignedBuf, Disk, Pm};
 use zerocopy::IntoBytes;
 
 use crate::alloc::{DeviceAlloc, GroupLoader};
 use crate::error::{FsError, FsResult, fence};
-use crate::file::BLOCK;
 use crate::planted::{Bug, planted};
 use crate::sync::Arc;
 

@@ -10,6 +10,7 @@
 
 pub mod alloc;
 pub mod checkpoint;
+pub mod disks;
 pub mod error;
 pub mod file;
 pub mod index;
@@ -19,6 +20,7 @@ pub mod log;
 pub mod members;
 pub mod planted;
 pub mod seal;
+pub mod source;
 pub mod space;
 pub mod superblock;
 pub mod sync;

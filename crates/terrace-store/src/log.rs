@@ -42,13 +42,14 @@ use terrace_media::Pm;
 use terrace_policy::PmSpace;
 use zerocopy::IntoBytes;
 
+pub use crate::disks::FindDisk;
 use crate::error::{FsError, FsResult, advice, fence};
 use crate::journal::Journal;
 use crate::planted::{Bug, planted};
 use crate::seal;
-use crate::space::BlockSource;
+use crate::source::BlockSource;
 use crate::sync::Arc;
-pub use archive::{Archive, Draft, Entries, FindDisk, LogMedia, NewLog};
+pub use archive::{Archive, Draft, Entries, LogMedia, NewLog};
 pub use verify::LogDamage;
 
 /// Slots that compaction must be able to gain: it costs a journal record and a few pages' worth of

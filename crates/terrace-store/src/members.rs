@@ -11,7 +11,7 @@ use terrace_layout::{DEVICES_MAX, DeviceEntry};
 use terrace_media::Disk;
 
 use crate::alloc::DeviceAlloc;
-use crate::log::FindDisk;
+use crate::disks::FindDisk;
 use crate::sync::{Arc, RwLock, RwLockReadGuard};
 
 /// A disk of the volume.

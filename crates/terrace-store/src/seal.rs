@@ -8,12 +8,10 @@
 //! frees them, and its own entry follows in the log.
 
 use terrace_layout::{
-    AppendEntry, BLOCK_BYTES, BlockAddr, CRC_COMMIT, CRC_ENTRY, EntryType, LogEntry, MediaStruct,
-    WriteEntry, XattrEntry, data_crc,
+    AppendEntry, BLOCK, BLOCK_BYTES, BlockAddr, CRC_COMMIT, CRC_ENTRY, EntryType, LogEntry,
+    MediaStruct, WriteEntry, XattrEntry, covered_bytes, data_crc,
 };
 use terrace_media::Pm;
-
-use crate::file::{BLOCK, covered_bytes};
 
 /// Whether the entry, as laid out, can vouch for itself. A new name can not: it depends on the
 /// inode's record.

@@ -10,6 +10,7 @@ use crate::alloc::{DeviceAlloc, Run, Use};
 use crate::error::{FsError, FsResult, fail};
 use crate::members::{Member, Members, Place, Places, Standing, free_blocks, not_closed, open};
 use crate::planted::{Bug, planted};
+pub use crate::source::BlockSource;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,20 +23,6 @@ pub enum Purpose {
     Writeback,
     /// Making room: this must work when all else fails.
     Freeing,
-}
-
-/// Where an inode's log and PM data get their blocks from. All that a file's data path knows of the
-/// volume's space.
-pub trait BlockSource: std::fmt::Debug {
-    /// A run of up to `want` PM blocks for file data; `None` when PM has no room for data.
-    fn alloc_data(&self, want: u64) -> Option<Run>;
-    /// One PM block for metadata.
-    ///
-    /// # Errors
-    /// `ENOSPC` when PM is full.
-    fn alloc_meta(&self) -> FsResult<u64>;
-    /// Takes back blocks that nothing on media refers to any more.
-    fn free(&self, addr: BlockAddr, blocks: u64);
 }
 
 /// Tiers of disks that data may go to: the first of them that has room. Both ends are among them.

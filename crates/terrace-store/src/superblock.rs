@@ -3,24 +3,19 @@
 //! Invariant: the copies of a superblock are written one after the other, each durable before the
 //! other is touched, and first the one that does not count.
 
-use std::collections::BTreeMap;
-
 use terrace_layout::{
-    BLOCK_BYTES, DEVICES_MAX, DeviceEntry, INCOMPAT_ABSENT, INCOMPAT_ARCHIVES, INCOMPAT_GAPS,
-    INCOMPAT_MOVES, SUPERBLOCK_BLOCKS, Superblock,
+    BLOCK, BLOCK_BYTES, DEVICES_MAX, DeviceEntry, INCOMPAT_ABSENT, INCOMPAT_ARCHIVES,
+    INCOMPAT_GAPS, INCOMPAT_MOVES, SUPERBLOCK_BLOCKS, Superblock,
 };
 use terrace_media::{AlignedBuf, Disk, Pm};
 use uuid::Uuid;
 use zerocopy::IntoBytes;
 
 use crate::checkpoint::Area;
+pub use crate::disks::Disks;
 use crate::error::{FsError, FsResult, fence};
-use crate::file::BLOCK;
 use crate::planted::{Bug, planted};
 use crate::sync::Arc;
-
-/// Disks by device index.
-pub type Disks = BTreeMap<u16, Arc<dyn Disk>>;
 
 /// The checkpoint areas of all devices, by index.
 pub fn areas(pm: &Arc<Pm>, disks: &Disks) -> Vec<(usize, Area)> {

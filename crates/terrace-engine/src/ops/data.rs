@@ -8,7 +8,7 @@ use std::time::Instant;
 use terrace_layout::{BLOCK_BYTES, FILE_BYTES_MAX};
 use terrace_policy::Target;
 use terrace_store::error::{FsError, FsResult, fail};
-use terrace_store::file::{BLOCK, Mark, Way};
+use terrace_store::file::{BLOCK, Mark, PmWrite, WritePath};
 use terrace_store::index::Segment;
 use terrace_store::planted::{Bug, planted};
 use terrace_store::space::Purpose;
@@ -266,18 +266,20 @@ impl Core {
         mark: Mark,
     ) -> FsResult<bool> {
         let source = self.space.source(inode.shard, Purpose::Ordinary);
-        let way = inner.file()?.way(offset, offset + data.len() as u64, self.data_crc);
-        let edges = match way {
-            Way::Copy => self.read_edges(inode, inner, offset, data.len() as u64)?,
-            Way::Patch(_) | Way::Append(_) => [None, None],
+        let path = inner.file()?.write_path(offset, offset + data.len() as u64, self.data_crc);
+        let edges = match path {
+            WritePath::Copy => self.read_edges(inode, inner, offset, data.len() as u64)?,
+            WritePath::Patch(_) | WritePath::Append(_) => [None, None],
         };
-        let (log, file) = inner.file_mut()?;
-        file.write(log, self.io(&source), way, offset, data, mark, &|block, out| {
+        let read_old = |block, out: &mut [u8; BLOCK]| {
             let (_, page) =
                 edges.iter().flatten().find(|(b, _)| *b == block).expect("only edges are merged");
             out.copy_from_slice(&page[..]);
             Ok(())
-        })
+        };
+        let (log, file) = inner.file_mut()?;
+        let write = PmWrite { offset, data, mark, read_old: &read_old };
+        file.write(log, self.io(&source), path, &write)
     }
 
     /// The first and the last block of a write as they are, where the write covers them in part.

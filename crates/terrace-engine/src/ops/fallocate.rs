@@ -2,7 +2,7 @@
 
 use terrace_layout::{BLOCK_BYTES, BlockAddr, FILE_BYTES_MAX};
 use terrace_store::error::{FsError, FsResult, fail};
-use terrace_store::file::BLOCK;
+use terrace_store::file::{BLOCK, Hole};
 use terrace_store::index::Segment;
 use terrace_store::space::{BlockSource, Purpose, Tiers};
 use terrace_store::sync::Arc;
@@ -263,7 +263,8 @@ impl Core {
             // Only the times, and perhaps the size.
             file.reserve(log, self.io(&source), &[], size, now)?;
         } else {
-            file.deallocate(log, self.io(&source), from, to, runs, size, now)?;
+            let hole = Hole { blocks: from..to, reserve: runs, size, now };
+            file.deallocate(log, self.io(&source), hole)?;
             self.drop_pages(inode, from, to);
         }
         self.note_reserved(inode, &inner, runs)?;

@@ -308,7 +308,7 @@ impl Core {
         let (copies, failed) = self.copy_all(&begun);
         let moved = self.commit_copies(&begun, copies);
         let moved = moved.and_then(|blocks| Ok(blocks + self.move_reserved(&begun)?));
-        inode.inner.write().file_mut()?.1.end_move();
+        inode.inner.write().file_mut()?.1.end_relocation();
         moved.and_then(|blocks| failed.map(|()| blocks))
     }
 
@@ -328,7 +328,7 @@ impl Core {
         let (_, file) = inner.file_mut()?;
         let from = order.stretches.iter().map(|stretch| stretch.start).min().expect("a stretch");
         let to = order.stretches.iter().map(|stretch| stretch.end).max().expect("a stretch");
-        file.begin_move(from, to - from);
+        file.begin_relocation(from, to - from);
         Ok(Some(Begun {
             inode,
             order,
@@ -613,7 +613,7 @@ impl Core {
             .space
             .source(inode.shard, if frees { Purpose::Freeing } else { Purpose::Ordinary });
         let (log, file) = inner.file_mut()?;
-        file.commit_moved(log, self.io(&source), runs).inspect_err(|_| self.free_runs(runs))?;
+        file.commit_relocated(log, self.io(&source), runs).inspect_err(|_| self.free_runs(runs))?;
         let mean = file.heat.mean();
         runs.iter().for_each(|run| self.note_data_in(inode, self.space.tier_of(run.addr), mean));
         let blocks = runs.iter().map(|run| run.blocks).sum::<u64>();

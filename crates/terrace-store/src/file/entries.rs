@@ -1,13 +1,13 @@
 //! The entries of a file's log that map and measure its data, and the checksums that go with them.
 
 use terrace_layout::{
-    CRC_BLOCKS, CRC_COMMIT, CRC_ENTRY, CRC_NONE, CRC_SLOTS, EntryType, MediaStruct,
-    SET_SIZE_TRUNCATES, SetSizeEntry, WRITE_UNWRITTEN, WriteEntry, data_crc,
+    BLOCK, CRC_BLOCKS, CRC_COMMIT, CRC_ENTRY, CRC_NONE, CRC_SLOTS, EntryType, MediaStruct,
+    SET_SIZE_TRUNCATES, SetSizeEntry, WRITE_UNWRITTEN, WriteEntry, covered_bytes, data_crc,
 };
 use terrace_media::Pm;
 use zerocopy::IntoBytes;
 
-use super::{BLOCK, BLOCK_BYTES, StagedRun};
+use super::runs::StagedRun;
 use crate::Time;
 use crate::error::FsResult;
 use crate::index::Extent;
@@ -53,7 +53,7 @@ pub(super) fn push_vouched(
 
 pub(super) fn write_entry(run: &StagedRun, size: u64, now: Time) -> WriteEntry {
     WriteEntry {
-        kind: if run.is_move { EntryType::Move } else { EntryType::Write } as u8,
+        kind: if run.relocated { EntryType::Move } else { EntryType::Write } as u8,
         slots: 0,
         flags: if run.unwritten { WRITE_UNWRITTEN } else { 0 },
         crc: 0,
@@ -154,9 +154,4 @@ pub(super) fn pm_crcs(pm: &Pm, run: &StagedRun, size: u64) -> Vec<u32> {
             data_crc(&block[..covered])
         })
         .collect()
-}
-
-/// Bytes of file block `block` that a checksum covers in a PM entry that set the size to `size`.
-pub fn covered_bytes(block: u64, size: u64) -> usize {
-    size.saturating_sub(block * BLOCK_BYTES).min(BLOCK_BYTES) as usize
 }

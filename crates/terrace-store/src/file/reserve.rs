@@ -1,36 +1,42 @@
-//! Holes, and blocks that are allocated and hold nothing yet.
+//! Holes, and reserved blocks: they are allocated, hold no data yet, and read as zeros.
+
+use std::ops::Range;
 
 use terrace_layout::{BlockAddr, EntryType, HoleEntry};
 
 use super::entries::{push_write, set_size_entry};
-use super::{FileData, PmIo, StagedRun, move_ref};
+use super::runs::StagedRun;
+use super::{FileData, PmIo, move_ref};
 use crate::Time;
 use crate::error::FsResult;
 use crate::log::Log;
 use crate::planted::{Bug, planted};
 
+/// A range of file blocks that is to be a hole, or reserved blocks in parts.
+#[derive(Clone, Debug)]
+pub struct Hole<'a> {
+    /// The file blocks.
+    pub blocks: Range<u64>,
+    /// New blocks for parts of it: first file block, first device block, blocks.
+    pub reserve: &'a [(u64, BlockAddr, u64)],
+    /// The new size of the file, in bytes.
+    pub size: u64,
+    /// The new modification time.
+    pub now: Time,
+}
+
 impl FileData {
-    /// Replaces the file blocks `from..to` by a hole, or by reserved blocks (`reserve` yields runs
-    /// for all of the unreserved parts), and sets the size.
+    /// Replaces file blocks by a hole, or by reserved blocks, and sets the size.
     ///
     /// # Errors
     /// As [`Self::write`]; the caller keeps the runs then.
-    #[allow(clippy::too_many_arguments, reason = "the pieces of one commit")]
-    pub fn deallocate(
-        &mut self,
-        log: &mut Log,
-        io: PmIo<'_>,
-        from: u64,
-        to: u64,
-        reserve: &[(u64, BlockAddr, u64)],
-        size: u64,
-        now: Time,
-    ) -> FsResult<()> {
+    pub fn deallocate(&mut self, log: &mut Log, io: PmIo<'_>, hole: Hole<'_>) -> FsResult<()> {
+        let Hole { blocks: Range { start: from, end: to }, reserve, size, now } = hole;
         log.begin();
         self.staged.clear();
-        self.changes(from, to);
+        self.note_change(from, to);
         self.zero_tail(io, size);
-        let hole = HoleEntry {
+        let entry = HoleEntry {
             kind: EntryType::Hole as u8,
             slots: 0,
             flags: 0,
@@ -41,7 +47,7 @@ impl FileData {
             size,
             reserved: [0; 24],
         };
-        let hole_index = log.push(&hole, &[]);
+        let hole_index = log.push(&entry, &[]);
         self.push_reserved(log, reserve, size, now);
         self.stage_or_clear(log, io)?;
         log.commit(io.pm)?;
@@ -55,8 +61,8 @@ impl FileData {
         Ok(())
     }
 
-    /// Maps reserved runs into holes (`fallocate`), and sets the size and the times; without runs
-    /// only these.
+    /// Maps reserved runs (first file block, first device block, blocks) into holes, as `fallocate`
+    /// does, and sets the size and the times; without runs only these.
     ///
     /// # Errors
     /// As [`Self::deallocate`].

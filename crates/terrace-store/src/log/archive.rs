@@ -20,30 +20,18 @@ use terrace_layout::{
     InodeRecord, JournalWord, LogEntry, MediaStruct, PAGE_SLOTS, SLOT_BYTES, TAIL_OFFSET, Tail,
     finish_entry, lay_out_entry, page_seed, slots_for,
 };
-use terrace_media::{AlignedBuf, Disk, MediaError, Pm};
+use terrace_media::{AlignedBuf, MediaError, Pm};
 
 use super::{Log, LogDamage, Refs, Visit, inline_tails, place, walk};
+use crate::disks::FindDisk;
 use crate::error::{FsError, FsResult, advice, fail};
 use crate::journal::{Journal, Pending, read_pending};
 use crate::planted::{Bug, planted};
-use crate::space::BlockSource;
-use crate::superblock::Disks;
+use crate::source::BlockSource;
 use crate::sync::Arc;
 
 /// Position of the first entry of an archive.
 pub(super) const ARCHIVE_START: u64 = 1 << 60;
-
-/// Knows the disks of a volume.
-pub trait FindDisk: std::fmt::Debug + Sync {
-    /// The disk with this index, if there is one.
-    fn find_disk(&self, device: u16) -> Option<Arc<dyn Disk>>;
-}
-
-impl FindDisk for Disks {
-    fn find_disk(&self, device: u16) -> Option<Arc<dyn Disk>> {
-        self.get(&device).cloned()
-    }
-}
 
 /// Where logs are read from.
 #[derive(Debug, Clone, Copy)]
