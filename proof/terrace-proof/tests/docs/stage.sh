@@ -1,9 +1,9 @@
 #!/bin/bash
-# Sets up a machine of its own for the commands of the docs, in the mount, pid and network namespaces that it is started
-# in, and stays until it is killed: `stage.sh SCRATCH REPOSITORY`. The commands run as they are printed. So everything that
-# they name is there, and is nobody else's: /dev with files for devices, /mnt, /data, /pmem, /etc, /run, /var/lib,
-# /var/log, an /sbin that takes links, and an /opt where `cargo install` puts programs. SCRATCH has the folders data, opt
-# and tmp. Prints "ready PID" when it is done.
+# Sets up a machine of its own for the commands of the docs, in the mount, pid and network namespaces that it is
+# started in, and stays until it is killed: `stage.sh SCRATCH REPOSITORY`. The commands run as they are printed. So
+# everything that they name is there, and is nobody else's: /dev with files for devices, /mnt, /data, /pmem, /etc, /run,
+# /var/lib, /var/log, an /sbin that takes links, and an /opt where `cargo install` puts programs. SCRATCH has the
+# folders data, opt and tmp. Prints "ready PID" when it is done.
 set -euo pipefail
 scratch=$1 repository=$2
 root=$scratch/root
