@@ -23,18 +23,18 @@ import org.jspecify.annotations.Nullable;
 
 /// The remote tier of a pool: values in segments, each of which is written once.
 ///
-/// What a transaction puts here waits in memory; the commit writes it as a segment, or several,
+/// The values of a transaction wait in memory; the commit writes them as one or more segments
 /// before its words go to the log. A slot leads to the *record* of a value in persistent memory,
-/// which says in which segment it is and where, and that to the record of the segment, which says
-/// how much of it is still in use. So nothing is listed or scanned, and a value moves to another
-/// segment without its slot.
+/// which holds the value's segment and place. That record leads to the record of the segment, which
+/// counts the bytes in use. Therefore segments are never listed or scanned, and a value can move to
+/// another segment while its slot stays the same.
 ///
 /// Invariants:
-/// * A number of a segment is taken, durably, before the segment is written, and never again. Those
-///   below [Superblock#REMOTE_SETTLED_AT] belong to a transaction that has committed, or have been
-///   deleted: those from there on, and no others, may have been left by one that has not.
-/// * A segment that holds nothing any more is deleted only after the commit that says so, and its
-///   record goes after it.
+/// * A segment's number is taken, durably, before the segment is written, and is never taken again.
+///   Segments below [Superblock#REMOTE_SETTLED_AT] belong to a committed transaction or have been
+///   deleted. Only segments from there on may be left over from a transaction that did not commit.
+/// * An empty segment is deleted only after the commit that emptied it, and its record is freed
+///   after the segment.
 public final class Remote {
     /// Bytes of a value's record, and of a segment's.
     static final int RECORD_BYTES = 32;
@@ -47,16 +47,16 @@ public final class Remote {
     private static final int BYTES_AT = 16;
     private static final int NEXT_AT = 24;
 
-    /// A transaction's values go to a segment of their own as soon as they take so many bytes.
+    /// A transaction's values are written as a segment as soon as they take so many bytes.
     private static final int SEGMENT_BYTES = 16 << 20;
 
     private static final int CACHE_BYTES = 8 << 20;
 
-    /// Values that are moved in one transaction.
+    /// The number of values that are moved in one transaction.
     private static final int MOVED_AT_ONCE = 1000;
 
-    /// What is smaller is put together with others: less than a transaction of [#MOVED_AT_ONCE] of
-    /// the smallest values makes.
+    /// Segments with fewer bytes are merged. It is less than a transaction of [#MOVED_AT_ONCE] of
+    /// the smallest values writes.
     private static final int SMALL_BYTES = 16_000;
 
     private static final int NUMBER_BITS = 40;
@@ -70,14 +70,14 @@ public final class Remote {
     private final Store.@Nullable RemoteTier tier;
     private final SegmentCache cache = new SegmentCache(CACHE_BYTES);
 
-    /// What the transaction has put and is in no segment yet, by the values' records.
+    /// The values of the transaction that are not in a segment yet, by their records.
     private final Map<Long, byte[]> pending = new LinkedHashMap<>();
 
     private long pendingBytes;
     private boolean hasSegments;
     private boolean empties;
 
-    /// What a use of the store of segments gives.
+    /// A use of the store of segments.
     private interface Use<T extends @Nullable Object> {
         T get(SegmentStore segments) throws IOException;
     }
@@ -89,7 +89,7 @@ public final class Remote {
         this.tier = tier;
     }
 
-    /// Whether it has a place: a store of segments was named when the pool was opened.
+    /// Whether a store of segments was given when the pool was opened.
     public boolean isThere() {
         return tier != null;
     }
@@ -99,17 +99,17 @@ public final class Remote {
         return store.word(Superblock.REMOTE_BYTES_AT);
     }
 
-    /// Bytes of them that are in use.
+    /// Bytes of segments that are in use.
     long liveBytes() {
         return store.word(Superblock.REMOTE_LIVE_AT);
     }
 
     // Opening
 
-    /// Looks whether the segments are this pool's. If that cannot be found out now, whoever uses
-    /// them is told.
+    /// Checks that the segments belong to this pool. If that is not possible now, the first use of
+    /// them reports it.
     ///
-    /// @throws PoolFormatException if there are none, or others
+    /// @throws PoolFormatException if there are none, or they belong to another pool
     void open() {
         if (tier == null || store.word(Superblock.REMOTE_NEXT_AT) == 0) {
             return;
@@ -139,15 +139,15 @@ public final class Remote {
         }
     }
 
-    /// Has a pool that is to be written know that it has a remote tier, and takes up what the last
-    /// writer has left.
+    /// Marks a pool that is open for writing as one with a remote tier, and cleans up after the
+    /// last writer.
     void prepare() {
         if (tier == null) {
             return;
         }
         Feature.REMOTE.addTo(pmem);
         keepReserve();
-        // Segments of a transaction that is under way are none that somebody has left.
+        // Segments of a running transaction are not left over.
         store.alone(() -> {
             if (!hasSegments) {
                 abandon();
@@ -157,8 +157,8 @@ public final class Remote {
         removeEmpty();
     }
 
-    /// Keeps a chunk of persistent memory, if there is one, for records of values that leave it
-    /// when it is full.
+    /// Reserves a chunk of persistent memory, if one is free, for records of values that leave
+    /// persistent memory when it is full.
     public void keepReserve() {
         if (tier == null) {
             return;
@@ -176,7 +176,7 @@ public final class Remote {
         }
     }
 
-    /// Gives that chunk back, for somebody who moves values away.
+    /// Gives that chunk back, so that values can be moved away.
     public void releaseReserve() {
         if (tier != null) {
             store.transact(() -> {
@@ -192,7 +192,7 @@ public final class Remote {
 
     // Values
 
-    /// Puts a value, and returns where its record is. In a transaction.
+    /// Puts a value, and returns the offset of its record. In a transaction.
     long put(byte[] bytes) {
         if (tier == null) {
             throw new IllegalArgumentException(
@@ -236,7 +236,7 @@ public final class Remote {
         store.free(value);
     }
 
-    /// Its segment holds a value no more.
+    /// Removes a value from its segment's counts.
     private void leave(long value) {
         long segment = segmentOf(value);
         long bytes = Segment.FRONT_BYTES + (long) length(value);
@@ -256,16 +256,16 @@ public final class Remote {
         }
     }
 
-    /// How many bytes a value has.
+    /// The number of bytes of a value.
     int length(long value) {
         requireValue(value);
         return (int) store.word(value + PLACE_AT);
     }
 
-    /// A value. In a transaction or a consistent read.
+    /// Reads a value. In a transaction or a consistent read.
     ///
     /// @throws TierUnavailableException if it cannot be read now
-    /// @throws PoolDamagedException if it is not what was written
+    /// @throws PoolDamagedException if it is damaged
     byte[] load(long value) {
         requireValue(value);
         byte[] unsealed = store.inTransaction() ? pending.get(value) : null;
@@ -354,10 +354,10 @@ public final class Remote {
         return Headers.type(store.header(offset)) == Headers.SEGMENT && store.hasHeader(offset);
     }
 
-    // Numbers of segments in the superblock: what they lead to is deleted, so they carry a
-    // checksum.
+    // Numbers of segments in the superblock: they decide which segments are deleted, so they carry
+    // a checksum.
 
-    /// The word of a number: it, and in the upper 24 bits its checksum.
+    /// The word of a number, with its checksum in the upper 24 bits.
     static long checked(long number) {
         byte[] bytes =
                 ByteBuffer.allocate(Long.BYTES)
@@ -382,7 +382,7 @@ public final class Remote {
 
     // Segments
 
-    /// Writes what the transaction has put as a segment, durably.
+    /// Writes the values of the transaction as a segment, durably.
     ///
     /// @throws TierUnavailableException if that cannot be done now
     void seal() {
@@ -402,8 +402,8 @@ public final class Remote {
             bytes = Segment.of(pool, number, pending.values());
             write(number, bytes);
         } catch (PoolFullException full) {
-            // The transaction may go on, with the value elsewhere, and commit: others would not
-            // know of what is half written.
+            // The transaction may continue, with the value elsewhere, and commit; no record would
+            // then lead to the half-written segment.
             store.free(segment);
             if (number != LABEL) {
                 delete(number);
@@ -435,14 +435,14 @@ public final class Remote {
         use(segments -> {
             try {
                 if (isRepeated[0]) {
-                    // An interrupt has left a part of it.
+                    // An interrupt has left a part of the segment.
                     segments.delete(name(number));
                 }
                 isRepeated[0] = true;
                 segments.write(name(number), bytes);
                 return true;
             } catch (FileAlreadyExistsException e) {
-                // It is not for this pool to delete.
+                // This pool must not delete it.
                 removeOrphans(number);
                 storeNow(Superblock.REMOTE_SETTLED_AT, number + 1);
                 throw new PoolFormatException(
@@ -457,13 +457,13 @@ public final class Remote {
         event.end(pmem.name(), number, bytes.length);
     }
 
-    /// The number of the next segment, which is no other's from now on.
+    /// Takes the number of the next segment.
     private long takeNumber() {
         long next = number(Superblock.REMOTE_NEXT_AT);
         if (next == LABEL) {
             byte[] label = Segment.of(pool, LABEL, List.of());
             use(segments -> {
-                // One that was not finished.
+                // Removes an unfinished label.
                 segments.delete(name(LABEL));
                 segments.write(name(LABEL), label);
                 return true;
@@ -475,20 +475,20 @@ public final class Remote {
         return next;
     }
 
-    /// Stores a number that only who writes looks at, and no transaction has changed: it lasts
-    /// whatever becomes of that.
+    /// Stores a number that only the writer reads, and that the present transaction has not
+    /// changed: it stays even if the transaction is rolled back.
     private void storeNow(long at, long number) {
         pmem.putLong(at, checked(number));
         pmem.flush(at, Long.BYTES);
         pmem.fence();
     }
 
-    /// Deletes segments of transactions that have not committed.
+    /// Deletes segments of transactions that did not commit.
     private void removeOrphans() {
         removeOrphans(number(Superblock.REMOTE_NEXT_AT));
     }
 
-    /// The same, as far as their numbers are below `end`.
+    /// The same, for segments with numbers below `end`.
     private void removeOrphans(long end) {
         long settled = Math.max(LABEL + 1, number(Superblock.REMOTE_SETTLED_AT));
         for (long number = settled; number < end; number++) {
@@ -499,7 +499,7 @@ public final class Remote {
         }
     }
 
-    /// What a transaction has written that did not commit goes now, or when the tier can be
+    /// Deletes the segments of a transaction that did not commit, now or when the tier can be
     /// reached.
     private void abandon() {
         try {
@@ -516,8 +516,8 @@ public final class Remote {
         });
     }
 
-    /// Deletes segments that hold nothing any more, and then their records; or leaves that to a
-    /// later one if the tier cannot be reached.
+    /// Deletes empty segments, and then their records. If the tier cannot be reached, a later call
+    /// does it.
     private void removeEmpty() {
         try {
             boolean more = tier != null;
@@ -529,7 +529,7 @@ public final class Remote {
         }
     }
 
-    /// While no other thread writes. Whether there was one.
+    /// Deletes one empty segment while no other thread writes, and returns whether there was one.
     private boolean removeFirstEmpty() {
         long empty = store.word(Superblock.REMOTE_EMPTY_AT);
         if (empty == 0) {
@@ -548,7 +548,7 @@ public final class Remote {
         });
     }
 
-    /// The transaction is over.
+    /// Ends the transaction.
     void forget() {
         pending.clear();
         pendingBytes = 0;
@@ -556,9 +556,9 @@ public final class Remote {
         empties = false;
     }
 
-    // Looking at all of it
+    // Checks
 
-    /// Shows the records of segments, and the chunk that is kept.
+    /// Shows the records of segments, and the reserved chunk.
     void links(Links links) {
         if (store.word(Superblock.REMOTE_RESERVE_AT) != 0) {
             links.owned(store.word(Superblock.REMOTE_RESERVE_AT));
@@ -566,8 +566,7 @@ public final class Remote {
         forEach(Headers.SEGMENT, links::owned);
     }
 
-    /// Says of each segment whose records of values do not come to what its own says what is wrong
-    /// with it.
+    /// Reports each segment whose record does not match the records of its values.
     public List<String> wrong() {
         Map<Long, Long> live = new LinkedHashMap<>();
         forEach(
@@ -603,16 +602,16 @@ public final class Remote {
 
     // Compaction
 
-    /// What compaction has done.
+    /// The result of a compaction.
     ///
-    /// @param values that were moved to other segments
-    /// @param bytes of these
-    /// @param bytesGivenBack by how much segments have become less
+    /// @param values the number of values that were moved to other segments
+    /// @param bytes the bytes of these values
+    /// @param bytesGivenBack by how many bytes segments have shrunk
     public record Compacted(long values, long bytes, long bytesGivenBack) {}
 
-    /// Moves the values of segments that are mostly empty, or small, to new ones, in transactions
-    /// of their own, and deletes those segments. What has been moved stays moved if it ends before
-    /// it is done.
+    /// Moves the values of segments that are mostly empty, or small, to new segments, in separate
+    /// transactions, and deletes the old segments. If it ends early, the values moved so far stay
+    /// moved.
     ///
     /// @throws TierUnavailableException if the tier cannot be reached
     public Compacted compact() {
@@ -640,17 +639,17 @@ public final class Remote {
                 bytes += moved.stream().mapToLong(Integer::longValue).sum();
             }
         } catch (PoolFullException noRoomForMore) {
-            // What has been moved stays moved.
+            // Values that have been moved stay moved.
             return new Compacted(values, bytes, before - bytes());
         }
         return new Compacted(values, bytes, before - bytes());
     }
 
-    /// Moves values that are still in such segments, and returns how many bytes each has.
+    /// Moves values that are still in such segments, and returns the bytes of each.
     private List<Integer> move(List<Long> values, Set<Long> from) {
         List<Integer> moved = new ArrayList<>();
         for (long value : values) {
-            // Others may have freed it meanwhile.
+            // Another thread may have freed it meanwhile.
             byte[] bytes =
                     isValue(value) && from.contains(store.word(value + SEGMENT_AT))
                             ? loadToMove(value)
@@ -667,7 +666,8 @@ public final class Remote {
         return moved;
     }
 
-    /// A value; null if it is damaged: it stays where it is, for a look at all of the pool to tell.
+    /// A value; null if it is damaged. A damaged value stays where it is, so that a check reports
+    /// it.
     private byte @Nullable [] loadToMove(long value) {
         try {
             return load(value);
@@ -676,7 +676,7 @@ public final class Remote {
         }
     }
 
-    /// Segments that are worth it.
+    /// The segments worth compacting.
     private Set<Long> sparse() {
         Set<Long> sparse = new HashSet<>();
         Set<Long> small = new HashSet<>();
@@ -703,8 +703,7 @@ public final class Remote {
         return Segment.name(pool, number);
     }
 
-    /// Uses the store of segments, also in a thread that is interrupted, and leaves it interrupted
-    /// then.
+    /// Uses the store of segments, also in an interrupted thread, which stays interrupted.
     private <T extends @Nullable Object> T use(Use<T> use) {
         if (tier == null) {
             throw new TierUnavailableException(

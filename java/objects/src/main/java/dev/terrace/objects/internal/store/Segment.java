@@ -9,8 +9,8 @@ import java.util.UUID;
 import java.util.zip.CRC32C;
 import org.jspecify.annotations.Nullable;
 
-/// The bytes of a segment: a header that says whose it is, then the values, each behind its length
-/// and its CRC-32C.
+/// The bytes of a segment: a header that names the pool and the number, then the values, each after
+/// its length and its CRC-32C.
 final class Segment {
     /// Bytes of the header.
     static final int HEADER_BYTES = 64;
@@ -24,7 +24,7 @@ final class Segment {
 
     private Segment() {}
 
-    /// What segment `number` of a pool is called. The number of the one that is only a label is 0.
+    /// The name of segment `number` of a pool. Number 0 is the label of the directory.
     static String name(UUID pool, long number) {
         return "terrace-" + pool + "-" + HexFormat.of().toHexDigits(number) + ".segment";
     }
@@ -46,7 +46,7 @@ final class Segment {
         return segment.array();
     }
 
-    /// What is wrong with a header that should be this segment's; null if nothing is.
+    /// The damage of this segment's header; null if it is sound.
     static @Nullable String wrong(byte[] header, UUID pool, long number) {
         ByteBuffer fields = ByteBuffer.wrap(header).order(ByteOrder.LITTLE_ENDIAN);
         if (fields.getLong(0) != MAGIC) {
@@ -68,8 +68,8 @@ final class Segment {
         return fields.getLong(32) == number ? null : "it is segment " + fields.getLong(32);
     }
 
-    /// The value of a part of a segment: of length and checksum, and the bytes behind; null if that
-    /// is not what was written.
+    /// The value in a part of a segment, which begins with length and checksum; null if the part is
+    /// damaged.
     static byte @Nullable [] value(byte[] part, int checksum) {
         ByteBuffer front = ByteBuffer.wrap(part).order(ByteOrder.LITTLE_ENDIAN);
         int length = part.length - FRONT_BYTES;

@@ -5,12 +5,12 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/// Values of segments that were read last, so that a consistent read that has to be repeated does
-/// not go to the remote tier again: beside a writer that commits faster than that answers, it would
-/// never end.
+/// The most recently read values of segments. A consistent read that is repeated takes them from
+/// here instead of the remote tier. Without this cache, a read would never end while a writer
+/// commits faster than the tier answers.
 ///
-/// Invariant: a segment's number is used once, and a segment is written once, so what is here never
-/// becomes wrong.
+/// Invariant: a segment's number is used once, and a segment is written once, so a cached value
+/// never becomes wrong.
 final class SegmentCache {
     private final long bytesMax;
     private final LinkedHashMap<Key, byte[]> values = new LinkedHashMap<>(16, 0.75f, true);
@@ -22,13 +22,13 @@ final class SegmentCache {
         this.bytesMax = bytesMax;
     }
 
-    /// A copy of the value that lies at `offset` of a segment; null if it is not here.
+    /// A copy of the value at `offset` of a segment; null if it is not cached.
     synchronized byte @Nullable [] get(long segment, long offset) {
         byte[] value = values.get(new Key(segment, offset));
         return value == null ? null : value.clone();
     }
 
-    /// Keeps a value until others have come. The last one is kept however large it is.
+    /// Caches a value until newer ones replace it. The last value is cached even if it is large.
     synchronized void put(long segment, long offset, byte[] value) {
         byte[] before = values.put(new Key(segment, offset), value.clone());
         bytes += value.length - (before == null ? 0 : before.length);

@@ -2,7 +2,7 @@ package dev.terrace.objects.internal.store;
 
 import java.util.Arrays;
 
-/// Into what slots a chunk may be cut.
+/// The sizes of slots into which chunks are divided.
 final class SizeClasses {
     /// Bytes of a chunk.
     static final int CHUNK_BYTES = 1 << 16;
@@ -44,7 +44,7 @@ final class SizeClasses {
         return classes;
     }
 
-    /// How many classes there are.
+    /// The number of classes.
     static int count() {
         return SLOT_BYTES.length;
     }
@@ -55,8 +55,8 @@ final class SizeClasses {
         return granules < CLASS_OF_GRANULES.length ? CLASS_OF_GRANULES[(int) granules] : -1;
     }
 
-    /// The class that so many bytes need, as one of the bits of a set of classes. The highest is
-    /// that of whole chunks.
+    /// The class for so many bytes, as a bit of a set of classes. The highest bit is the class of
+    /// whole chunks.
     static long bit(long bytes) {
         return 1L << of(bytes);
     }

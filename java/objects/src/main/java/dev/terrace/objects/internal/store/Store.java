@@ -19,16 +19,17 @@ import org.jspecify.annotations.Nullable;
 
 /// A pool's bytes on all its tiers, and the transactions that change them.
 ///
-/// A transaction keeps the words that it changes to itself ([Overlay]) and writes only to what it
-/// has allocated, which nobody else can find yet. A commit makes that durable, writes the words to
-/// the log, makes the sequence odd, stores the words in their places, and makes the sequence even.
+/// A transaction keeps changed words in its own [Overlay]. It writes in place only to space that it
+/// has allocated, which no other thread can find yet. A commit makes these writes durable, writes
+/// the words to the log, makes the sequence odd, stores the words in their places, and makes the
+/// sequence even.
 ///
 /// Invariants:
-/// * Committed data is never overwritten before the commit that replaces it is in the log: whoever
-///   reads sees committed states only, in place while the sequence is even, with the log's words
-///   laid over while it is odd.
-/// * A single word that is stored on its own is a commit of its own, since a word is never torn.
-///   The sequence moves behind it.
+/// * Committed data are never overwritten before the commit that replaces them is in the log.
+///   Readers see committed states only: the words in place while the sequence is even, and the
+///   log's words over those in place while it is odd.
+/// * Storing a single word outside of a transaction is a commit, because a word is never torn. The
+///   sequence moves after it.
 /// * One thread writes at a time.
 public final class Store implements AutoCloseable {
     private static final long NONE = -1;
@@ -44,14 +45,14 @@ public final class Store implements AutoCloseable {
     private final WriterLock writer;
     private final Overlay overlay = new Overlay();
 
-    /// What the transaction has allocated in persistent memory, with its bytes.
+    /// The parts of persistent memory that the transaction has allocated, with their bytes.
     private final Overlay fresh = new Overlay();
 
     private final List<Long> freed = new ArrayList<>();
     private final List<Runnable> afterCommit = new ArrayList<>();
     private final List<Runnable> afterRollback = new ArrayList<>();
 
-    /// Objects that are read in place are not, or not as a whole, what they were.
+    /// Whether the transaction has invalidated objects that are read in place.
     private boolean deletes;
 
     private int depth;
@@ -63,16 +64,16 @@ public final class Store implements AutoCloseable {
 
     private final Usage usage;
 
-    /// A region and the tier that it is.
+    /// A region and its tier.
     public record TierRegion(StorageTier tier, Region region) {}
 
-    /// A remote tier: its segments, and how many bytes they may take.
+    /// A remote tier: its segments, and the greatest number of their bytes.
     public record RemoteTier(SegmentStore segments, long bytesMax) {}
 
-    /// Opens what [Superblock#format(Region)] has made.
+    /// Opens a pool that [Superblock#format(Region)] has made.
     ///
-    /// @throws PoolDamagedException if it is not that any more
-    /// @throws dev.terrace.objects.PoolFormatException if the segments are not this pool's
+    /// @throws PoolDamagedException if it is damaged
+    /// @throws dev.terrace.objects.PoolFormatException if the segments belong to another pool
     public Store(
             Superblock superblock,
             Region pmem,
@@ -99,7 +100,7 @@ public final class Store implements AutoCloseable {
         remote = new Remote(this, pmem, superblock.id(), remoteTier);
         usage = new Usage(this, allocator, this.disks, readOnly);
         if (readOnly) {
-            // A commit may be on its way to its places.
+            // Words of a commit may not be in their places yet.
             read(() -> openDisks(all));
         } else {
             openDisks(all);
@@ -107,8 +108,8 @@ public final class Store implements AutoCloseable {
         remote.open();
     }
 
-    /// Finishes the commit that was under way when the last writer ended: that comes before
-    /// anything else is read. Who may only read leaves it.
+    /// Completes the commit of a writer that ended during it, before any other data are read. A
+    /// read-only pool skips this.
     ///
     /// @throws PoolDamagedException if the log is damaged
     public static void finishCommit(Superblock superblock, Region pmem, boolean readOnly) {
@@ -129,17 +130,17 @@ public final class Store implements AutoCloseable {
         allocator.addExtent(map, pmem.within(map) + Allocator.mapBytes(pmem.extentBytes()));
     }
 
-    /// Where records are.
+    /// The region with the records.
     public Region pmem() {
         return pmem;
     }
 
-    /// Which tier disk `index` is.
+    /// The tier of disk `index`.
     public StorageTier diskTier(int index) {
         return diskAt(index).tier();
     }
 
-    /// How many disks there are.
+    /// The number of disks.
     public int diskCount() {
         return disks.size();
     }
@@ -161,38 +162,37 @@ public final class Store implements AutoCloseable {
         return diskAt(index).region();
     }
 
-    /// The remote tier, which may have no place.
+    /// The remote tier, which may have no store of segments.
     public Remote remote() {
         return remote;
     }
 
-    /// What seals and marks are made with.
+    /// The secret from which seals and marks are computed.
     long secret() {
         return superblock.secret();
     }
 
-    /// The number of the last commit, odd while it is on its way to its places.
+    /// The number of the last commit, odd while its words are being stored in their places.
     public long sequence() {
         return pmem.getLongAcquire(Superblock.SEQUENCE_AT);
     }
 
-    /// The header of what may begin at `offset`; 0 if nothing can.
+    /// The word at `offset` as a header; 0 if no record can begin there.
     public long header(long offset) {
         return pmem.contains(offset) && offset % SizeClasses.GRANULE_BYTES == 0 ? word(offset) : 0;
     }
 
-    /// Whether what begins at `offset` has a header that belongs there.
+    /// Whether a valid header is at `offset`.
     public boolean hasHeader(long offset) {
         return belongs(offset, word(offset));
     }
 
-    /// Whether a header belongs at `offset`: if not, the device gives a block that belongs
-    /// elsewhere.
+    /// Whether a header is valid at `offset`: if not, the device has returned a wrong block.
     public boolean belongs(long offset, long header) {
         return Headers.belongs(superblock.secret(), offset, header);
     }
 
-    /// Throws if a header does not belong at `offset`.
+    /// Throws an exception if a header is not valid at `offset`.
     ///
     /// @throws PoolDamagedException if it does not
     public void requireBelongs(long offset, long header) {
@@ -207,17 +207,17 @@ public final class Store implements AutoCloseable {
         return Headers.type(word(offset)) == Headers.BUFFER && hasHeader(offset);
     }
 
-    /// What tells who reads in place that nothing has happened meanwhile.
+    /// The epoch, which tells readers in place that no relevant change has happened.
     public Epoch epoch() {
         return epoch;
     }
 
-    /// Whether this thread is to see what is in place. If not, [#word] tells what it is to see.
+    /// Whether this thread sees the words in place. If not, [#word] returns the words that it sees.
     public boolean isInPlace() {
         return epoch.isPlain() || laidOver() == null;
     }
 
-    /// Has nobody read in place without a further look, until [#trust()] as often.
+    /// Makes all readers take the slow path, until [#trust()] has been called as often.
     public void distrust() {
         epoch.layOver();
     }
@@ -227,7 +227,7 @@ public final class Store implements AutoCloseable {
         epoch.takeOff();
     }
 
-    /// What this thread is to see laid over what is in place; null if that is nothing.
+    /// The words that this thread sees instead of those in place; null if there are none.
     private @Nullable Overlay laidOver() {
         if (writer.isHeldByCurrentThread()) {
             return overlay.size() == 0 ? null : overlay;
@@ -235,7 +235,7 @@ public final class Store implements AutoCloseable {
         return reads.laidOver();
     }
 
-    /// A word as this thread is to see it.
+    /// A word as this thread sees it.
     public long word(long offset) {
         long inPlace = pmem.getLong(offset);
         if (epoch.isPlain()) {
@@ -247,10 +247,10 @@ public final class Store implements AutoCloseable {
 
     // Transactions
 
-    /// Runs `work` as a transaction: all that it changes, or, if it throws, nothing. In a
-    /// transaction it becomes a part of that.
+    /// Runs `work` as a transaction: all its changes are committed, or, if it throws an exception,
+    /// none. Within another transaction it becomes a part of that one.
     ///
-    /// @throws PoolReadOnlyException if the pool was opened to be read
+    /// @throws PoolReadOnlyException if the pool is read-only
     public <T extends @Nullable Object> T transact(Supplier<T> work) {
         begin();
         boolean done = false;
@@ -266,16 +266,15 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    /// Throws if this thread must not write.
+    /// Throws an exception if this thread must not write.
     ///
-    /// @throws PoolReadOnlyException if the pool was opened to be read, or this is part of a
-    ///   consistent read
+    /// @throws PoolReadOnlyException if the pool is read-only, or this is part of a consistent read
     public void requireWritable() {
         if (readOnly) {
             throw new PoolReadOnlyException(pmem.name() + " was opened to be read");
         }
         if (reads.isUnderWay()) {
-            // It would be written as often as the read is repeated.
+            // Each repetition of the read would write again.
             throw new PoolReadOnlyException(
                     pmem.name()
                             + ": a consistent read cannot write: do that behind it, or in a"
@@ -333,12 +332,12 @@ public final class Store implements AutoCloseable {
         return writer.isHeldByCurrentThread() || reads.isUnderWay();
     }
 
-    /// Done when, and only if, the transaction has committed.
+    /// Runs an action if and when the transaction has committed.
     public void afterCommit(Runnable action) {
         afterCommit.add(action);
     }
 
-    /// Done, the last first, when the transaction is rolled back.
+    /// Runs an action when the transaction is rolled back; the last action runs first.
     public void afterRollback(Runnable action) {
         afterRollback.add(action);
     }
@@ -362,8 +361,8 @@ public final class Store implements AutoCloseable {
         actions.forEach(Runnable::run);
     }
 
-    /// Makes durable what the transaction has put on the remote tier. Nothing is in the log yet, so
-    /// whatever fails there, the transaction is rolled back.
+    /// Makes the transaction's values on the remote tier durable. The log is still empty, so any
+    /// failure there rolls the transaction back.
     private void writeSegments() {
         depth++;
         try {
@@ -397,8 +396,8 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    /// Where the log's words go if they do not fit into the log; asked before anything is freed, so
-    /// that nothing that somebody may read is there.
+    /// The place for words that do not fit into the log. It is chosen before the transaction frees
+    /// space, so no reader uses that place.
     private long overflow() {
         long bytes = overflowBytes();
         if (bytes == 0) {
@@ -429,7 +428,7 @@ public final class Store implements AutoCloseable {
                 + " divide it into smaller transactions, also if it only deletes,";
     }
 
-    /// How many words the transaction changes, at most.
+    /// An upper bound of the number of words that the transaction changes.
     private int changes() {
         return overlay.size() + 3 * freed.size();
     }
@@ -449,8 +448,8 @@ public final class Store implements AutoCloseable {
         disks.forEach(Disk::flush);
     }
 
-    /// Makes words durable, all or none; those that do not fit into the log go by way of
-    /// `overflow`. Returns how many bytes went through the log.
+    /// Makes words durable, all or none; words that do not fit into the log are written to
+    /// `overflow`. Returns the number of bytes written to the log.
     private long publish(Overlay words, long overflow) {
         epoch.changing();
         long logged = log.commit(words, overflow);
@@ -466,13 +465,15 @@ public final class Store implements AutoCloseable {
         usage.rolledBack();
         epoch.changing();
         for (int i = 0; i < fresh.size(); i++) {
-            // A handle of what is not to be must not find what comes there next.
+            // A handle of an object that was rolled back must not find the next object in its
+            // place.
             long offset = fresh.offset(i);
             int next =
                     Math.min(Headers.generation(pmem.getLong(offset)) + 1, Headers.GENERATION_MAX);
             pmem.putLong(offset, Headers.of(superblock.secret(), offset, Headers.FREE, next));
         }
-        // Chunks that it had cut are none: who has looked at what was in use there looks again.
+        // Chunks that the transaction had divided no longer are: threads that have read their
+        // bitmaps read them again.
         epoch.changed();
         allocator.forgetIndex();
         disks.forEach(disk -> disk.allocator().forgetIndex());
@@ -498,8 +499,8 @@ public final class Store implements AutoCloseable {
         deletes = false;
     }
 
-    /// A device has failed in the middle of a commit: what has become of it, the next to open the
-    /// pool finds out.
+    /// A device has failed during a commit. Whether the commit has happened is decided when the
+    /// pool is opened again.
     private TerraceException breakDown(Throwable cause) {
         TerraceException why =
                 cause instanceof TerraceException known
@@ -511,7 +512,7 @@ public final class Store implements AutoCloseable {
         return why;
     }
 
-    /// Throws if the pool must not be written any more.
+    /// Throws an exception if the pool must no longer be written.
     private void requireWhole() {
         TerraceException why = broken;
         if (why instanceof PoolClosedException) {
@@ -531,7 +532,7 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    /// Changes a word of something that begins at `owner`.
+    /// Changes a word of the record or node that begins at `owner`.
     public void putWord(long owner, long offset, long value) {
         requireTransaction();
         if (fresh.contains(owner)) {
@@ -542,9 +543,9 @@ public final class Store implements AutoCloseable {
     }
 
     /// Changes `bits` of the word at `offset` to those of `value`, in an object that begins at
-    /// `owner` with this header; outside of a transaction as a commit of its own.
+    /// `owner` with this header; outside of a transaction, as a single-word commit.
     ///
-    /// @throws StaleReferenceException if the object is not there any more
+    /// @throws StaleReferenceException if the object no longer exists
     /// @throws PoolReadOnlyException if this thread must not write
     public void putBits(long owner, long header, long offset, long bits, long value) {
         requireWritable();
@@ -564,7 +565,7 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    /// That an object is not there any more.
+    /// The exception for an object that no longer exists.
     public StaleReferenceException stale(long offset) {
         return new StaleReferenceException(
                 "the object at " + offset + " of " + pmem.name() + " has been deleted");
@@ -585,7 +586,7 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    /// Allocates zeros in persistent memory, behind a header.
+    /// Allocates zeros in persistent memory, after a header.
     ///
     /// @throws PoolFullException if there is no room
     public long allocate(long bytes, int type) {
@@ -596,7 +597,7 @@ public final class Store implements AutoCloseable {
             offset = allocator.allocate(bytes, type);
         }
         if (offset == NONE && allocator.isAvoiding()) {
-            // Whoever needs room comes before what is only tidied up.
+            // A value that needs room takes precedence over compaction.
             allocator.avoid(new BitSet());
             offset = allocator.allocate(bytes, type);
         }
@@ -607,7 +608,7 @@ public final class Store implements AutoCloseable {
         return begin(offset, bytes);
     }
 
-    /// As [#allocate(long, int)], of a buffer, without growth.
+    /// Like [#allocate(long, int)], for a buffer, without growing the region.
     ///
     /// @throws PoolFullException if there is no room
     long allocateWithin(long bytes) {
@@ -624,8 +625,9 @@ public final class Store implements AutoCloseable {
         return offset;
     }
 
-    /// Gives back chunks that are cut for some size and hold nothing: a commit of its own, for what
-    /// comes there next is stored before the transaction under way commits. Whether there were any.
+    /// Gives back chunks that are divided into slots and are empty, and returns whether there were
+    /// any. It is a separate commit, because the present transaction writes to these chunks before
+    /// it commits.
     boolean releaseEmpty(Allocator of) {
         requireWhole();
         Overlay released = new Overlay();
@@ -642,8 +644,8 @@ public final class Store implements AutoCloseable {
         return true;
     }
 
-    /// Frees, once the transaction commits, what begins at `offset` in persistent memory. Its
-    /// header says so at once, to those who see what the transaction does.
+    /// Frees the part at `offset` of persistent memory, once the transaction commits. Within the
+    /// transaction, its header shows that at once.
     public void free(long offset) {
         requireTransaction();
         long header = word(offset);
@@ -653,14 +655,13 @@ public final class Store implements AutoCloseable {
         deletes |= Headers.type(header) < Headers.SEGMENT;
     }
 
-    /// Frees, once the transaction commits, what begins at `offset` on disk `index`.
+    /// Frees the part at `offset` of disk `index`, once the transaction commits.
     void freeOnDisk(int index, long offset) {
         requireTransaction();
         freed.add(diskAt(index).codeOf(offset));
     }
 
-    /// Has who reads objects in place look again, once the transaction commits, whether they still
-    /// are what they were.
+    /// Makes readers in place check their objects again, once the transaction commits.
     public void haveReadersLook() {
         requireTransaction();
         deletes = true;
@@ -674,25 +675,26 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    /// Allocates on disk `index`; -1 if it has no room.
+    /// Allocates a part of disk `index`; -1 if it has no room.
     long allocateOnDisk(int index, long bytes) {
         requireTransaction();
         return diskAt(index).allocate(bytes);
     }
 
-    /// As [#allocateOnDisk(int, long)], without growth.
+    /// Like [#allocateOnDisk(int, long)], without growing the disk.
     long allocateWithinDisk(int index, long bytes) {
         requireTransaction();
         return diskAt(index).allocator().allocate(bytes, 0);
     }
 
-    /// Writes to what was allocated on disk `index`: durable before the transaction is.
+    /// Writes to an allocated part of disk `index`. The bytes are durable before the transaction
+    /// is.
     void writeToDisk(int index, long offset, MemorySegment source, long length) {
         diskAt(index).write(offset, source, length);
     }
 
     private void growPmem() {
-        // The file stays as long as it gets: not for a transaction that cannot commit.
+        // The file never shrinks, so it must not grow for a transaction that cannot commit.
         overflowBytes();
         pmem.grow();
         addPmemExtent(pmem.extents() - 1);
@@ -701,9 +703,8 @@ public final class Store implements AutoCloseable {
         pmem.fence();
     }
 
-    /// Has what is needed ready to move values away from persistent memory when that is full, if
-    /// there is room: a map for the next extent of each disk, and a place for records of the remote
-    /// tier.
+    /// Prepares for moving values away from persistent memory when it is full, if there is room: a
+    /// map for the next extent of each disk, and a place for records of the remote tier.
     public void prepare() {
         if (!readOnly) {
             transact(() -> {
@@ -716,14 +717,13 @@ public final class Store implements AutoCloseable {
 
     // Reading
 
-    /// Runs `work` so that all that it reads is of one committed state; it may be run more than
-    /// once.
+    /// Runs `work` so that all its reads see one committed state. It may run more than once.
     public <T extends @Nullable Object> T read(Supplier<T> work) {
         return inTransaction() ? work.get() : reads.read(work);
     }
 
-    /// Done when, and only if, what this thread has read has turned out to be of one committed
-    /// state; at once if that is so anyway.
+    /// Runs an action if and when this thread's read has turned out to be of one committed state;
+    /// at once if that is certain.
     public void afterRead(Runnable action) {
         if (inTransaction()) {
             action.run();
@@ -732,20 +732,20 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    /// Sets for how long reads are repeated where nobody can be kept from writing, and for how long
-    /// a transaction is waited for whose thread waits itself.
+    /// Sets how long reads are repeated in a process that cannot stop writers, and how long threads
+    /// wait for a transaction whose own thread waits.
     public void setPatience(Duration time) {
-        // As long as clocks can tell.
+        // The longest time that clocks can measure.
         Duration most = Duration.ofNanos(Long.MAX_VALUE);
         Duration patience = time.compareTo(most) < 0 ? time : most;
         reads.setPatience(patience);
         writer.setPatience(patience);
     }
 
-    /// Throws if whoever writes has given a pool that is only read a format that this library does
-    /// not know: what looks like damage here is none.
+    /// Throws an exception if the writer of a read-only pool has given it a format that this
+    /// version of the library does not know: apparent damage is none then.
     ///
-    /// @throws dev.terrace.objects.PoolFormatException if so
+    /// @throws dev.terrace.objects.PoolFormatException in this case
     public void requireKnownFormat() {
         if (readOnly) {
             Superblock.requireKnown(pmem);
@@ -756,7 +756,7 @@ public final class Store implements AutoCloseable {
         return reads;
     }
 
-    /// Runs `work` while no other thread writes; in a pool that is only read, as [#read(Supplier)].
+    /// Runs `work` while no other thread writes; in a read-only pool, like [#read(Supplier)].
     public <T extends @Nullable Object> T alone(Supplier<T> work) {
         if (readOnly) {
             synchronized (log) {
@@ -775,8 +775,8 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    /// Waits until no transaction is under way, or has waited for so long; whether there is none
-    /// then.
+    /// Waits until no transaction is running, but no longer than this, and returns whether none is
+    /// running.
     public boolean isAtRestWithin(Duration time) {
         try {
             if (!writer.tryLock(time.toNanos(), TimeUnit.NANOSECONDS)) {
@@ -790,47 +790,46 @@ public final class Store implements AutoCloseable {
         return true;
     }
 
-    // Looking at all of it
+    // Checks and counts
 
-    /// What has happened, and what is in use.
+    /// Counts of events, and the space in use.
     public Usage usage() {
         return usage;
     }
 
-    /// Whether something that begins at `offset` of disk `index` is in use; of persistent memory if
-    /// that is -1. On the remote tier, which is [Buffers.Place#REMOTE], what begins is a value's
-    /// record in persistent memory.
+    /// Whether the part at `offset` of disk `index` is in use; of persistent memory if `index` is
+    /// -1. For the remote tier, [Buffers.Place#REMOTE], `offset` is the place of a value's record
+    /// in persistent memory.
     public boolean isAllocated(int index, long offset) {
         return allocatorOf(index).isAllocated(offset)
                 && (index != Buffers.Place.REMOTE || remote.isValue(offset));
     }
 
-    /// Bytes that are taken by what begins at `offset` of disk `index`; of persistent memory if
-    /// that is -1.
+    /// Bytes of the part at `offset` of disk `index`; of persistent memory if `index` is -1.
     public long sizeOf(int index, long offset) {
         return index == Buffers.Place.REMOTE
                 ? remote.length(offset)
                 : allocatorOf(index).sizeOf(offset);
     }
 
-    /// Shows what the store itself owns: the maps of disks, the records of segments.
+    /// Shows the parts that the store itself owns: the maps of disks, and the records of segments.
     public void links(Links links) {
         disks.forEach(disk -> disk.links(links));
         remote.links(links);
     }
 
-    /// What compaction needs to know of the tiers.
+    /// A compaction of the tiers.
     public Compaction compaction() {
         return new Compaction(this, disks);
     }
 
-    /// Of disk `index`; of persistent memory if that is -1.
+    /// The allocator of disk `index`; of persistent memory if `index` is -1.
     Allocator allocatorOf(int index) {
         return index < 0 || index == Buffers.Place.REMOTE ? allocator : diskAt(index).allocator();
     }
 
-    /// Frees, once the transaction commits, what begins at `offset` of disk `index`; of persistent
-    /// memory if that is -1.
+    /// Frees the part at `offset` of disk `index`, or of persistent memory if `index` is -1, once
+    /// the transaction commits.
     public void free(int index, long offset) {
         if (index < 0) {
             free(offset);
@@ -841,13 +840,13 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    /// The offset of the first thing in use in persistent memory from `offset` on; -1 if there is
+    /// The offset of the first part in use of persistent memory from `offset` on; -1 if there is
     /// none.
     public long nextAllocated(long offset) {
         return nextAllocated(offset, -1L);
     }
 
-    /// The same of things of some sizes, a set of [#sizeBit(long)].
+    /// The same for parts of some sizes, a set of [#sizeBit(long)].
     public long nextAllocated(long offset, long sizes) {
         if (readOnly) {
             followExtents();
@@ -855,13 +854,13 @@ public final class Store implements AutoCloseable {
         return allocator.next(offset, sizes);
     }
 
-    /// What stands for things of so many bytes, and of such as take as much room, in sets of sizes.
+    /// The bit in sets of sizes for parts of so many bytes, and for others of the same size class.
     public static long sizeBit(long bytes) {
         return SizeClasses.bit(bytes);
     }
 
-    /// Which of the slots behind that at `offset` of persistent memory are in use, up to 63 of
-    /// them: bit 0 is the next.
+    /// A bit for each of the next 63 slots behind the one at `offset` of persistent memory that is
+    /// in use; bit 0 is the next slot.
     public long slotsAhead(long offset) {
         return allocator.ahead(offset);
     }
@@ -877,7 +876,7 @@ public final class Store implements AutoCloseable {
         return diskAt(index).allocator().next(offset);
     }
 
-    /// Nothing is written from now on.
+    /// Ends all writing.
     @Override
     public void close() {
         writer.lock();

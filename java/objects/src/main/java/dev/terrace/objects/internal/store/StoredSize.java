@@ -3,46 +3,46 @@ package dev.terrace.objects.internal.store;
 import dev.terrace.objects.FieldSpec;
 import java.util.List;
 
-/// What things take of each tier, in bytes, with all that is around them: for who plans where
-/// values are to lie.
+/// The bytes that records and values take on each tier, with headers and rounding. It is for
+/// planning placements.
 public final class StoredSize {
-    /// What the record of a value on the remote tier takes of persistent memory.
+    /// Bytes of persistent memory for the record of a value on the remote tier.
     public static final long REMOTE_RECORD = allocated(Remote.RECORD_BYTES);
 
     private StoredSize() {}
 
-    /// An object's record in persistent memory, laid out for these fields.
+    /// Bytes of an object's record with these fields in persistent memory.
     public static long record(List<FieldSpec> fields) {
         return allocated(Layout.of(fields).bytes());
     }
 
-    /// What a field has of the record: its value, or the slot that leads to it, or nothing.
+    /// Bytes of a field in the record: of its value, or of its slot, or none.
     public static int inRecord(FieldSpec field) {
         return field.isVolatile() ? 0 : Layout.width(field);
     }
 
-    /// Whether a value of so many bytes lies in its slot, whatever its tags say.
+    /// Whether a value of so many bytes lies in its slot, for any tags.
     public static boolean isInSlot(double bytes) {
         return bytes <= Buffers.INLINE_BYTES_MAX;
     }
 
-    /// A value of so many bytes in persistent memory, outside of the record, in a pool without
-    /// checksums there: with them it is eight bytes more.
+    /// Bytes of such a value in persistent memory, outside of the record, in a pool without
+    /// checksums there; checksums take eight bytes more.
     public static long inPmem(long bytes) {
         return isInSlot(bytes) ? 0 : allocated(Buffers.PMEM_FRONT_BYTES + bytes);
     }
 
-    /// A value of so many bytes on a disk.
+    /// Bytes of such a value on a disk.
     public static long onDisk(long bytes) {
         return isInSlot(bytes) ? 0 : allocated(CheckedFront.BYTES + bytes);
     }
 
-    /// A value of so many bytes on the remote tier.
+    /// Bytes of such a value on the remote tier.
     public static long onRemote(long bytes) {
         return isInSlot(bytes) ? 0 : Segment.FRONT_BYTES + bytes;
     }
 
-    /// Bytes of the slot, or the chunks, that so many need.
+    /// Bytes of the slot, or of the chunks, for so many bytes.
     private static long allocated(long bytes) {
         int sizeClass = SizeClasses.of(bytes);
         return sizeClass >= 0

@@ -8,18 +8,18 @@ import java.nio.ByteOrder;
 import java.util.UUID;
 import java.util.zip.CRC32C;
 
-/// The first page of a pool (see POOL-FORMAT.md): what it is, which never changes, and words that
-/// lead to the rest.
+/// The first page of a pool (see POOL-FORMAT.md). It holds the pool's identity, which never
+/// changes, and words that lead to all other structures.
 ///
-/// @param id the pool's
-/// @param secret what marks in headers of objects are made with
-/// @param extentShift of the region that it is in
-/// @param logBytes of the commit log behind it
+/// @param id the pool's identity
+/// @param secret the secret from which marks in headers are computed
+/// @param extentShift of the pool's region
+/// @param logBytes the bytes of the commit log behind the page
 public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
     /// Bytes of the page.
     public static final int BYTES = 4096;
 
-    /// The version of pools that say which features they have.
+    /// The version of pools with words of features.
     public static final int VERSION = 4;
 
     /// The version of a pool that had neither a remote tier nor placements.
@@ -44,10 +44,10 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
     /// Offset of the reference to the table of roots.
     public static final long ROOTS_AT = 144;
 
-    /// Offset of the reference to what is to be freed of collections.
+    /// Offset of the reference to remains of collections.
     public static final long REMAINS_AT = 152;
 
-    /// Offset of a record of such, which is there without having been allocated.
+    /// Offset of a record of remains, which exists without having been allocated.
     public static final long FIRST_REMAINS_AT = 160;
 
     /// Offset of the words of the first disk; those of the next follow.
@@ -57,7 +57,7 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
     /// extent will have.
     public static final long DISK_BYTES = 32;
 
-    /// How many disks there may be.
+    /// The greatest number of disks.
     public static final int DISKS_MAX = 8;
 
     /// Offset of the number that the next segment of the remote tier gets.
@@ -66,28 +66,28 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
     /// Offset of the number below which each segment is in use or has been deleted.
     public static final long REMOTE_SETTLED_AT = 520;
 
-    /// Offset of the reference to the first segment that holds nothing any more.
+    /// Offset of the reference to the first empty segment.
     public static final long REMOTE_EMPTY_AT = 528;
 
-    /// Offset of the number of bytes that segments have.
+    /// Offset of the number of bytes of all segments.
     public static final long REMOTE_BYTES_AT = 536;
 
-    /// Offset of the number of those bytes that are in use.
+    /// Offset of the number of these bytes that are in use.
     public static final long REMOTE_LIVE_AT = 544;
 
-    /// Offset of the reference to a chunk that is kept for records of values.
+    /// Offset of the reference to a chunk that is reserved for records of values.
     public static final long REMOTE_RESERVE_AT = 552;
 
-    /// Offset of the reference to the table of tiers that hold instead of tags.
+    /// Offset of the reference to the table of tiers that override tags.
     public static final long PLACEMENTS_AT = 560;
 
-    /// Offset of the word of features that nobody needs to know ([Feature]).
+    /// Offset of the word of features that no program needs to know ([Feature]).
     public static final long COMPATIBLE_AT = 568;
 
-    /// Offset of the word of features that whoever writes has to know.
+    /// Offset of the word of features that writers must know.
     public static final long READ_COMPATIBLE_AT = 576;
 
-    /// Offset of the word of features that everybody has to know.
+    /// Offset of the word of features that all programs must know.
     public static final long INCOMPATIBLE_AT = 584;
 
     /// Offset of the commit log.
@@ -97,7 +97,7 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
     private static final int VERSION_AT = 8;
     private static final int CHECKED_BYTES = 56;
 
-    /// Makes an empty pool of a region without extents.
+    /// Formats a region without extents as an empty pool.
     ///
     /// @throws dev.terrace.objects.PoolFullException if there is no room for it
     public void format(Region pmem) {
@@ -120,10 +120,10 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
 
     /// Reads the first page of a file.
     ///
-    /// @param readOnly whether the pool is only to be read
-    /// @throws PoolFormatException if it is no pool's, or one's of another version, or with
-    ///   features that are not known
-    /// @throws PoolDamagedException if it is a pool's, and damaged
+    /// @param readOnly whether the pool is opened read-only
+    /// @throws PoolFormatException if it is not a pool's, or of a pool of another version, or with
+    ///   unknown features
+    /// @throws PoolDamagedException if it is a pool's, but damaged
     public static Superblock read(String name, byte[] bytes, boolean readOnly) {
         ByteBuffer page = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
         if (bytes.length < CHECKED_BYTES + 8 || page.getLong(0) != MAGIC) {
@@ -146,16 +146,16 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
         return new Superblock(id, page.getLong(32), page.getInt(12), page.getLong(40));
     }
 
-    /// Throws if a pool that is only read is not what [#read] can read any more.
+    /// Throws an exception if [#read] can no longer read a read-only pool.
     static void requireKnown(Region region) {
         byte[] page = new byte[BYTES];
         region.get(0, MemorySegment.ofArray(page), 0, BYTES);
         read(region.name(), page, true);
     }
 
-    /// A version that is damaged is not to be taken for a later one. The checksum of a version
-    /// before it, where there may be a later one, shows damage almost always: seldom does a process
-    /// end between the two stores of [#upgrade].
+    /// Tells a damaged version from a later one. An old version's checksum with a later version
+    /// almost always means damage, because a process rarely ends between the two stores of
+    /// [#upgrade].
     private static RuntimeException newer(String name, byte[] page, int version) {
         if (crc(page)
                 == ByteBuffer.wrap(page).order(ByteOrder.LITTLE_ENDIAN).getLong(CHECKED_BYTES)) {
@@ -177,9 +177,9 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
                         + ": open it with that library, or use a copy");
     }
 
-    /// Has a pool that is to be written be of this version: one of an earlier version gets the
-    /// features that this stood for. They come first; version and checksum are stored one after the
-    /// other, so a pool may be found that has the checksum of a version before.
+    /// Brings a pool that is opened for writing to this version. A pool of an earlier version gets
+    /// the features that its version stood for, before the version is changed. Version and checksum
+    /// are two stores, so a pool may be found with the checksum of an earlier version.
     public static void upgrade(Region region) {
         byte[] page = new byte[CHECKED_BYTES + 8];
         region.get(0, MemorySegment.ofArray(page), 0, page.length);
@@ -211,7 +211,7 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
         region.fence();
     }
 
-    /// Whether this is the checksum of a page, or was when it was of an earlier version.
+    /// Whether this is the checksum of a page, with its version or an earlier one.
     private static boolean isRight(byte[] page, long checksum) {
         byte[] before = page.clone();
         ByteBuffer fields = ByteBuffer.wrap(before).order(ByteOrder.LITTLE_ENDIAN);

@@ -5,21 +5,22 @@ import dev.terrace.objects.PoolFullException;
 import java.nio.charset.StandardCharsets;
 import org.jspecify.annotations.Nullable;
 
-/// Strings as buffers hold them, and what is said where something cannot be shown.
+/// Strings as buffers hold them, and the text for values that cannot be shown.
 public final class Text {
-    /// What a text for people has in the place of what cannot be read.
+    /// The text for a value that cannot be read.
     public static final String UNREADABLE = "<unreadable>";
 
     private static final byte LATIN_1 = 0;
     private static final byte UTF_16 = 1;
 
-    /// What an array of bytes in memory can have of them, and no extent has.
+    /// The greatest number of characters: more than an extent holds, and few enough for an array of
+    /// bytes.
     private static final int CHARACTERS_MAX = (1 << 30) - 64;
 
     private Text() {}
 
-    /// A string as a buffer holds it: what its characters are stored as, then those; so any string
-    /// comes back as it was.
+    /// A string as a buffer holds it: the encoding of its characters, then the characters. Any
+    /// string can be restored exactly.
     ///
     /// @throws PoolFullException if it is too long for any buffer
     public static byte[] encode(String text) {
@@ -47,7 +48,7 @@ public final class Text {
 
     /// The string that a buffer holds.
     ///
-    /// @throws PoolDamagedException if it holds none
+    /// @throws PoolDamagedException if it does not hold a string
     public static @Nullable String decode(byte @Nullable [] bytes) {
         if (bytes == null) {
             return null;
@@ -65,7 +66,7 @@ public final class Text {
         return new String(chars);
     }
 
-    /// Why there is [#UNREADABLE] in a text.
+    /// The reason for [#UNREADABLE] in a text.
     public static String because(Throwable failure) {
         return " (" + failure.getClass().getSimpleName() + ": " + failure.getMessage() + ")";
     }

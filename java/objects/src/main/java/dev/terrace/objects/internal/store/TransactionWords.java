@@ -1,9 +1,8 @@
 package dev.terrace.objects.internal.store;
 
-/// Words as the thread sees them that is in a transaction; what that has changed is its own
-/// thread's to see.
+/// Words as the thread of a transaction sees them, with the transaction's own changes.
 ///
-/// @param changed what it has changed
+/// @param changed the words that the transaction has changed
 record TransactionWords(Store store, Overlay changed) implements Words {
     @Override
     public long get(long offset) {

@@ -5,17 +5,17 @@ import java.io.InterruptedIOException;
 import java.nio.channels.ClosedByInterruptException;
 import org.jspecify.annotations.Nullable;
 
-/// Input and output of threads that somebody may interrupt: an interrupt closes the channel that
-/// such a thread is using, and must not fail what it is doing.
+/// Input and output of threads that may be interrupted: an interrupt closes the channel that the
+/// thread is using, and must not make the operation fail.
 final class Uninterrupted {
     private Uninterrupted() {}
 
-    /// What is done. It opens what it needs each time.
+    /// An operation, which opens its channels each time.
     interface Work<T extends @Nullable Object> {
         T run() throws IOException;
     }
 
-    /// Does it, again if an interrupt has ended it, and leaves the thread interrupted then.
+    /// Runs the operation, again if an interrupt has ended it, and leaves the thread interrupted.
     static <T extends @Nullable Object> T run(Work<T> work) throws IOException {
         boolean interrupted = Thread.interrupted();
         try {
@@ -23,7 +23,7 @@ final class Uninterrupted {
                 try {
                     return work.run();
                 } catch (ClosedByInterruptException | InterruptedIOException e) {
-                    // Others time out with the same exception.
+                    // Timeouts throw the same exception.
                     if (!Thread.interrupted()) {
                         throw e;
                     }

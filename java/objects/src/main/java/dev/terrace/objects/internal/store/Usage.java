@@ -4,13 +4,13 @@ import dev.terrace.objects.PoolStatistics;
 import java.util.ArrayList;
 import java.util.List;
 
-/// What has happened to a pool since it was opened, and how much of each tier is in use.
+/// Counts of events since a pool was opened, and the space in use on each tier.
 public final class Usage {
     private final Store store;
     private final Allocator pmem;
     private final List<Disk> disks;
     private final boolean readOnly;
-    // Changed by who writes.
+    // Only the writing thread changes these.
     private long commits;
     private long rollbacks;
     private long loggedBytes;
@@ -22,23 +22,23 @@ public final class Usage {
         this.readOnly = readOnly;
     }
 
-    /// A commit has happened, of which so many bytes went through the log.
+    /// Counts a commit that wrote so many bytes to the log.
     void committed(long logged) {
         commits++;
         loggedBytes += logged;
     }
 
-    /// A transaction was given up.
+    /// Counts a transaction that was rolled back.
     void rolledBack() {
         rollbacks++;
     }
 
-    /// How many commits have happened.
+    /// The number of commits.
     long commits() {
         return commits;
     }
 
-    /// All of it, as of one commit.
+    /// All counts, as of one commit.
     public PoolStatistics statistics() {
         return store.alone(() -> {
             List<Long> used = new ArrayList<>(List.of(pmem.usedBytes()));
@@ -57,14 +57,14 @@ public final class Usage {
         });
     }
 
-    /// Who only reads may not have mapped all extents that there are, or have mapped some that were
-    /// given back.
+    /// A read-only process may not have mapped all extents, or may have mapped some that were given
+    /// back.
     private long capacity(Allocator of, Region region) {
         int extents = readOnly ? of.extents() : Math.max(of.extents(), region.extents());
         return extents * region.extentBytes();
     }
 
-    /// Bytes of persistent memory that nothing is in, and that it may still grow by.
+    /// Free bytes of persistent memory, and bytes by which it may still grow.
     public long roomInPmem() {
         return store.alone(() -> {
             store.releaseEmpty(pmem);
@@ -73,7 +73,7 @@ public final class Usage {
         });
     }
 
-    /// Bytes of persistent memory, with what it may still grow by.
+    /// Bytes of persistent memory, and bytes by which it may still grow.
     public long pmemCapacity() {
         Region region = store.pmem();
         long growth = region.bytesToGrow();

@@ -1,6 +1,6 @@
 package dev.terrace.objects.internal.store;
 
-/// Words of the pool as the transaction under way sees them.
+/// Words of the pool as the present transaction sees them.
 interface Words {
     /// The word at an offset.
     long get(long offset);
@@ -8,6 +8,6 @@ interface Words {
     /// Whether the transaction has changed the word at an offset.
     boolean isChanged(long offset);
 
-    /// Has the transaction store a word.
+    /// Changes a word in the transaction.
     void put(long offset, long value);
 }

@@ -13,26 +13,25 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 import org.jspecify.annotations.Nullable;
 
-/// The lock of who writes to a pool.
+/// The lock for writing to a pool.
 ///
-/// A transaction whose thread waits for others to do parts of its work waits for ever: they wait
-/// for this lock. A thread that waits here therefore looks at what the owner does. An owner that
-/// has only waited, for as long as the pool's patience says, is not waited for any more. How long
-/// one is at work does not matter.
+/// A transaction whose thread waits for other threads to do parts of its work would wait forever,
+/// because they wait for this lock. Therefore a waiting thread observes the owner. It gives up when
+/// the owner has done nothing but wait for the pool's patience. An owner may work for any time.
 ///
 /// Invariants:
-/// * Threads get the lock in the order in which they came. They queue at `first`, whose owner alone
-///   waits for the lock itself. It alone looks at the owner, so the others cost nothing, and keep
-///   their places.
-/// * A thread that comes may overtake those that have waited for less than [#OVERTAKEN_NANOS_MAX]:
-///   otherwise each of many short transactions would need a switch of threads. It overtakes nobody
-///   else.
-/// * What was seen of the owner is for the next who looks, too: all that wait are told at once, not
-///   one patience after another.
+/// * Threads get the lock in the order of their arrival. They queue at `first`; only the owner of
+///   `first` waits for the lock itself and observes the lock's owner. The other threads cost
+///   nothing and keep their places.
+/// * A new thread may overtake threads that have waited for less than [#OVERTAKEN_NANOS_MAX]:
+///   otherwise each of many short transactions would need a switch of threads. It overtakes no
+///   other threads.
+/// * Observations of the owner are passed on to the next observer: all waiting threads give up
+///   together, not each after its own patience.
 /// * A thread is at work if it does not wait, or waits for a tier, or waits for a pool whose owner
-///   is at work. It has been at work if it has used the processor or has written since the look
-///   before. Nobody can tell how long a virtual thread has used the processor: such a thread that
-///   waits whenever somebody looks has only waited, unless it has written.
+///   is at work. It has been at work if it has used the processor or has written since the last
+///   observation. The processor time of a virtual thread cannot be measured: if it waits at each
+///   observation, it counts as waiting, unless it has written.
 final class WriterLock extends ReentrantLock {
     private static final long serialVersionUID = 1L;
     private static final int LOOKS = 8;
@@ -40,13 +39,13 @@ final class WriterLock extends ReentrantLock {
     private static final long LOOK_NANOS_MAX = 100_000_000;
     private static final long OVERTAKEN_NANOS_MAX = 1_000_000;
 
-    /// What was seen longer ago says nothing of what has been since.
+    /// Observations older than this are discarded.
     private static final long UNSEEN_NANOS_MAX = 10 * LOOK_NANOS_MAX;
 
-    /// What is not known of how long a thread has used the processor.
+    /// The unknown processor time of a thread.
     private static final long UNKNOWN = -1;
 
-    /// Which threads wait for which lock.
+    /// The lock that each thread waits for.
     private static final Map<Thread, WriterLock> WAITING = new ConcurrentHashMap<>();
 
     /// Threads that may wait for a tier.
@@ -54,32 +53,33 @@ final class WriterLock extends ReentrantLock {
 
     private final String pool;
 
-    /// Had by who gets the lock next.
+    /// The thread that gets the lock next owns this one.
     private final ReentrantLock first = new ReentrantLock(true);
 
-    /// Whether the first of those that wait must not be overtaken. Written by the owner of `first`.
+    /// Whether the first waiting thread must not be overtaken. Written by the owner of `first`.
     private volatile boolean isFirstNext;
 
     private volatile long patienceNanos = Duration.ofSeconds(10).toNanos();
 
-    /// How often it was acquired, also by who had it: who writes acquires it. Written by the owner.
+    /// How often the lock was acquired, including reentrant acquisitions: each write acquires it.
+    /// Written by the owner.
     private long turns;
 
-    // What the owner of `first` has seen, since when, and when last.
+    // The observation of the owner of `first`, its first time, and its last time.
     private transient @Nullable Idle seen;
     private long seenSince;
     private long seenLast;
 
-    /// What can be seen of a thread that waits: it stays the same as long as the thread does
-    /// nothing else.
+    /// An observation of a waiting thread, which stays the same as long as the thread does nothing
+    /// but wait.
     ///
-    /// @param thread the number of the thread that the owner, if it waits for another pool, waits
-    ///   for in the end; the owner's, if not
-    /// @param turns of the locks that are on the way there
-    /// @param cpuNanos for how long that thread has used the processor, or [#UNKNOWN]
+    /// @param thread the number of the owner's thread, or, if the owner waits for other pools, of
+    ///   the thread that it waits for in the end
+    /// @param turns the turns of the locks on the way there
+    /// @param cpuNanos the processor time of that thread, or [#UNKNOWN]
     private record Idle(long thread, long turns, long cpuNanos) {}
 
-    /// Loaded when somebody waits, which most programs never do.
+    /// Loaded when a thread waits, which does not happen in most programs.
     private static final class Processor {
         private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
         private static final boolean IS_KNOWN = THREADS.isThreadCpuTimeSupported();
@@ -95,13 +95,13 @@ final class WriterLock extends ReentrantLock {
         this.pool = pool;
     }
 
-    /// The time is one that nanoseconds can tell, which [Store#setPatience(Duration)] sees to.
+    /// The time fits into nanoseconds: [Store#setPatience(Duration)] ensures it.
     void setPatience(Duration time) {
         patienceNanos = time.toNanos();
     }
 
-    /// Does what may wait for a tier. That ends, so it counts as work, whichever pools this thread
-    /// writes to.
+    /// Runs work that may wait for a tier. Such a wait ends, so it counts as work for all pools
+    /// that this thread writes to.
     static <T extends @Nullable Object> T atTier(Uninterrupted.Work<T> work) throws IOException {
         Thread me = Thread.currentThread();
         boolean isOutermost = AT_TIERS.add(me);
@@ -145,7 +145,7 @@ final class WriterLock extends ReentrantLock {
                 }
             }
         } finally {
-            // Those behind have perhaps waited for as long.
+            // The threads behind may have waited for as long.
             isFirstNext = first.hasQueuedThreads() && isOverdue(since);
             first.unlock();
             WAITING.remove(me);
@@ -176,8 +176,8 @@ final class WriterLock extends ReentrantLock {
         }
     }
 
-    /// What can be seen of the owner, or of who it waits for at other pools; null if that is at
-    /// work.
+    /// Observes the owner, or the thread that it waits for at other pools; null if that thread is
+    /// at work.
     private @Nullable Idle idle() {
         Set<Thread> met = new HashSet<>();
         WriterLock lock = this;
@@ -189,7 +189,7 @@ final class WriterLock extends ReentrantLock {
             }
             turnsMet += lock.turns;
             if (!met.add(owner)) {
-                // They wait for one another.
+                // The threads wait for one another.
                 return new Idle(owner.threadId(), turnsMet, 0);
             }
             WriterLock awaited = WAITING.get(owner);
@@ -199,7 +199,7 @@ final class WriterLock extends ReentrantLock {
                         : null;
             }
             if (awaited.getOwner() == owner) {
-                // It has just got it.
+                // It has just acquired the lock.
                 return null;
             }
             lock = awaited;

@@ -1,4 +1,4 @@
-/// How a pool keeps its bytes: regions, the commit log, allocation, buffers. Not for users of the
+/// The storage of a pool: regions, the commit log, allocation, buffers. Not for users of the
 /// library.
 @NullMarked
 package dev.terrace.objects.internal.store;
