@@ -172,7 +172,8 @@ impl Subject {
         assert!(extents.iter().all(|e| e.tier == tier), "not all is in {tier}: {extents:?}");
     }
 
-    /// Moves the file a piece of `blocks` after the other; returns how many blocks were elsewhere.
+    /// Relocations the file a piece of `blocks` after the other; returns how many blocks were
+    /// elsewhere.
     fn move_in_pieces(&self, volume: &Volume, tier: u8, blocks: u64) -> u64 {
         let piece_bytes = blocks.saturating_mul(BLOCK_BYTES);
         let (mut at, mut moved) = (0, 0);

@@ -37,7 +37,7 @@ pub use base::recorder::{Recorded, Recording};
 pub use base::types::*;
 pub use base::words::counted;
 pub use inode::cache::discard_page_cache;
-pub use mount::disks::OpenDisk;
+pub use inode::device_table::OpenDisk;
 pub use mount::format::{
     DeviceLabel, FormatOptions, VolumeLabel, format, read_disk_label, read_pm_label,
 };

@@ -10,6 +10,7 @@
 
 pub mod alloc;
 pub mod checkpoint;
+pub mod device;
 pub mod disks;
 pub mod error;
 pub mod file;

@@ -1,6 +1,6 @@
-//! The one place where store and engine get their locks, atomics and threads from: the real ones, or, in a
-//! build with `--cfg shuttle`, those of a model checker that decides which thread goes on at each
-//! use of them (`schedules`).
+//! The one place where store and engine get their locks, atomics and threads from: the real ones,
+//! or, in a build with `--cfg shuttle`, those of a model checker that decides which thread goes on
+//! at each use of them (`schedules`).
 //!
 //! Under shuttle a switch of threads happens only inside these types. So whatever else may block
 //! (the mutexes of `terrace-media`) must be released before any of these is used, and order of

@@ -1,12 +1,13 @@
 //! Disks that join and leave, and scrubs of all devices.
 
+use terrace_store::device::TIER_DEFAULT;
 use terrace_store::error::FsResult;
 
 use super::Volume;
 use crate::base::types::{RemovalStatus, ScrubOptions, ScrubReport};
-use crate::mount::disks::OpenDisk;
-use crate::mount::format::TIER_DEFAULT;
-use crate::tools::scrub::start_scrub;
+use crate::inode::device_table::OpenDisk;
+use crate::mount::parts::Parts;
+use crate::tools::scrub::View;
 
 impl Volume {
     /// Adds the disk that `open` opens, in tier 1 unless `tier` says otherwise; returns its index.
@@ -16,8 +17,10 @@ impl Volume {
     /// `EINVAL`: a tier that cannot be, a disk that is too small or whose path is too long, 16
     /// devices; `EROFS`; what `open` or the disk says. The volume is as it was then.
     pub fn add_disk(&self, tier: Option<u8>, open: OpenDisk<'_>) -> FsResult<u16> {
-        let index =
-            self.core.before_closing(|| self.core.add_disk(tier.unwrap_or(TIER_DEFAULT), open))?;
+        let index = self
+            .parts
+            .inodes
+            .before_closing(|| self.parts.devices.add_disk(tier.unwrap_or(TIER_DEFAULT), open))?;
         // The first disk is what migration may have been waiting for. The disk has been added, with
         // or without it.
         if let Err(error) = self.start_migration() {
@@ -35,7 +38,7 @@ impl Volume {
     /// no room, with the bytes that have none; `EROFS`; `ESHUTDOWN`: the volume is being closed.
     /// Nothing has begun then.
     pub fn start_removal(&self, device: u16, successor: Option<u16>) -> FsResult<()> {
-        self.core.start_removal(device, successor)
+        self.parts.tiering.start_removal(device, successor)
     }
 
     /// Removes a disk as [`Self::start_removal`] does, on this thread. The volume must not be
@@ -44,7 +47,7 @@ impl Volume {
     /// # Errors
     /// As [`Self::start_removal`].
     pub fn remove_disk(&self, device: u16, successor: Option<u16>) -> FsResult<RemovalStatus> {
-        self.core.remove_disk(device, successor)
+        self.parts.tiering.remove_disk(device, successor)
     }
 
     /// Asks the removal that runs to stop: soon the disk is in use again.
@@ -52,12 +55,12 @@ impl Volume {
     /// # Errors
     /// `ESRCH` if none runs.
     pub fn cancel_removal(&self) -> FsResult<()> {
-        self.core.removals.cancel()
+        self.parts.tiering.removals.cancel()
     }
 
     /// Waits until no removal runs; what became of the last one.
     pub fn wait_for_removal(&self) -> Option<RemovalStatus> {
-        self.core.wait_for_removal()
+        self.parts.tiering.wait_for_removal()
     }
 
     /// Starts a scrub in the background.
@@ -66,7 +69,7 @@ impl Volume {
     /// `EBUSY` if one runs already, `ESHUTDOWN` if the volume is being closed, `EAGAIN` if there is
     /// no thread to be had.
     pub fn start_scrub(&self, options: ScrubOptions) -> FsResult<()> {
-        start_scrub(&self.core, options)
+        self.scrubs.start(self.scrubbed(), options)
     }
 
     /// Asks the scrub that runs to stop; it does so before it reads anything more.
@@ -74,16 +77,27 @@ impl Volume {
     /// # Errors
     /// `ESRCH` if none runs.
     pub fn cancel_scrub(&self) -> FsResult<()> {
-        self.core.scrubs.cancel()
+        self.scrubs.cancel()
     }
 
     /// Waits until no scrub runs.
     pub fn wait_for_scrub(&self) {
-        self.core.scrubs.wait()
+        self.scrubs.wait()
     }
 
     /// All about the scrub that runs, or the last one since the volume was opened.
     pub fn scrub_report(&self) -> ScrubReport {
-        self.core.scrubs.report()
+        self.scrubs.report()
+    }
+
+    fn scrubbed(&self) -> View {
+        let Parts { store, health, devices, inodes, options, .. } = &self.parts;
+        View {
+            store: store.clone(),
+            health: health.clone(),
+            devices: devices.clone(),
+            inodes: inodes.clone(),
+            options: options.clone(),
+        }
     }
 }

@@ -1,4 +1,7 @@
-//! The facade.
+//! The facade: [`Volume`] is all that the outside sees of an open volume.
+//!
+//! A method here calls one component, and notes what was done for a recording. What several
+//! components do together stands on the floor below.
 
 use terrace_media::{Disk, Pm};
 use terrace_store::error::FsResult;
@@ -12,8 +15,12 @@ use crate::base::types::{
     Attr, DirEntry, Fallocate, FileKind, Ino, NewInode, RenameFlags, SetAttr, StatFs, WriteOptions,
     XattrFlags,
 };
-use crate::inode::core::Core;
+use crate::inode::dirty::DirtyShard;
 use crate::mount::open::{Opened, open};
+use crate::mount::parts::Parts;
+use crate::tools::ranking::Ranking;
+use crate::tools::scrub::Scrubs;
+use crate::tools::status::Reports;
 
 mod devices;
 mod reports;
@@ -22,8 +29,11 @@ mod tiers;
 /// An open volume. All operations take `&self` and may be called from any thread.
 #[derive(Debug)]
 pub struct Volume {
-    pub(crate) core: Arc<Core>,
+    pub(crate) parts: Parts,
     pub(crate) workers: Mutex<Vec<JoinHandle<()>>>,
+    pub(crate) reports: Reports,
+    pub(crate) ranking: Ranking,
+    pub(crate) scrubs: Scrubs,
     /// What recovery has undone, in words, if anything.
     pub(crate) undone: Option<String>,
 }
@@ -40,8 +50,17 @@ impl Volume {
         options: OpenOptions,
         progress: Progress<'_>,
     ) -> FsResult<Arc<Volume>> {
-        let Opened { core, workers, undone } = open(pm, disks, options, progress)?;
-        Ok(Arc::new(Volume { core, workers: Mutex::new(workers), undone }))
+        let Opened { parts, workers, undone } = open(pm, disks, options, progress)?;
+        let reports = Reports::of(&parts);
+        let ranking = Ranking {
+            store: parts.store.clone(),
+            inodes: parts.inodes.clone(),
+            activity: parts.activity.clone(),
+            tiering: parts.tiering.clone(),
+            paths: Mutex::default(),
+        };
+        let (workers, scrubs) = (Mutex::new(workers), Scrubs::default());
+        Ok(Arc::new(Volume { parts, workers, reports, ranking, scrubs, undone }))
     }
 
     /// Clean unmount: everything dirty goes to its device, removed inodes are reclaimed, free space
@@ -51,12 +70,12 @@ impl Volume {
     /// # Errors
     /// If something could not be written: the next mount recovers.
     pub fn close(&self) -> FsResult<()> {
-        let _alone = self.core.closing.write();
-        if !self.stop_workers() || self.core.options.read_only {
+        let _alone = self.parts.inodes.closing.write();
+        if !self.stop_workers() || self.parts.options.read_only {
             return Ok(());
         }
-        let closed = self.core.mutate(|| self.core.close());
-        self.core.end();
+        let closed = self.parts.inodes.mutate(|| self.parts.close());
+        self.parts.health.end();
         closed
     }
 
@@ -68,16 +87,13 @@ impl Volume {
 
     /// Stops the workers and the scrub; false if that has been done before.
     fn stop_workers(&self) -> bool {
-        if self.core.stopping.swap(true, Ordering::AcqRel) {
+        if self.parts.health.stopping.swap(true, Ordering::AcqRel) {
             return false;
         }
-        self.core.scrubs.close();
-        self.core.removals.close();
-        self.core.stop_migration();
-        for shard in &self.core.shards {
-            *shard.work.lock() = true;
-            shard.wake.notify_all();
-        }
+        self.scrubs.close();
+        self.parts.tiering.removals.close();
+        self.parts.tiering.stop_migration();
+        self.parts.dirty.shards.iter().for_each(DirtyShard::stop);
         for worker in self.workers.lock().drain(..) {
             let _ = worker.join();
         }
@@ -89,12 +105,12 @@ impl Volume {
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`; `EIO` for damage.
     pub fn lookup(&self, parent: Ino, name: &[u8]) -> FsResult<Attr> {
-        self.core.lookup(parent, name)
+        self.parts.names.lookup(parent, name)
     }
 
     /// Takes back `count` lookups. An inode without names goes for good with its last lookup.
     pub fn forget(&self, ino: Ino, count: u64) {
-        self.core.forget(ino, count);
+        self.parts.inodes.forget(ino, count);
     }
 
     /// Attributes of an inode.
@@ -102,7 +118,7 @@ impl Volume {
     /// # Errors
     /// `ESTALE`; `EIO` for damage.
     pub fn getattr(&self, ino: Ino) -> FsResult<Attr> {
-        self.core.getattr(ino)
+        self.parts.attributes.getattr(ino)
     }
 
     /// Changes attributes; a change of size commits first.
@@ -110,9 +126,9 @@ impl Volume {
     /// # Errors
     /// `EISDIR` and `EINVAL` for the size of what has none, `EFBIG`, `ENOSPC`, `EROFS`.
     pub fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr> {
-        let attr = self.core.setattr(ino, set)?;
+        let attr = self.parts.attributes.setattr(ino, set)?;
         if let Some(size) = set.size {
-            self.core.recorder.note(Operation::Truncate, ino, size, 0, false);
+            self.parts.recorder.note(Operation::Truncate, ino, size, 0, false);
         }
         Ok(attr)
     }
@@ -122,7 +138,7 @@ impl Volume {
     /// # Errors
     /// `EINVAL` for anything else.
     pub fn readlink(&self, ino: Ino) -> FsResult<Vec<u8>> {
-        self.core.readlink(ino)
+        self.parts.names.readlink(ino)
     }
 
     /// Creates a file, directory or special file; counts a lookup.
@@ -130,9 +146,9 @@ impl Volume {
     /// # Errors
     /// `EEXIST`, `ENOENT` in a removed directory, `ENOSPC`, `EROFS`, …
     pub fn create(&self, parent: Ino, name: &[u8], new: &NewInode) -> FsResult<Attr> {
-        let attr = self.core.create(parent, name, new)?;
+        let attr = self.parts.names.create(parent, name, new)?;
         if new.kind == FileKind::Regular {
-            self.core.recorder.note(Operation::Create, attr.ino, 0, 0, false);
+            self.parts.recorder.note(Operation::Create, attr.ino, 0, 0, false);
         }
         Ok(attr)
     }
@@ -149,7 +165,7 @@ impl Volume {
         uid: u32,
         gid: u32,
     ) -> FsResult<Attr> {
-        self.core.symlink(parent, name, target, uid, gid)
+        self.parts.names.symlink(parent, name, target, uid, gid)
     }
 
     /// Gives an inode another name; counts a lookup.
@@ -157,7 +173,7 @@ impl Volume {
     /// # Errors
     /// `EPERM` for a directory, `EMLINK`, else as [`Self::create`].
     pub fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> FsResult<Attr> {
-        self.core.link(ino, parent, name)
+        self.parts.names.link(ino, parent, name)
     }
 
     /// Removes a name of something that is no directory.
@@ -165,7 +181,7 @@ impl Volume {
     /// # Errors
     /// `ENOENT`, `EISDIR`, `EROFS`.
     pub fn unlink(&self, parent: Ino, name: &[u8]) -> FsResult<()> {
-        self.core.unlink(parent, name)
+        self.parts.names.unlink(parent, name)
     }
 
     /// Removes an empty directory.
@@ -173,7 +189,7 @@ impl Volume {
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `ENOTEMPTY`, `EROFS`.
     pub fn rmdir(&self, parent: Ino, name: &[u8]) -> FsResult<()> {
-        self.core.rmdir(parent, name)
+        self.parts.names.rmdir(parent, name)
     }
 
     /// Renames, as `renameat2`.
@@ -189,7 +205,7 @@ impl Volume {
         new_name: &[u8],
         flags: RenameFlags,
     ) -> FsResult<()> {
-        self.core.rename(parent, name, new_parent, new_name, flags)
+        self.parts.names.rename(parent, name, new_parent, new_name, flags)
     }
 
     /// Reads up to `buf.len()` bytes; fewer at the end of the file.
@@ -197,8 +213,8 @@ impl Volume {
     /// # Errors
     /// `EISDIR`, `EINVAL`; `EIO` with device and place.
     pub fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
-        let len = self.core.read(ino, offset, buf)?;
-        self.core.recorder.note(Operation::Read, ino, offset, len as u64, false);
+        let len = self.parts.files.read(ino, offset, buf)?;
+        self.parts.recorder.note(Operation::Read, ino, offset, len as u64, false);
         Ok(len)
     }
 
@@ -217,7 +233,7 @@ impl Volume {
         if data.is_empty() {
             return Ok(0);
         }
-        let len = self.core.write(ino, offset, data, options)?;
+        let len = self.parts.files.write(ino, offset, data, options)?;
         self.note_write(ino, offset, len, options.append, options.durable);
         Ok(len)
     }
@@ -227,8 +243,8 @@ impl Volume {
     /// # Errors
     /// `ENOSPC`, `EIO`.
     pub fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()> {
-        self.core.fsync(ino, data_only)?;
-        self.core.recorder.note(Operation::Fsync, ino, 0, 0, false);
+        self.parts.files.fsync(ino, data_only)?;
+        self.parts.recorder.note(Operation::Fsync, ino, 0, 0, false);
         Ok(())
     }
 
@@ -237,7 +253,7 @@ impl Volume {
     /// # Errors
     /// `EINVAL`, `EFBIG`, `ENODEV`, `ENOSPC`.
     pub fn fallocate(&self, ino: Ino, mode: Fallocate, offset: u64, len: u64) -> FsResult<()> {
-        self.core.fallocate(ino, mode, offset, len)?;
+        self.parts.files.fallocate(ino, mode, offset, len)?;
         self.note_fallocate(mode, ino, offset, len);
         Ok(())
     }
@@ -247,7 +263,7 @@ impl Volume {
     /// # Errors
     /// `ENXIO` if there is none.
     pub fn seek_data(&self, ino: Ino, offset: u64) -> FsResult<u64> {
-        self.core.seek(ino, offset, true)
+        self.parts.files.seek(ino, offset, true)
     }
 
     /// First byte at or after `offset` that is a hole; the end of the file is one.
@@ -255,7 +271,7 @@ impl Volume {
     /// # Errors
     /// `ENXIO` at or past the end.
     pub fn seek_hole(&self, ino: Ino, offset: u64) -> FsResult<u64> {
-        self.core.seek(ino, offset, false)
+        self.parts.files.seek(ino, offset, false)
     }
 
     /// Copies bytes between files; returns how many.
@@ -270,8 +286,8 @@ impl Volume {
         to_offset: u64,
         len: u64,
     ) -> FsResult<u64> {
-        let copied = self.core.copy_range(from, from_offset, to, to_offset, len)?;
-        self.core.recorder.note(Operation::Read, from, from_offset, copied, false);
+        let copied = self.parts.files.copy_range(from, from_offset, to, to_offset, len)?;
+        self.parts.recorder.note(Operation::Read, from, from_offset, copied, false);
         self.note_write(to, to_offset, copied as usize, false, false);
         Ok(copied)
     }
@@ -287,7 +303,7 @@ impl Volume {
         from: u64,
         visit: &mut dyn FnMut(DirEntry<'_>) -> bool,
     ) -> FsResult<()> {
-        self.core.readdir(ino, from, visit)
+        self.parts.names.readdir(ino, from, visit)
     }
 
     /// As [`Self::readdir`], with attributes; each entry taken, other than `.` and `..`, counts a
@@ -301,7 +317,7 @@ impl Volume {
         from: u64,
         visit: &mut dyn FnMut(DirEntry<'_>, &Attr) -> bool,
     ) -> FsResult<()> {
-        self.core.readdir_plus(ino, from, visit)
+        self.parts.names.readdir_plus(ino, from, visit)
     }
 
     /// Sets an extended attribute. `groups`: the caller's groups if it lacks the privilege to keep
@@ -317,7 +333,7 @@ impl Volume {
         flags: XattrFlags,
         groups: Option<&[u32]>,
     ) -> FsResult<()> {
-        self.core.setxattr(ino, name, value, flags, groups)
+        self.parts.attributes.setxattr(ino, name, value, flags, groups)
     }
 
     /// Value of an extended attribute.
@@ -325,7 +341,7 @@ impl Volume {
     /// # Errors
     /// `ENODATA`, `EOPNOTSUPP`.
     pub fn getxattr(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
-        self.core.getxattr(ino, name)
+        self.parts.attributes.getxattr(ino, name)
     }
 
     /// Names of all extended attributes, each followed by a NUL.
@@ -333,7 +349,7 @@ impl Volume {
     /// # Errors
     /// `ESTALE`.
     pub fn listxattr(&self, ino: Ino) -> FsResult<Vec<u8>> {
-        self.core.listxattr(ino)
+        self.parts.attributes.listxattr(ino)
     }
 
     /// Removes an extended attribute.
@@ -341,7 +357,7 @@ impl Volume {
     /// # Errors
     /// `ENODATA`, `EOPNOTSUPP`.
     pub fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
-        self.core.removexattr(ino, name)
+        self.parts.attributes.removexattr(ino, name)
     }
 
     /// Totals.
@@ -349,7 +365,7 @@ impl Volume {
     /// # Errors
     /// If reclaiming removed inodes fails.
     pub fn statfs(&self) -> FsResult<StatFs> {
-        self.core.statfs()
+        self.reports.statfs()
     }
 
     /// Everything dirty, of all files, to its device.
@@ -357,14 +373,14 @@ impl Volume {
     /// # Errors
     /// `ENOSPC`, `EIO`.
     pub fn sync(&self) -> FsResult<()> {
-        let _not_closing = self.core.closing.read();
-        if self.core.is_read_only() {
+        let _not_closing = self.parts.inodes.closing.read();
+        if self.parts.health.is_read_only() {
             return Ok(());
         }
-        self.core.mutate(|| {
-            self.core.flush_all()?;
-            self.core.commit_all_lazy()?;
-            self.core.reclaim_all()
+        self.parts.inodes.mutate(|| {
+            self.parts.pages.flush_all()?;
+            self.parts.inodes.commit_all_lazy()?;
+            self.parts.inodes.reclaim_all()
         })
     }
 }

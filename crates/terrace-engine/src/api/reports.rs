@@ -12,8 +12,9 @@ use crate::tools::stats::Stats;
 impl Volume {
     /// Devices, tiers, usage, health.
     pub fn status(&self) -> Status {
-        let mut status = self.core.status();
+        let mut status = self.reports.status();
         status.notes.extend(self.undone.clone());
+        status.scrub = self.scrubs.status();
         status
     }
 
@@ -22,7 +23,7 @@ impl Volume {
     /// # Errors
     /// `EISDIR`, `EINVAL` for what has no data.
     pub fn file_map(&self, ino: Ino) -> FsResult<FileMap> {
-        self.core.file_map(ino, MapFrom::default(), usize::MAX)
+        self.reports.file_map(ino, MapFrom::default(), usize::MAX)
     }
 
     /// As [`Self::file_map`], a part: of extents, and of stretches that are dirty in memory, the
@@ -32,13 +33,13 @@ impl Volume {
     /// # Errors
     /// As [`Self::file_map`].
     pub fn file_map_part(&self, ino: Ino, from: MapFrom, most: usize) -> FsResult<FileMap> {
-        self.core.file_map(ino, from, most)
+        self.reports.file_map(ino, from, most)
     }
 
     /// How full the volume is, and what it has done since it was opened. Takes microseconds and
     /// waits for nobody.
     pub fn stats(&self) -> Stats {
-        self.core.stats()
+        self.reports.stats()
     }
 
     /// The files that are used most and least. Takes some milliseconds, however many files there
@@ -46,7 +47,7 @@ impl Volume {
     /// 64 that head each list of the movers, and paths that are not known yet among some 16,000
     /// names with each question.
     pub fn file_ranking(&self) -> FileRanking {
-        self.core.file_ranking()
+        self.ranking.file_ranking()
     }
 
     /// Begins to record what the volume is asked to do. Ends when [`Self::take_recorded`] is told
@@ -56,7 +57,7 @@ impl Volume {
     /// `EALREADY`: somebody records already.
     pub fn start_recording(&self) -> FsResult<Recording> {
         let facts = self.facts()?;
-        Ok(Recording { token: self.core.recorder.start()?, facts })
+        Ok(Recording { token: self.parts.recorder.start()?, facts })
     }
 
     /// The next block of the recording called `token`, of about `block_bytes` bytes at most. With
@@ -65,11 +66,11 @@ impl Volume {
     /// # Errors
     /// `ECANCELED`: that recording is over.
     pub fn take_recorded(&self, token: u64, stop: bool, block_bytes: usize) -> FsResult<Recorded> {
-        self.core.recorder.take(token, stop, block_bytes)
+        self.parts.recorder.take(token, stop, block_bytes)
     }
 
     fn facts(&self) -> FsResult<Facts> {
-        let options = &self.core.options;
+        let options = &self.parts.options;
         let tiers = self.stats().tiers.into_iter().map(|tier| TierFacts {
             tier: tier.tier,
             capacity_bytes: tier.capacity_bytes,
@@ -97,12 +98,16 @@ impl Volume {
         append: bool,
         durable: bool,
     ) {
-        if self.core.recorder.is_on() {
+        if self.parts.recorder.is_on() {
             let len = len as u64;
-            let end = if append { self.core.getattr(ino).map(|attr| attr.size).ok() } else { None };
+            let end = if append {
+                self.parts.attributes.getattr(ino).map(|attr| attr.size).ok()
+            } else {
+                None
+            };
             let offset = end.map_or(offset, |end| end.saturating_sub(len));
-            let durable = durable || self.core.options.durable;
-            self.core.recorder.note(Operation::Write, ino, offset, len, durable);
+            let durable = durable || self.parts.options.durable;
+            self.parts.recorder.note(Operation::Write, ino, offset, len, durable);
         }
     }
 
@@ -114,10 +119,10 @@ impl Volume {
             Fallocate::AllocateKeepSize => return,
             Fallocate::PunchHole | Fallocate::ZeroRangeKeepSize => Operation::Deallocate,
             Fallocate::ZeroRange => {
-                self.core.recorder.note(Operation::Deallocate, ino, offset, len, false);
+                self.parts.recorder.note(Operation::Deallocate, ino, offset, len, false);
                 Operation::Allocate
             }
         };
-        self.core.recorder.note(operation, ino, offset, len, false);
+        self.parts.recorder.note(operation, ino, offset, len, false);
     }
 }

@@ -9,8 +9,9 @@ use crate::base::types::{FileMoved, Ino};
 use crate::mount::threads::spawn_movers;
 
 impl Volume {
-    /// Moves a file's data to a tier, 0 for PM, while programs go on using it, as far as there is
-    /// room: what is dirty goes to a disk first. To PM, its log comes along if that lies on a disk.
+    /// Relocations a file's data to a tier, 0 for PM, while programs go on using it, as far as
+    /// there is room: what is dirty goes to a disk first. To PM, its log comes along if that lies
+    /// on a disk.
     ///
     /// # Errors
     /// `EISDIR`, `EINVAL` for what has no data or a tier that there is not; `EPERM` for a file that
@@ -39,12 +40,12 @@ impl Volume {
     /// # Errors
     /// As [`Self::move_file`].
     pub fn move_some(&self, ino: Ino, tier: u8, offset: u64, len: u64) -> FsResult<FileMoved> {
-        self.core.move_some(ino, tier, offset, len)
+        self.parts.tiering.move_some(ino, tier, offset, len)
     }
 
     /// The policy's thresholds as they are now.
     pub fn params(&self) -> Params {
-        self.core.tuning.params()
+        self.parts.tuning.params()
     }
 
     /// Changes one of the policy's thresholds, until the volume is unmounted.
@@ -52,32 +53,32 @@ impl Volume {
     /// # Errors
     /// `EINVAL` for a value outside its range.
     pub fn tune(&self, param: Param, value: u64) -> FsResult<()> {
-        let set = self.core.tuning.set(param, value);
+        let set = self.parts.tuning.set(param, value);
         set.map_err(|error| FsError::with_message(libc::EINVAL, error.to_string()))?;
         self.start_migration()
     }
 
     /// Migration may be wanted, or possible, from now on.
     pub(crate) fn start_migration(&self) -> FsResult<()> {
-        self.core.set_floor();
+        self.parts.tiering.set_floor();
         // Whoever closes the volume takes the threads' handles under this lock, after it has said
         // so.
         let mut workers = self.workers.lock();
-        if !self.core.stopping.load(Ordering::Acquire) {
-            spawn_movers(&self.core, &mut workers)?;
+        if !self.parts.health.stopping.load(Ordering::Acquire) {
+            spawn_movers(&self.parts, &mut workers)?;
         }
         Ok(())
     }
 
-    /// Moves data as background migration would now, and returns when nothing more is to be done,
-    /// or why it cannot be: for volumes without workers, and tests. `seconds` of the policy's clock
-    /// pass first.
+    /// Relocations data as background migration would now, and returns when nothing more is to be
+    /// done, or why it cannot be: for volumes without workers, and tests. `seconds` of the policy's
+    /// clock pass first.
     ///
     /// # Errors
     /// What keeps data from moving.
     pub fn migrate(&self, seconds: u32) -> FsResult<()> {
-        (0..seconds).for_each(|_| self.core.tick_now());
-        (0..self.core.shards.len()).try_for_each(|shard| self.migrate_shard(shard))
+        (0..seconds).for_each(|_| self.parts.tiering.tick_now());
+        (0..self.parts.store.shards()).try_for_each(|shard| self.migrate_shard(shard))
     }
 
     /// As [`Self::migrate`], of one shard's files: what that shard's thread would do.
@@ -88,13 +89,17 @@ impl Volume {
     /// # Panics
     /// If there is no such shard.
     pub fn migrate_shard(&self, shard: usize) -> FsResult<()> {
-        while self.core.before_closing(|| self.core.migrate_some(shard).into_progress())? {}
+        while self
+            .parts
+            .inodes
+            .before_closing(|| self.parts.tiering.migrate_some(shard).into_progress())?
+        {}
         Ok(())
     }
 
     /// How many shards the volume has, each with a part of the files and threads of its own.
     pub fn shards(&self) -> usize {
-        self.core.shards.len()
+        self.parts.store.shards()
     }
 
     /// The tier that a file or directory is pinned to.
@@ -102,7 +107,7 @@ impl Volume {
     /// # Errors
     /// `ESTALE` if it is gone; damage.
     pub fn pin_of(&self, ino: Ino) -> FsResult<Option<u8>> {
-        Ok(self.core.get(ino)?.pin.get())
+        Ok(self.parts.inodes.get(ino)?.pin.get())
     }
 
     /// Does all that the policy does for a durable write of `len` bytes at `offset`, and nothing
@@ -113,6 +118,6 @@ impl Volume {
     /// # Errors
     /// `EISDIR`, `EINVAL` for what has no data; `EFBIG`.
     pub fn rehearse_placement(&self, ino: Ino, offset: u64, len: u64, times: u32) -> FsResult<()> {
-        self.core.rehearse_placement(ino, offset, len, times)
+        self.parts.tiering.rehearse_placement(ino, offset, len, times)
     }
 }

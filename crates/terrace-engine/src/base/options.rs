@@ -34,8 +34,9 @@ pub struct OpenOptions {
     /// The policy's thresholds; [`Volume::tune`](crate::Volume::tune) changes them later.
     pub params: Params,
     /// Threads write back and reclaim by themselves. Without them that happens only when an
-    /// operation needs it, at
-    /// [`Volume::sync`](crate::Volume::sync) and at [`Volume::close`](crate::Volume::close): whoever counts every store wants no others in between.
+    /// operation needs it, at [`Volume::sync`](crate::Volume::sync) and at
+    /// [`Volume::close`](crate::Volume::close): whoever counts every store wants no others in
+    /// between.
     pub workers: bool,
 }
 

@@ -40,10 +40,10 @@ pub(crate) struct Inode {
     /// Of a directory: its parent; 0 until somebody has come from there.
     pub parent: AtomicU64,
     /// It is a file that has lost its last name while somebody had it looked up, and counts in
-    /// `Core::nameless`.
-    pub nameless: AtomicBool,
+    /// `Inodes::open_orphans`.
+    pub orphaned: AtomicBool,
     /// Its record and blocks are on the way back; nothing may be added to it.
-    pub doomed: AtomicBool,
+    pub deleted: AtomicBool,
     /// It was truncated to nothing: what is written next goes to disk at once, for programs that
     /// replace a file's contents without asking for durability.
     pub truncated: AtomicBool,
@@ -586,7 +586,7 @@ impl Inode {
     /// `ESTALE` if the inode is gone.
     pub fn shared(&self) -> FsResult<RwLockReadGuard<'_, Inner>> {
         let inner = self.inner.read();
-        if self.doomed.load(Ordering::Acquire) { fail(libc::ESTALE) } else { Ok(inner) }
+        if self.deleted.load(Ordering::Acquire) { fail(libc::ESTALE) } else { Ok(inner) }
     }
 
     /// What the log says, to change it.
@@ -595,7 +595,7 @@ impl Inode {
     /// `ESTALE` if the inode is gone.
     pub fn exclusive(&self) -> FsResult<RwLockWriteGuard<'_, Inner>> {
         let inner = self.inner.write();
-        if self.doomed.load(Ordering::Acquire) { fail(libc::ESTALE) } else { Ok(inner) }
+        if self.deleted.load(Ordering::Acquire) { fail(libc::ESTALE) } else { Ok(inner) }
     }
 
     /// Whether it has data.
@@ -615,6 +615,16 @@ impl Inode {
         let moved =
             if mean == 0 { now } else { mean + (now.saturating_sub(mean) as f64 * share) as i64 };
         self.read_time.store(moved, Ordering::Relaxed);
+    }
+
+    /// Notes where a read of `len` bytes at `offset` ends; true if it began where the last one
+    /// ended.
+    pub fn note_read_end(&self, offset: u64, len: usize) -> bool {
+        // Not in one step: a hint need not survive a race, and a locked instruction costs more than
+        // all the rest.
+        let sequential = self.read_end.load(Ordering::Relaxed) == offset;
+        self.read_end.store(offset + len as u64, Ordering::Relaxed);
+        sequential
     }
 
     /// The parent of a directory, if somebody has come from there; the root's is the root.

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use terrace_layout::{
     BLOCK_BYTES, BlockAddr, CheckedPtr, DEVICES_MAX, DeviceEntry, FORMAT_MAJOR, FORMAT_MINOR,
-    INCOMPAT_MOVES, INCOMPAT_PM_DATA_CRC, InodeRecord, MAGIC, ROLE_DISK, ROLE_PM, SHARD_MAGIC,
-    SHARDS_MAX, SUPERBLOCK_BLOCKS, ShardPage, Superblock,
+    INCOMPAT_MOVES, INCOMPAT_PM_DATA_CRC, InodeRecord, MAGIC, SHARD_MAGIC, SHARDS_MAX,
+    SUPERBLOCK_BLOCKS, ShardPage, Superblock,
 };
 use terrace_media::{Disk, Pm};
 use terrace_store::alloc::{DeviceAlloc, Use};
 use terrace_store::checkpoint;
+use terrace_store::device::{TIER_DEFAULT, device_entry, disk_entry, fresh_alloc, set_path};
 use terrace_store::error::{FsError, FsResult, fence};
 use terrace_store::itable::{FIRST_CHUNK_BLOCKS, write_chunk, write_record};
 use terrace_store::planted::{Bug, planted};
@@ -28,10 +29,6 @@ use crate::base::types::{Ino, Time};
 const SHARDS_DEFAULT_MAX: usize = 16;
 /// Least data blocks that PM must have beyond its tables.
 const PM_DATA_BLOCKS_MIN: u64 = 256;
-/// Least blocks of a disk.
-const DISK_BLOCKS_MIN: u64 = 256;
-/// Tier of a disk unless asked otherwise.
-pub(crate) const TIER_DEFAULT: u8 = 1;
 
 /// How to format.
 #[derive(Clone, Debug, Default)]
@@ -78,28 +75,6 @@ pub struct DeviceLabel {
 
 fn invalid(message: String) -> FsError {
     FsError::with_message(libc::EINVAL, message)
-}
-
-/// Blocks of an allocation group: enough groups for every shard to have its own, at most 32768
-/// blocks each.
-fn group_blocks(blocks: u64, shards: u64) -> u32 {
-    let per_shard = blocks / (4 * shards);
-    per_shard.next_power_of_two().clamp(1024, 32768) as u32
-}
-
-fn device_entry(index: u16, tier: u8, blocks: u64, area_start: u64, shards: u64) -> DeviceEntry {
-    let mut entry = DeviceEntry {
-        index,
-        tier,
-        role: if index == 0 { ROLE_PM } else { ROLE_DISK },
-        group_blocks: group_blocks(blocks, shards),
-        blocks,
-        checkpoint_start: area_start,
-        ..DeviceEntry::EMPTY
-    };
-    entry.checkpoint_blocks = entry.checkpoint_blocks_needed();
-    entry.data_start = entry.checkpoint_start + entry.checkpoint_blocks;
-    entry
 }
 
 /// Plans a volume: its superblock, with the device table.
@@ -160,38 +135,6 @@ fn plan(pm: &Pm, disks: &[Arc<dyn Disk>], options: &FormatOptions) -> FsResult<S
     Ok(sb)
 }
 
-/// The row of a disk of a volume with so many shards.
-///
-/// # Errors
-/// `EINVAL`: it is too small, its path is too long, or its tier is PM's.
-pub(crate) fn disk_entry(
-    disk: &dyn Disk,
-    index: u16,
-    tier: u8,
-    shards: u16,
-) -> FsResult<DeviceEntry> {
-    let (path, blocks) = (disk.path(), disk.len() / BLOCK_BYTES);
-    if blocks < DISK_BLOCKS_MIN {
-        return Err(invalid(format!(
-            "{}: {} bytes are too few for a disk: give it at least {} KiB",
-            path.display(),
-            disk.len(),
-            DISK_BLOCKS_MIN * BLOCK_BYTES / 1024
-        )));
-    }
-    if tier == 0 {
-        return Err(invalid(format!("{}: tier 0 is PM: choose 1 or more", path.display())));
-    }
-    let mut entry = device_entry(index, tier, blocks, SUPERBLOCK_BLOCKS, shards.into());
-    set_path(&mut entry, path)?;
-    Ok(entry)
-}
-
-fn set_path(entry: &mut DeviceEntry, path: &std::path::Path) -> FsResult<()> {
-    use std::os::unix::ffi::OsStrExt;
-    entry.set_path(path.as_os_str().as_bytes()).map_err(|e| invalid(e.0))
-}
-
 /// Formats opened devices. The superblock of PM is written last: until then there is no volume.
 ///
 /// # Errors
@@ -249,15 +192,6 @@ pub fn format(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>], options: &FormatOptions) ->
     let parts = areas(pm, &disks).into_iter().map(|(i, area)| (area, &sb.devices[i], &allocs[i]));
     checkpoint::write(pm, &sb, parts, 1)?;
     write_pm_superblock(pm, &sb)
-}
-
-/// The allocator of a device on which nothing is.
-pub(crate) fn fresh_alloc(device: &DeviceEntry, shards: u16) -> DeviceAlloc {
-    let mut words = vec![0u64; device.blocks.div_ceil(64) as usize];
-    for block in 0..device.data_start {
-        words[(block / 64) as usize] |= 1 << (block % 64);
-    }
-    DeviceAlloc::from_bitmap(device.blocks, u64::from(device.group_blocks), shards.into(), words)
 }
 
 /// Reads the label of a PM device; `None` if it holds no Terrace superblock.

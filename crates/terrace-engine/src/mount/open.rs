@@ -8,7 +8,6 @@ use terrace_media::{Disk, Pm};
 use terrace_policy::Placement;
 use terrace_store::checkpoint;
 use terrace_store::error::{FsError, FsResult};
-use terrace_store::journal::Journal;
 use terrace_store::superblock::{uuid_text, write_pm_superblock};
 use terrace_store::sync::Arc;
 use terrace_store::sync::thread::JoinHandle;
@@ -17,16 +16,16 @@ use crate::base::options::{CACHE_BYTES_MIN, OpenOptions, Progress};
 use crate::base::types::Ino;
 use crate::base::words::counted;
 use crate::inode::cache::{CacheBacking, PageCache, RecoveredPage};
-use crate::inode::core::{Core, Shard};
 use crate::mount::devices::{Devices, match_devices};
 use crate::mount::epoch::begin_epoch;
 use crate::mount::offline::{journal, volume_on};
+use crate::mount::parts::{Media, Parts};
 use crate::mount::recovery::{FreeSpace, load_tables};
 use crate::mount::threads::spawn_workers;
 
 /// A volume that has been opened.
 pub(crate) struct Opened {
-    pub core: Arc<Core>,
+    pub parts: Parts,
     pub workers: Vec<JoinHandle<()>>,
     /// What recovery has undone, in words, if anything.
     pub undone: Option<String>,
@@ -87,19 +86,14 @@ pub(crate) fn open(
     write_pm_superblock(&pm, &sb)?;
     let placement = Placement { pm_full_percent: options.pm_full_percent };
     let space = free_space.space(&pm, disks, &sb, placement);
-    let shards = tables
-        .into_iter()
-        .enumerate()
-        .map(|(s, table)| Shard::new(table, Journal::new(sb.shards_start + s as u64)))
-        .collect();
-    let core = Arc::new(Core::new(pm, sb, space, shards, cache, options));
+    let parts = Parts::new(Media { pm, sb, space, tables, cache }, options);
     if let Some(reason) = free_space.damage {
-        core.turn_read_only(&reason);
+        parts.health.turn_read_only(&reason);
     }
-    adopt(&core, recovered)?;
-    begin_epoch(&core)?;
-    let workers = spawn_workers(&core)?;
-    Ok(Opened { core, workers, undone: free_space.undone })
+    adopt(&parts, recovered)?;
+    begin_epoch(&parts)?;
+    let workers = spawn_workers(&parts)?;
+    Ok(Opened { parts, workers, undone: free_space.undone })
 }
 
 /// What a daemon that died has left of the volume on `pm`: files in `cache_dir`, and how many pages
@@ -133,20 +127,20 @@ fn open_cache(
 }
 
 /// Dirty pages that a dead daemon left go back into the cache, and to disk at once.
-fn adopt(core: &Arc<Core>, pages: Vec<RecoveredPage>) -> FsResult<()> {
-    if pages.is_empty() || core.is_read_only() {
+fn adopt(parts: &Parts, pages: Vec<RecoveredPage>) -> FsResult<()> {
+    if pages.is_empty() || parts.health.is_read_only() {
         return Ok(());
     }
     for page in &pages {
         // The file may have been removed since.
-        let Ok(inode) = core.get(Ino(page.ino)) else {
+        let Ok(inode) = parts.inodes.get(Ino(page.ino)) else {
             continue;
         };
         if inode.generation == page.generation {
-            core.adopt_page(&inode, page)?;
+            parts.files.adopt_page(&inode, page)?;
         }
     }
-    core.mutate(|| core.flush_all())?;
+    parts.inodes.mutate(|| parts.pages.flush_all())?;
     drop(pages);
-    core.cache.forget_recovered()
+    parts.cache.forget_recovered()
 }

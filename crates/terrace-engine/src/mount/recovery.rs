@@ -19,7 +19,7 @@ use terrace_store::sync::{Arc, thread};
 use crate::base::options::Progress;
 use crate::base::types::Ino;
 use crate::base::words::counted;
-use crate::inode::core::free_record;
+use crate::inode::reclaim::free_record;
 use crate::mount::scan::{Unfinished, first_problem, scan};
 
 /// Inode tables of all shards, after replaying their journals if a crash may have left something

@@ -6,21 +6,23 @@ use terrace_store::sync::Arc;
 use terrace_store::sync::atomic::Ordering;
 use terrace_store::sync::thread::{self, JoinHandle};
 
-use crate::inode::core::Core;
+use crate::mount::parts::Parts;
 
 /// All threads that the options ask for.
 ///
 /// # Errors
 /// `EAGAIN` if the system has no room for one.
-pub(crate) fn spawn_workers(core: &Arc<Core>) -> FsResult<Vec<JoinHandle<()>>> {
-    if core.options.read_only || !core.options.workers {
+pub(crate) fn spawn_workers(parts: &Parts) -> FsResult<Vec<JoinHandle<()>>> {
+    if parts.options.read_only || !parts.options.workers {
         return Ok(Vec::new());
     }
     let mut workers = Vec::new();
-    for shard in 0..core.shards.len() {
-        workers.push(spawn(core, format!("terrace-work-{shard}"), move |core| core.work(shard))?);
+    for shard in 0..parts.store.shards() {
+        workers.push(spawn(&parts.pages, format!("terrace-work-{shard}"), move |pages| {
+            pages.work(shard)
+        })?);
     }
-    spawn_movers(core, &mut workers)?;
+    spawn_movers(parts, &mut workers)?;
     Ok(workers)
 }
 
@@ -28,29 +30,31 @@ pub(crate) fn spawn_workers(core: &Arc<Core>) -> FsResult<Vec<JoinHandle<()>>> {
 ///
 /// # Errors
 /// As [`spawn_workers`].
-pub(crate) fn spawn_movers(core: &Arc<Core>, workers: &mut Vec<JoinHandle<()>>) -> FsResult<()> {
-    if !core.options.workers
-        || !core.migrates()
-        || core.migration.started.swap(true, Ordering::AcqRel)
+pub(crate) fn spawn_movers(parts: &Parts, workers: &mut Vec<JoinHandle<()>>) -> FsResult<()> {
+    if !parts.options.workers
+        || !parts.tiering.migrates()
+        || parts.tiering.schedule.started.swap(true, Ordering::AcqRel)
     {
         return Ok(());
     }
-    for shard in 0..core.shards.len() {
-        workers
-            .push(spawn(core, format!("terrace-move-{shard}"), move |core| core.move_data(shard))?);
+    for shard in 0..parts.store.shards() {
+        workers.push(spawn(&parts.tiering, format!("terrace-move-{shard}"), move |tiering| {
+            tiering.move_data(shard);
+        })?);
     }
-    workers.push(spawn(core, "terrace-pulse".into(), |core| core.beat())?);
-    core.set_floor();
+    workers.push(spawn(&parts.tiering, "terrace-pulse".into(), |tiering| tiering.beat())?);
+    parts.tiering.set_floor();
     Ok(())
 }
 
-fn spawn(
-    core: &Arc<Core>,
+/// A thread that does `work` with a component.
+fn spawn<C: Send + Sync + 'static>(
+    component: &Arc<C>,
     name: String,
-    work: impl FnOnce(&Core) + Send + 'static,
+    work: impl FnOnce(&C) + Send + 'static,
 ) -> FsResult<JoinHandle<()>> {
-    let core = core.clone();
-    let spawned = thread::Builder::new().name(name).spawn(move || work(&core));
+    let component = component.clone();
+    let spawned = thread::Builder::new().name(name).spawn(move || work(&component));
     spawned.map_err(|e| {
         FsError::with_message(libc::EAGAIN, format!("cannot start a worker thread: {e}"))
     })

@@ -3,8 +3,6 @@
 //! `terrace-policy` decides between PM and the page cache. A write that touches dirty pages joins
 //! them in the cache, so that one place at a time holds the newest version of a block.
 
-use std::time::Instant;
-
 use terrace_layout::{BLOCK_BYTES, FILE_BYTES_MAX};
 use terrace_policy::Target;
 use terrace_store::error::{FsError, FsResult, fail};
@@ -13,21 +11,25 @@ use terrace_store::index::Segment;
 use terrace_store::planted::{Bug, planted};
 use terrace_store::space::Purpose;
 use terrace_store::sync::atomic::Ordering;
-use terrace_store::sync::{Arc, RwLockWriteGuard, thread};
+use terrace_store::sync::{Arc, RwLockWriteGuard};
 
-use crate::base::counters::Counter;
-use crate::base::types::{AtimePolicy, FileKind, Ino, KillPriv, Time, WriteOptions};
-use crate::inode::cache::BlankPage;
-use crate::inode::core::{Core, DirtyFile};
+use crate::base::counters::{Counter, Counters};
+use crate::base::options::OpenOptions;
+use crate::base::types::{FileKind, Ino, KillPriv, Time, WriteOptions};
+use crate::inode::activity::Activity;
+use crate::inode::cache::{BlankPage, PageCache};
+use crate::inode::commits::Commits;
+use crate::inode::dirty::DirtyFiles;
+use crate::inode::health::Health;
 use crate::inode::resident::{Inner, Inode, Meta};
+use crate::inode::store::Store;
+use crate::inode::table::Inodes;
+use crate::pageio::PageIo;
+use crate::tiering::Tiering;
 use crate::tiering::placement::{Choice, Write, history_of};
 
 /// A longer write is committed in pieces of this size, each atomic.
 pub const ATOMIC_WRITE_BYTES_MAX: usize = 4 << 20;
-/// Relatime updates an access time that is older than this.
-const RELATIME_NS: i64 = 24 * 3600 * 1_000_000_000;
-/// How often a writer looks again for pages that others hold, before it gives up.
-const IDLE_TRIES_MAX: u32 = 100_000;
 /// What `copy_range` moves at a time.
 pub(crate) const COPY_BYTES: usize = 1 << 20;
 
@@ -48,49 +50,48 @@ enum Attempt {
     NeedsFlush,
 }
 
-impl Core {
+/// Reads and writes of files.
+#[derive(Debug)]
+pub(crate) struct Files {
+    pub store: Arc<Store>,
+    pub health: Arc<Health>,
+    pub cache: Arc<PageCache>,
+    pub activity: Arc<Activity>,
+    pub commits: Arc<Commits>,
+    pub dirty: Arc<DirtyFiles>,
+    pub inodes: Arc<Inodes>,
+    pub pages: Arc<PageIo>,
+    pub tiering: Arc<Tiering>,
+    pub counters: Arc<Counters>,
+    pub options: Arc<OpenOptions>,
+}
+
+impl Files {
     /// Reads up to `buf.len()` bytes; fewer at the end of the file.
     ///
     /// # Errors
     /// `EISDIR`, `EINVAL` for what has no data; `EIO` with the place.
     pub fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
-        let inode = self.get(ino)?;
-        let sequential = Self::note_read_end(&inode, offset, buf.len());
+        let inode = self.inodes.get(ino)?;
+        let sequential = inode.note_read_end(offset, buf.len());
         let (len, stale_atime) = {
             let inner = inode.shared()?;
             let size = inner.file()?.size;
             let len = size.saturating_sub(offset).min(buf.len() as u64) as usize;
             if len > 0 {
-                self.read_range(&inode, &inner, offset, &mut buf[..len], sequential)?;
+                self.pages.read_range(&inode, &inner, offset, &mut buf[..len], sequential)?;
             }
             inode.note_read(len, size);
-            self.shards[inode.shard].mover.recent.note(inode.ino);
-            (len, self.wants_atime(&inner))
+            self.activity.shards[inode.shard].recent.note(inode.ino);
+            (len, self.inodes.wants_atime(&inner))
         };
-        self.note_traffic();
+        self.activity.note_traffic();
         if stale_atime {
             let mut inner = inode.exclusive()?;
             inner.meta.atime = Time::now();
             inner.meta.lazy = true;
         }
         Ok(len)
-    }
-
-    /// Whether a read now has to set the access time.
-    pub fn wants_atime(&self, inner: &Inner) -> bool {
-        if self.is_read_only() {
-            return false;
-        }
-        match self.options.atime {
-            AtimePolicy::Noatime => false,
-            AtimePolicy::Strictatime => true,
-            AtimePolicy::Relatime => {
-                let meta = &inner.meta;
-                meta.atime <= inner.mtime()
-                    || meta.atime <= meta.ctime
-                    || Time::now().0.saturating_sub(meta.atime.0) > RELATIME_NS
-            }
-        }
     }
 
     /// Writes `data`; returns its length.
@@ -104,8 +105,8 @@ impl Core {
         data: &[u8],
         options: WriteOptions,
     ) -> FsResult<usize> {
-        let inode = self.get(ino)?;
-        self.operate(|| {
+        let inode = self.inodes.get(ino)?;
+        self.tiering.operate(|| {
             let mut done = 0;
             // A quarter of the page cache at a time, so that several writers get on with a small
             // one.
@@ -118,7 +119,7 @@ impl Core {
                 }
             }
             if (options.durable || self.options.durable) && inode.pages.has_dirty() {
-                self.flush_file(&inode)?;
+                self.pages.flush_file(&inode)?;
             }
             Ok(done)
         })
@@ -131,7 +132,7 @@ impl Core {
         data: &[u8],
         options: WriteOptions,
     ) -> FsResult<()> {
-        self.with_all_room(|| self.write_where_room_is(inode, offset, data, options))
+        self.tiering.with_all_room(|| self.write_where_room_is(inode, offset, data, options))
     }
 
     fn write_where_room_is(
@@ -158,15 +159,15 @@ impl Core {
                 let attempt =
                     self.write_locked(inode, &mut inner, (offset, durable), data, &mut blanks)?;
                 if matches!(attempt, Attempt::Done) {
-                    self.tidy(inode.shard, &mut inner)?;
+                    self.commits.tidy(inode.shard, &mut inner)?;
                 }
                 attempt
             };
             match attempt {
                 Attempt::Done => return Ok(()),
-                Attempt::NeedsPages(n) => blanks = self.take_pages(inode.shard, n)?,
+                Attempt::NeedsPages(n) => blanks = self.pages.take_pages(inode.shard, n)?,
                 Attempt::NeedsFlush if flushes < FLUSHES_MAX => {
-                    self.flush_file(inode)?;
+                    self.pages.flush_file(inode)?;
                     flushes += 1;
                 }
                 Attempt::NeedsFlush => return fail(libc::ENOSPC),
@@ -189,7 +190,7 @@ impl Core {
         if inode.syncs.load(Ordering::Relaxed) > 0 {
             // More than two say no more than two do.
             for _ in 0..inode.syncs.swap(0, Ordering::Relaxed).min(2) {
-                self.note_synced(inner.file_mut()?.1);
+                self.tiering.note_synced(inner.file_mut()?.1);
             }
         }
         let uncover = self.tail_to_uncover(inode, inner, end, Some(from))?;
@@ -197,7 +198,7 @@ impl Core {
         // A commit to PM must not commit a size that only dirty pages have reached.
         let joins_dirty = file.size > file.committed || self.cache.is_dirty(&inode.pages, from, to);
         let write = Write { offset, end, durable, joins_dirty, pin: inode.pin.get() };
-        let mut choice = self.choose(file, write)?;
+        let mut choice = self.tiering.choose(file, write)?;
         if choice.target == Target::Pm {
             if let Some(tail) = uncover {
                 if blanks.is_empty() {
@@ -208,17 +209,17 @@ impl Core {
             }
             let mark = Mark { now, history: history_of(choice, write) };
             if self.write_pm(inode, inner, offset, data, mark)? {
-                self.drop_pages(inode, from, to);
+                self.inodes.drop_pages(inode, from, to);
                 self.counters.add(Counter::PmWrites, 1);
                 self.counters.add(Counter::WrittenPm, data.len() as u64);
                 self.written(inode, inner, write, choice, now)?;
-                self.note_data_in(inode, 0, inner.file()?.heat.mean());
-                self.note_pm_use(inode.shard);
+                self.activity.note_data_in(inode, 0, inner.file()?.heat.mean());
+                self.activity.note_pm_use(inode.shard);
                 return Ok(Attempt::Done);
             }
             choice.reason = Counter::PlacedPmFull;
         }
-        if !self.space.has_disks() {
+        if !self.store.space.has_disks() {
             return fail(libc::ENOSPC);
         }
         let need = (to - from) as usize + usize::from(uncover.is_some());
@@ -230,7 +231,7 @@ impl Core {
         }
         let written = self.write_cache(inode, inner, offset, data, now, blanks);
         if written.as_ref().is_err_and(FsError::is_no_room)
-            && self.space.room_for_data() >= to - from
+            && self.store.space.room_for_data() >= to - from
         {
             // PM has room that was left to others. Once nothing of the file is dirty, nothing keeps
             // this out of it.
@@ -253,7 +254,13 @@ impl Core {
         now: Time,
     ) -> FsResult<()> {
         inner.meta.ctime = now;
-        self.learn_from(inode, inner.file_mut()?.1, write, choice, write.end - write.offset);
+        self.tiering.learn_from(
+            inode,
+            inner.file_mut()?.1,
+            write,
+            choice,
+            write.end - write.offset,
+        );
         Ok(())
     }
 
@@ -265,8 +272,9 @@ impl Core {
         data: &[u8],
         mark: Mark,
     ) -> FsResult<bool> {
-        let source = self.space.source(inode.shard, Purpose::Ordinary);
-        let path = inner.file()?.write_path(offset, offset + data.len() as u64, self.data_crc);
+        let source = self.store.space.source(inode.shard, Purpose::Ordinary);
+        let path =
+            inner.file()?.write_path(offset, offset + data.len() as u64, self.store.data_crc);
         let edges = match path {
             WritePath::Copy => self.read_edges(inode, inner, offset, data.len() as u64)?,
             WritePath::Patch(_) | WritePath::Append(_) => [None, None],
@@ -279,7 +287,7 @@ impl Core {
         };
         let (log, file) = inner.file_mut()?;
         let write = PmWrite { offset, data, mark, read_old: &read_old };
-        file.write(log, self.io(&source), path, &write)
+        file.write(log, self.store.io(&source), path, &write)
     }
 
     /// The first and the last block of a write as they are, where the write covers them in part.
@@ -294,7 +302,7 @@ impl Core {
         let size = inner.file()?.size;
         let read = |block: u64| -> FsResult<Option<Edge>> {
             let mut page = Box::new([0u8; BLOCK]);
-            self.read_block(inode, inner, block, &mut page)?;
+            self.pages.read_block(inode, inner, block, &mut page)?;
             Ok(Some((block, page)))
         };
         let mut edges = [None, None];
@@ -326,7 +334,7 @@ impl Core {
             let (a, b) = (offset.max(start), end.min(start + BLOCK_BYTES));
             let bytes: &mut [u8; BLOCK] = page.as_mut_slice().try_into().expect("a page");
             if b - a < BLOCK_BYTES {
-                self.read_block(inode, inner, block, bytes)?;
+                self.pages.read_block(inode, inner, block, bytes)?;
             }
             bytes[(a - start) as usize..(b - start) as usize]
                 .copy_from_slice(&data[(a - offset) as usize..(b - offset) as usize]);
@@ -350,56 +358,13 @@ impl Core {
     ) -> FsResult<()> {
         let before = inode.pages.dirty_pages();
         let promised = pages.len() as u64;
-        if !self.space.reserve_disk(promised) {
+        if !self.store.space.reserve_disk(promised) {
             return fail(libc::ENOSPC);
         }
         self.cache.publish_dirty(&inode.pages, pages, size, now.0);
-        self.space.unreserve_disk(promised - (inode.pages.dirty_pages() - before));
-        self.note_dirty(inode);
+        self.store.space.unreserve_disk(promised - (inode.pages.dirty_pages() - before));
+        self.dirty.note_dirty(inode);
         Ok(())
-    }
-
-    /// The file has dirty pages: a worker writes them back in time.
-    fn note_dirty(&self, inode: &Arc<Inode>) {
-        let urgent = inode.truncated.load(Ordering::Relaxed);
-        let shard = self.shard(inode.ino);
-        let first = {
-            let mut dirty = shard.dirty.lock();
-            let first = dirty.is_empty();
-            let file = dirty.entry(inode.ino.0).or_insert_with(|| DirtyFile {
-                inode: inode.clone(),
-                since: Instant::now(),
-                urgent,
-            });
-            file.urgent |= urgent;
-            first || urgent
-        };
-        if first || terrace_policy::is_crowded(self.cache.dirty_pages(), self.cache.budget_pages())
-        {
-            shard.notify();
-        }
-    }
-
-    /// Blank pages for a write, made room for by writing back if need be. Called without locks.
-    fn take_pages(&self, shard: usize, n: usize) -> FsResult<Vec<BlankPage>> {
-        let (mut idle_tries, mut waits) = (0, false);
-        while idle_tries < IDLE_TRIES_MAX {
-            if let Some(pages) = self.cache.take(shard, n) {
-                return Ok(pages);
-            }
-            if !std::mem::replace(&mut waits, true) {
-                self.counters.add(Counter::Stalls, 1);
-            }
-            // With nothing dirty, others hold the pages for a moment.
-            if !self.flush_some()? {
-                idle_tries += 1;
-                thread::yield_now();
-            }
-        }
-        Err(FsError::with_message(
-            libc::ENOMEM,
-            "the page cache is too small for this write: mount with a larger cache=",
-        ))
     }
 
     /// The block whose end an extension to `end` uncovers, if something outside PM holds it and
@@ -424,7 +389,7 @@ impl Core {
         }
         let dirty = self.cache.is_dirty(&inode.pages, tail, tail + 1);
         let mut page = [0u8; BLOCK];
-        self.read_range(inode, inner, tail * BLOCK_BYTES, &mut page, false)?;
+        self.pages.read_range(inode, inner, tail * BLOCK_BYTES, &mut page, false)?;
         let clear = !dirty && page[kept..].iter().all(|&b| b == 0);
         Ok((!clear).then_some(tail))
     }
@@ -439,7 +404,7 @@ impl Core {
     ) -> FsResult<()> {
         let mut page = blanks.pop().expect("counted before");
         let bytes: &mut [u8; BLOCK] = page.as_mut_slice().try_into().expect("a page");
-        self.read_block(inode, inner, tail, bytes)?;
+        self.pages.read_block(inode, inner, tail, bytes)?;
         let file = inner.file()?;
         // Nobody has written it.
         self.publish_dirty(inode, vec![(tail, page)], file.size, file.mtime.min(inner.meta.ctime))
@@ -462,7 +427,7 @@ impl Core {
         let mtime = inner.mtime();
         inner.log.begin();
         let index = inner.push_attr(&meta, mtime);
-        self.commit(inode.shard, Purpose::Ordinary, &mut [&mut inner.log])?;
+        self.commits.commit(inode.shard, Purpose::Ordinary, &mut [&mut inner.log])?;
         inner.attr_committed(&meta, mtime, index);
         Ok(())
     }
@@ -490,7 +455,7 @@ impl Core {
                 return Ok(inner);
             }
             drop(inner);
-            self.flush_file(inode)?;
+            self.pages.flush_file(inode)?;
         }
     }
 
@@ -504,7 +469,7 @@ impl Core {
         }
         let mut inner = self.exclusive_to_resize(inode, size)?;
         self.truncate_locked(inode, &mut inner, size)?;
-        self.tidy(inode.shard, &mut inner)
+        self.commits.tidy(inode.shard, &mut inner)
     }
 
     /// The inode, exclusively, such that a commit may set this size: what lies beyond the present
@@ -520,7 +485,7 @@ impl Core {
             if let Some(tail) = self.tail_to_uncover(inode, &inner, size, None)? {
                 if blanks.is_empty() {
                     drop(inner);
-                    blanks = self.take_pages(inode.shard, 1)?;
+                    blanks = self.pages.take_pages(inode.shard, 1)?;
                     continue;
                 }
                 self.uncover_tail(inode, &inner, tail, &mut blanks)?;
@@ -528,7 +493,7 @@ impl Core {
                 return Ok(inner);
             }
             drop(inner);
-            self.flush_file(inode)?;
+            self.pages.flush_file(inode)?;
         }
     }
 
@@ -536,13 +501,13 @@ impl Core {
         let now = Time::now();
         let old_size = inner.file()?.size;
         let purpose = if size <= old_size { Purpose::Freeing } else { Purpose::Ordinary };
-        let source = self.space.source(inode.shard, purpose);
+        let source = self.store.space.source(inode.shard, purpose);
         let (log, file) = inner.file_mut()?;
-        file.set_size(log, self.io(&source), size, now, || {
+        file.set_size(log, self.store.io(&source), size, now, || {
             if size < old_size {
                 // Before the commit: should the daemon die then, pages beyond the new size must not
                 // come back to life.
-                self.drop_pages(inode, size.div_ceil(BLOCK_BYTES), u64::MAX);
+                self.inodes.drop_pages(inode, size.div_ceil(BLOCK_BYTES), u64::MAX);
                 self.cache.clamp_sizes(&inode.pages, size);
             }
         })?;
@@ -557,7 +522,7 @@ impl Core {
     /// # Errors
     /// `ENXIO` if there is none.
     pub fn seek(&self, ino: Ino, offset: u64, data: bool) -> FsResult<u64> {
-        let inode = self.get(ino)?;
+        let inode = self.inodes.get(ino)?;
         let inner = inode.shared()?;
         let file = inner.file()?;
         if offset >= file.size {
@@ -613,7 +578,7 @@ impl Core {
             return fail(libc::EINVAL);
         }
         // A copy behind the end of the same file must not find what it has just written.
-        let source_size = self.get(from)?.shared()?.file()?.size;
+        let source_size = self.inodes.get(from)?.shared()?.file()?.size;
         let len = len.min(source_size.saturating_sub(from_offset));
         let mut buf = vec![0u8; COPY_BYTES.min(len as usize)];
         let mut done = 0;
@@ -639,26 +604,27 @@ impl Core {
     /// # Errors
     /// As [`Core::flush_file`].
     pub fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()> {
-        let inode = self.get(ino)?;
+        let inode = self.inodes.get(ino)?;
         self.counters.add(Counter::Fsyncs, 1);
-        if self.is_read_only() {
+        if self.health.is_read_only() {
             return if inode.pages.has_dirty() { fail(libc::EIO) } else { Ok(()) };
         }
-        self.mutate(|| {
+        self.inodes.mutate(|| {
             if inode.pages.has_dirty() && !planted(Bug::FsyncDoesNothing) {
-                self.flush_file(&inode)?;
+                self.pages.flush_file(&inode)?;
             }
             // An fsync that has nothing to do waits for nobody: else the next write tells the
             // predictor.
             match inode.inner.try_write() {
-                Some(mut inner) => {
-                    inner.file_mut().map(|(_, file)| self.note_synced(file)).unwrap_or_default()
-                }
+                Some(mut inner) => inner
+                    .file_mut()
+                    .map(|(_, file)| self.tiering.note_synced(file))
+                    .unwrap_or_default(),
                 None => drop(inode.syncs.fetch_add(1, Ordering::Relaxed)),
             }
             if !data_only && inode.shared()?.meta.lazy {
                 let mut inner = inode.exclusive()?;
-                self.commit_lazy_if_room(&inode, &mut inner)?;
+                self.commits.commit_lazy_if_room(&inode, &mut inner)?;
             }
             Ok(())
         })
@@ -676,11 +642,11 @@ impl Core {
         if page.block * BLOCK_BYTES >= page.size || inode.kind != FileKind::Regular {
             return Ok(());
         }
-        let mut blank = self.take_pages(inode.shard, 1)?;
-        if self.space.disk_available() < 64 {
+        let mut blank = self.pages.take_pages(inode.shard, 1)?;
+        if self.store.space.disk_available() < 64 {
             // Pages adopted so far may be on disk already: writing them back frees what they
             // replace.
-            self.flush_all()?;
+            self.pages.flush_all()?;
         }
         let mut blank = blank.pop().expect("one was asked for");
         blank.as_mut_slice().copy_from_slice(page.data());

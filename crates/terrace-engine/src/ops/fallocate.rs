@@ -8,16 +8,16 @@ use terrace_store::space::{BlockSource, Purpose, Tiers};
 use terrace_store::sync::Arc;
 
 use crate::base::types::{Fallocate, FileKind, Ino, Time, WriteOptions};
-use crate::inode::core::Core;
 use crate::inode::resident::{Inner, Inode};
+use crate::ops::data::Files;
 
-impl Core {
+impl Files {
     /// `fallocate`.
     ///
     /// # Errors
     /// `EINVAL` for an empty range, `ENODEV` for what is no file, else as [`Self::write`].
     pub fn fallocate(&self, ino: Ino, mode: Fallocate, offset: u64, len: u64) -> FsResult<()> {
-        let inode = self.get(ino)?;
+        let inode = self.inodes.get(ino)?;
         if inode.kind != FileKind::Regular {
             return fail(if inode.kind == FileKind::Directory {
                 libc::EISDIR
@@ -31,11 +31,11 @@ impl Core {
         if end > FILE_BYTES_MAX {
             return fail(libc::EFBIG);
         }
-        self.operate(|| {
+        self.tiering.operate(|| {
             match mode {
                 Fallocate::Allocate | Fallocate::AllocateKeepSize => {
                     let grow = mode == Fallocate::Allocate;
-                    self.with_all_room(|| self.allocate(&inode, offset, end, grow))?;
+                    self.tiering.with_all_room(|| self.allocate(&inode, offset, end, grow))?;
                 }
                 Fallocate::PunchHole => self.zero(&inode, offset, end, false, false)?,
                 Fallocate::ZeroRange => self.zero(&inode, offset, end, true, true)?,
@@ -43,7 +43,7 @@ impl Core {
             }
             // The zeros at the edges of a range may have gone to the page cache.
             if self.options.durable && inode.pages.has_dirty() {
-                self.flush_file(&inode)?;
+                self.pages.flush_file(&inode)?;
             }
             Ok(())
         })
@@ -67,16 +67,16 @@ impl Core {
         }
         let runs = self.take_runs(inode, &holes)?;
         let now = Time::now();
-        let source = self.space.source(inode.shard, Purpose::Ordinary);
+        let source = self.store.space.source(inode.shard, Purpose::Ordinary);
         let (log, file) = inner.file_mut()?;
         let size = file.size.max(grown);
-        if let Err(error) = file.reserve(log, self.io(&source), &runs, size, now) {
-            self.give_back(&runs);
+        if let Err(error) = file.reserve(log, self.store.io(&source), &runs, size, now) {
+            self.pages.give_back(&runs);
             return Err(error);
         }
         inner.meta.ctime = now;
         self.note_reserved(inode, &inner, &runs)?;
-        self.tidy(inode.shard, &mut inner)
+        self.commits.tidy(inode.shard, &mut inner)
     }
 
     /// The file has got these runs.
@@ -87,8 +87,9 @@ impl Core {
         runs: &[(u64, BlockAddr, u64)],
     ) -> FsResult<()> {
         let mean = inner.file()?.heat.mean();
-        runs.iter()
-            .for_each(|&(_, addr, _)| self.note_data_in(inode, self.space.tier_of(addr), mean));
+        runs.iter().for_each(|&(_, addr, _)| {
+            self.activity.note_data_in(inode, self.store.space.tier_of(addr), mean)
+        });
         Ok(())
     }
 
@@ -102,14 +103,16 @@ impl Core {
     ) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
         let need: u64 = holes.iter().map(|h| h.1).sum();
         if let Some(tier) = inode.pin.get().filter(|&tier| tier > 0) {
-            let runs = self.take_runs_on(inode.shard, holes, Tiers::from(tier));
-            let runs = runs.or_else(|_| self.take_runs_on(inode.shard, holes, Tiers::from(1)));
+            let runs = self.pages.take_runs_on(inode.shard, holes, Tiers::from(tier));
+            let runs =
+                runs.or_else(|_| self.pages.take_runs_on(inode.shard, holes, Tiers::from(1)));
             if !runs.as_ref().is_err_and(FsError::is_no_room) {
                 return runs;
             }
         }
-        let in_pm = self.pm_takes(need, inode.pin.get())?;
-        let runs = self.take_runs_on(inode.shard, holes, Tiers::from(if in_pm { 0 } else { 1 }));
+        let in_pm = self.tiering.pm_takes(need, inode.pin.get())?;
+        let runs =
+            self.pages.take_runs_on(inode.shard, holes, Tiers::from(if in_pm { 0 } else { 1 }));
         if runs.as_ref().is_err_and(FsError::is_no_room) {
             self.take_runs_anywhere(inode.shard, holes)
         } else {
@@ -123,7 +126,7 @@ impl Core {
         shard: usize,
         holes: &[(u64, u64)],
     ) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
-        let source = self.space.source(shard, Purpose::Ordinary);
+        let source = self.store.space.source(shard, Purpose::Ordinary);
         let (mut runs, mut rest) = (Vec::new(), Vec::new());
         for &(mut start, mut blocks) in holes {
             while blocks > 0
@@ -135,61 +138,11 @@ impl Core {
             rest.extend((blocks > 0).then_some((start, blocks)));
         }
         let on_disks = self
+            .pages
             .take_runs_on(shard, &rest, Tiers::from(1))
-            .inspect_err(|_| self.give_back(&runs))?;
+            .inspect_err(|_| self.pages.give_back(&runs))?;
         runs.extend(on_disks);
         Ok(runs)
-    }
-
-    /// Blocks for all `holes` in PM (if that is the first of `tiers`), or on disks of these tiers.
-    ///
-    /// # Errors
-    /// `ENOSPC`.
-    pub fn take_runs_on(
-        &self,
-        shard: usize,
-        holes: &[(u64, u64)],
-        tiers: Tiers,
-    ) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
-        let collect = || self.collect_runs(shard, holes, tiers);
-        if tiers.first == 0 {
-            collect()
-        } else {
-            self.space.beside_promises(holes.iter().map(|h| h.1).sum(), collect)
-        }
-    }
-
-    fn collect_runs(
-        &self,
-        shard: usize,
-        holes: &[(u64, u64)],
-        tiers: Tiers,
-    ) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
-        let source = self.space.source(shard, Purpose::Ordinary);
-        let mut runs = Vec::new();
-        for &(start, blocks) in holes {
-            let mut done = 0;
-            while done < blocks {
-                let want = (blocks - done).min(u64::from(u32::MAX));
-                let found = match tiers.first {
-                    0 => source
-                        .alloc_data(want)
-                        .map(|run| (0, run))
-                        .ok_or(FsError::new(libc::ENOSPC)),
-                    _ => self.space.alloc_disk(shard, want, tiers, &[]),
-                };
-                let (device, run) = found.inspect_err(|_| self.give_back(&runs))?;
-                runs.push((start + done, BlockAddr::new(device, run.start), run.len));
-                done += run.len;
-            }
-        }
-        Ok(runs)
-    }
-
-    fn give_back(&self, runs: &[(u64, BlockAddr, u64)]) {
-        for &(_, addr, blocks) in runs {
-            self.space.free(addr, blocks);
-        }
     }
 
     /// Zeroes a range: whole blocks become a hole (or reserved, if `reserve`), the edges are
@@ -205,14 +158,14 @@ impl Core {
         // Room comes first: without it nothing changes.
         let (from, to) = (offset.div_ceil(BLOCK_BYTES), end / BLOCK_BYTES);
         let runs = match reserve && from < to {
-            true => self.with_all_room(|| self.take_runs(inode, &[(from, to - from)]))?,
+            true => self.tiering.with_all_room(|| self.take_runs(inode, &[(from, to - from)]))?,
             false => Vec::new(),
         };
         let zeroed = self.zero_edges(inode, offset, end).and_then(|begun| {
             let grown = if grow { end } else { 0 };
             self.deallocate(inode, from, to.max(from), &runs, grown, begun)
         });
-        zeroed.inspect_err(|_| self.give_back(&runs))
+        zeroed.inspect_err(|_| self.pages.give_back(&runs))
     }
 
     /// Writes zeros to those parts of `offset..end` that are no whole blocks; whether there were
@@ -256,19 +209,19 @@ impl Core {
             (true, true) => Purpose::Writeback,
             (true, false) => Purpose::Ordinary,
         };
-        let source = self.space.source(inode.shard, purpose);
+        let source = self.store.space.source(inode.shard, purpose);
         let (log, file) = inner.file_mut()?;
         let size = file.size.max(grown);
         if from == to {
             // Only the times, and perhaps the size.
-            file.reserve(log, self.io(&source), &[], size, now)?;
+            file.reserve(log, self.store.io(&source), &[], size, now)?;
         } else {
             let hole = Hole { blocks: from..to, reserve: runs, size, now };
-            file.deallocate(log, self.io(&source), hole)?;
-            self.drop_pages(inode, from, to);
+            file.deallocate(log, self.store.io(&source), hole)?;
+            self.inodes.drop_pages(inode, from, to);
         }
         self.note_reserved(inode, &inner, runs)?;
         inner.meta.ctime = now;
-        self.tidy(inode.shard, &mut inner)
+        self.commits.tidy(inode.shard, &mut inner)
     }
 }

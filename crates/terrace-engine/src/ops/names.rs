@@ -15,18 +15,25 @@ use terrace_store::itable::write_record;
 use terrace_store::log::position_text;
 use terrace_store::planted::{Bug, planted};
 use terrace_store::space::{BlockSource, Purpose};
-use terrace_store::sync::Arc;
 use terrace_store::sync::atomic::Ordering;
+use terrace_store::sync::{Arc, Mutex};
 
 use self::in_place::InPlace;
 use self::rename::{LinkLoss, Rename};
 use crate::base::pin::{PIN_XATTR, pin_value};
 use crate::base::types::{Attr, DirEntry, FileKind, Ino, NewInode, RenameFlags, Time};
-use crate::inode::core::{Core, free_record};
+use crate::inode::activity::Activity;
+use crate::inode::commits::Commits;
+use crate::inode::device_table::DeviceTable;
 use crate::inode::dir::{Dentry, DirData};
+use crate::inode::reclaim::free_record;
 use crate::inode::resident::{Body, Inner, Inode, Meta, retain_target, target_entries};
+use crate::inode::store::Store;
+use crate::inode::table::Inodes;
 use crate::ops::acl;
 use crate::ops::xattr::{ACL_ACCESS, ACL_DEFAULT};
+use crate::pageio::PageIo;
+use crate::tiering::Tiering;
 
 /// Links that an inode can have.
 const LINKS_MAX: u32 = 65000;
@@ -57,7 +64,21 @@ fn check_name(name: &[u8]) -> FsResult<()> {
     Ok(())
 }
 
-impl Core {
+/// Names of inodes: the directories.
+#[derive(Debug)]
+pub(crate) struct Names {
+    pub store: Arc<Store>,
+    pub devices: Arc<DeviceTable>,
+    pub activity: Arc<Activity>,
+    pub commits: Arc<Commits>,
+    pub inodes: Arc<Inodes>,
+    pub pages: Arc<PageIo>,
+    pub tiering: Arc<Tiering>,
+    /// One rename of a directory at a time, so that no two of them make a circle.
+    pub rename: Mutex<()>,
+}
+
+impl Names {
     /// Finds a name and counts a lookup of its inode. `.` is the inode itself, whatever it is, and
     /// `..` a directory's parent: for those who know a number and no name.
     ///
@@ -65,10 +86,10 @@ impl Core {
     /// `ENOENT`, `ENOTDIR`, `ENAMETOOLONG`, `ESTALE` for `.` and `..` of what has lost its last
     /// name; damage.
     pub fn lookup(&self, parent: Ino, name: &[u8]) -> FsResult<Attr> {
-        let dir = self.get(parent)?;
+        let dir = self.inodes.get(parent)?;
         match name {
             b"." => return self.looked_up(&dir),
-            b".." => return self.looked_up(&self.get(self.parent_of(&dir)?)?),
+            b".." => return self.looked_up(&self.inodes.get(self.parent_of(&dir)?)?),
             _ => {}
         }
         check_name(name)?;
@@ -106,7 +127,7 @@ impl Core {
         while dir.known_parent().is_none()
             && let Some(at) = open.pop()
         {
-            let Ok(inode) = self.get(at) else {
+            let Ok(inode) = self.inodes.get(at) else {
                 continue;
             };
             if let Ok(inner) = inode.shared()
@@ -121,7 +142,7 @@ impl Core {
                     }
                 }
             }
-            self.let_go(inode);
+            self.inodes.let_go(inode);
         }
         dir.known_parent().map_or_else(|| fail(libc::ESTALE), Ok)
     }
@@ -133,13 +154,13 @@ impl Core {
         dir: &Inode,
         named: impl FnOnce(&DirData) -> Vec<Ino>,
     ) -> Vec<(Ino, FsResult<Arc<Inode>>)> {
-        if !self.has_archives() {
+        if !self.devices.has_archives() {
             return Vec::new();
         }
         let named =
             dir.shared().ok().and_then(|inner| inner.dir().ok().map(named)).unwrap_or_default();
-        let is_absent = |ino: &Ino| !self.shard(*ino).inodes.read().contains_key(&ino.0);
-        named.into_iter().filter(is_absent).map(|ino| (ino, self.get(ino))).collect()
+        let is_absent = |ino: &Ino| !self.inodes.shard(*ino).inodes.read().contains_key(&ino.0);
+        named.into_iter().filter(is_absent).map(|ino| (ino, self.inodes.get(ino))).collect()
     }
 
     fn looked_up(&self, inode: &Arc<Inode>) -> FsResult<Attr> {
@@ -156,7 +177,7 @@ impl Core {
     /// # Errors
     /// Damage: as long as the name is there, so is the inode.
     fn child(&self, dir: &Inode, dentry: &Dentry) -> FsResult<Arc<Inode>> {
-        let child = match self.get(dentry.ino) {
+        let child = match self.inodes.get(dentry.ino) {
             Err(error) if error.errno() == libc::ESTALE => {
                 return self.misleading(dir, dentry, "does not exist");
             }
@@ -176,13 +197,13 @@ impl Core {
     }
 
     fn misleading<T>(&self, dir: &Inode, dentry: &Dentry, why: &str) -> FsResult<T> {
-        let path = self.pm.path().display();
+        let path = self.store.pm.path().display();
         Err(FsError::corrupt(format!(
             "{path}: directory inode {} (entry at {}) names inode {}, which {why}: {}",
             dir.ino.0,
             position_text(dentry.position()),
             dentry.ino.0,
-            advice(&self.pm)
+            advice(&self.store.pm)
         )))
     }
 
@@ -225,8 +246,8 @@ impl Core {
         target: Option<&[u8]>,
     ) -> FsResult<Attr> {
         check_name(name)?;
-        let dir = self.get(parent)?;
-        self.operate(|| {
+        let dir = self.inodes.get(parent)?;
+        self.tiering.operate(|| {
             let mut inner = dir.exclusive()?;
             self.check_can_add(&inner, name)?;
             let now = Time::now();
@@ -238,7 +259,7 @@ impl Core {
             let child = &born.inode;
             child.set_parent(dir.ino);
             let attr = self.looked_up(child)?;
-            self.tidy(dir.shard, &mut inner)?;
+            self.commits.tidy(dir.shard, &mut inner)?;
             Ok(attr)
         })
     }
@@ -266,7 +287,7 @@ impl Core {
         let gid = if set_gid { dir_inner.meta.gid } else { new.gid };
         let mut mode = new.mode & 0o7777;
         let mut xattrs = Vec::new();
-        match self.xattr_value(dir_inner, ACL_DEFAULT)? {
+        match self.inodes.xattr_value(dir_inner, ACL_DEFAULT)? {
             Some(default) if new.kind != FileKind::Symlink => {
                 let inherited = acl::inherit(&default, mode, new.kind == FileKind::Directory)?;
                 mode = inherited.mode;
@@ -281,35 +302,39 @@ impl Core {
         let pin =
             dir.pin.get().filter(|_| matches!(new.kind, FileKind::Regular | FileKind::Directory));
         xattrs.extend(pin.map(|tier| (PIN_XATTR.as_bytes(), pin_value(tier).into_bytes())));
-        let shard = self.pick_shard(dir);
-        self.reclaim_some(shard)?;
+        let shard = self.inodes.pick_shard(dir);
+        self.inodes.reclaim_some(shard)?;
         let (ino, at, generation) = {
-            let mut table = self.shards[shard].table.write();
-            match table.alloc(&self.pm, self.space.pm()) {
+            let mut table = self.inodes.shards[shard].table.write();
+            match table.alloc(&self.store.pm, self.store.space.pm()) {
                 Err(error) if error.is_no_room() => {
                     drop(table);
-                    self.reclaim_all()?;
-                    self.shards[shard].table.write().alloc(&self.pm, self.space.pm())?
+                    self.inodes.reclaim_all()?;
+                    self.inodes.shards[shard]
+                        .table
+                        .write()
+                        .alloc(&self.store.pm, self.store.space.pm())?
                 }
                 other => other?,
             }
         };
-        let generation = generation.unwrap_or_else(|| self.first_generation(ino));
+        let generation = generation.unwrap_or_else(|| self.inodes.first_generation(ino));
         let full_mode = new.kind.format_bits() | mode;
         let record =
             InodeRecord::new(at, ino.0, generation, full_mode, new.uid, gid, new.rdev, now.0)
-                .with_secret(self.log_secret(ino, generation));
-        let inode = Arc::new(self.make_inode(ino, &record, Inner::new(at, &record, new.kind))?);
+                .with_secret(self.inodes.log_secret(ino, generation));
+        let inode =
+            Arc::new(self.inodes.make_inode(ino, &record, Inner::new(at, &record, new.kind))?);
         // Before its record is in use: whoever meets the record finds this inode, and makes no
         // other of it.
-        self.shards[shard].inodes.write().insert(ino.0, inode.clone());
-        write_record(&self.pm, at, &record);
+        self.inodes.shards[shard].inodes.write().insert(ino.0, inode.clone());
+        write_record(&self.store.pm, at, &record);
         let born = Newborn { inode, record_at: at };
         let written =
             self.write_first_entries(shard, &mut born.inode.inner.write(), target, &xattrs, now);
         written.inspect_err(|_| self.unbear(&born))?;
         if pin.is_some() {
-            self.set_pin(&born.inode, &born.inode.inner.read(), pin);
+            self.activity.set_pin(&born.inode, &born.inode.inner.read(), pin);
         }
         Ok(born)
     }
@@ -339,11 +364,11 @@ impl Core {
                 (*name, crate::ops::xattr::push_set(&mut inner.log, name, value, None, now))
             })
             .collect();
-        let source = self.space.source(shard, Purpose::Ordinary);
-        inner.log.stage(&self.pm, &source, None)?;
+        let source = self.store.space.source(shard, Purpose::Ordinary);
+        inner.log.stage(&self.store.pm, &source, None)?;
         let word = inner.log.tail_word();
-        self.pm.store_u64(word.at, word.value);
-        self.pm.flush(word.at, 8);
+        self.store.pm.store_u64(word.at, word.value);
+        self.store.pm.flush(word.at, 8);
         inner.log.published();
         for (name, pending) in xattrs {
             crate::ops::xattr::set_committed(inner, name, pending);
@@ -357,21 +382,15 @@ impl Core {
     }
 
     fn unbear(&self, born: &Newborn) {
-        let (shard, ino) = (&self.shards[born.inode.shard], born.inode.ino);
-        let source = self.space.source(born.inode.shard, Purpose::Freeing);
+        let (shard, ino) = (&self.inodes.shards[born.inode.shard], born.inode.ino);
+        let source = self.store.space.source(born.inode.shard, Purpose::Freeing);
         let inner = born.inode.inner.write();
-        born.inode.doomed.store(true, Ordering::Release);
-        shard.mover.lists.lock().forget(ino);
-        free_record(&self.pm, born.record_at, ino);
+        born.inode.deleted.store(true, Ordering::Release);
+        self.activity.forget(&born.inode);
+        free_record(&self.store.pm, born.record_at, ino);
         inner.owned().into_iter().for_each(|(addr, blocks)| source.free(addr, blocks));
         shard.depart(&mut shard.inodes.write(), ino);
-        shard.table.write().free(&self.pm, ino);
-    }
-
-    /// Directories spread over the shards; files stay with their directory's.
-    fn pick_shard(&self, dir: &Inode) -> usize {
-        let n = self.next_shard.fetch_add(1, Ordering::Relaxed);
-        (dir.shard + (n / 64) as usize) % self.shards.len()
+        shard.table.write().free(&self.store.pm, ino);
     }
 
     fn add_name(
@@ -387,7 +406,7 @@ impl Core {
         let cookie = entries.cookie_of(name, 0);
         let index =
             entries.push_add(log, cookie, name, child.ino, child.generation, child.kind, now);
-        self.commit(dir.shard, Purpose::Ordinary, &mut [log])?;
+        self.commits.commit(dir.shard, Purpose::Ordinary, &mut [log])?;
         let position = log.position(index);
         entries.added(
             &mut log.refs,
@@ -409,12 +428,12 @@ impl Core {
     /// `EPERM` for directories, `EMLINK`, else as [`Self::create`].
     pub fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> FsResult<Attr> {
         check_name(name)?;
-        let dir = self.get(parent)?;
-        let child = self.get(ino)?;
+        let dir = self.inodes.get(parent)?;
+        let child = self.inodes.get(ino)?;
         if child.kind == FileKind::Directory {
             return fail(libc::EPERM);
         }
-        self.operate(|| {
+        self.tiering.operate(|| {
             let mut inner = dir.exclusive()?;
             self.check_can_add(&inner, name)?;
             let mut child_inner = child.exclusive()?;
@@ -435,10 +454,14 @@ impl Core {
             let index =
                 entries.push_add(log, cookie, name, child.ino, child.generation, child.kind, now);
             if planted(Bug::LinksApart) {
-                self.commit(dir.shard, Purpose::Ordinary, &mut [log])?;
-                self.commit(dir.shard, Purpose::Ordinary, &mut [&mut child_inner.log])?;
+                self.commits.commit(dir.shard, Purpose::Ordinary, &mut [log])?;
+                self.commits.commit(dir.shard, Purpose::Ordinary, &mut [&mut child_inner.log])?;
             } else {
-                self.commit(dir.shard, Purpose::Ordinary, &mut [log, &mut child_inner.log])?;
+                self.commits.commit(
+                    dir.shard,
+                    Purpose::Ordinary,
+                    &mut [log, &mut child_inner.log],
+                )?;
             }
             let position = log.position(index);
             entries.added(
@@ -453,8 +476,8 @@ impl Core {
             );
             child_inner.attr_committed(&meta, mtime, attr_index);
             inner.meta.ctime = now;
-            self.tidy(dir.shard, &mut inner)?;
-            self.tidy(child.shard, &mut child_inner)?;
+            self.commits.tidy(dir.shard, &mut inner)?;
+            self.commits.tidy(child.shard, &mut child_inner)?;
             child.lookups.fetch_add(1, Ordering::AcqRel);
             Ok(child.attr(&child_inner))
         })
@@ -484,8 +507,8 @@ impl Core {
 
     fn remove(&self, parent: Ino, name: &[u8], directory: bool) -> FsResult<()> {
         check_name(name)?;
-        let dir = self.get(parent)?;
-        self.operate_to_free(|| {
+        let dir = self.inodes.get(parent)?;
+        self.tiering.operate_to_free(|| {
             let mut inner = dir.exclusive()?;
             let Some(dentry) = inner.dir()?.find(name) else {
                 return fail(libc::ENOENT);
@@ -502,8 +525,8 @@ impl Core {
             }
             let now = Time::now();
             if planted(Bug::FreedBeforeName) {
-                free_record(&self.pm, child_inner.log.record_at(), child.ino);
-                fence(&self.pm)?;
+                free_record(&self.store.pm, child_inner.log.record_at(), child.ino);
+                fence(&self.store.pm)?;
             }
             let loss = LinkLoss::stage(&mut child_inner, now);
             let in_place = self.remove_name(
@@ -515,12 +538,12 @@ impl Core {
                 now,
             )?;
             inner.meta.ctime = now;
-            self.tidy(dir.shard, &mut inner)?;
+            self.commits.tidy(dir.shard, &mut inner)?;
             drop(inner);
             LinkLoss::apply(loss, &mut child_inner, now, in_place);
-            self.doom_if_unused(&child, &mut child_inner);
+            self.inodes.delete_if_unused(&child, &mut child_inner);
             drop(child_inner);
-            self.reclaim_some(child.shard)
+            self.inodes.reclaim_some(child.shard)
         })
     }
 
@@ -539,8 +562,8 @@ impl Core {
         log.begin();
         let index = entries.push_remove(log, name, now);
         let commit = |dir: &mut Inner, child: &mut Inner, purpose| match loss {
-            Some(_) => self.commit(shard, purpose, &mut [&mut dir.log, &mut child.log]),
-            None => self.commit(shard, purpose, &mut [&mut dir.log]),
+            Some(_) => self.commits.commit(shard, purpose, &mut [&mut dir.log, &mut child.log]),
+            None => self.commits.commit(shard, purpose, &mut [&mut dir.log]),
         };
         let mut committed = commit(dir, child, Purpose::Ordinary);
         if committed.as_ref().is_err_and(FsError::is_no_room) {
@@ -568,11 +591,11 @@ impl Core {
         loss: Option<(&mut Inner, &LinkLoss)>,
         now: Time,
     ) -> FsResult<()> {
-        let mut change = InPlace::new(&self.pm, now);
+        let mut change = InPlace::new(&self.store.pm, now);
         change.remove(dir, name)?;
         change.touch(dir)?;
         loss.map_or(Ok(()), |(child, loss)| change.lose_link(child, loss))?;
-        change.commit(self, shard)?;
+        change.commit(&self.store, shard)?;
         let (log, entries) = dir.dir_mut()?;
         entries.struck(&mut log.refs, name, now);
         Ok(())
@@ -595,20 +618,20 @@ impl Core {
         if flags.exchange && (flags.no_replace || flags.whiteout) {
             return fail(libc::EINVAL);
         }
-        let (from_dir, to_dir) = (self.get(from)?, self.get(to)?);
+        let (from_dir, to_dir) = (self.inodes.get(from)?, self.inodes.get(to)?);
         let frees = !flags.exchange && to_dir.shared()?.dir()?.find(to_name).is_some();
         let rename = || {
             if !flags.exchange {
                 self.flush_before_replacing(&from_dir, from_name, &to_dir, to_name)?;
             }
-            // Moves between directories exclude one another, so that ancestors hold still while
-            // they are compared.
+            // Relocations between directories exclude one another, so that ancestors hold still
+            // while they are compared.
             let _moving = (from_dir.ino != to_dir.ino && !planted(Bug::RenameUnlocked))
                 .then(|| self.rename.lock());
-            Rename { core: self, from_dir: &from_dir, from_name, to_dir: &to_dir, to_name, flags }
+            Rename { names: self, from_dir: &from_dir, from_name, to_dir: &to_dir, to_name, flags }
                 .run()
         };
-        if frees { self.operate_to_free(rename) } else { self.operate(rename) }
+        if frees { self.tiering.operate_to_free(rename) } else { self.tiering.operate(rename) }
     }
 
     /// New data reaches its device before its name replaces an old file's: what programs rely on.
@@ -626,7 +649,7 @@ impl Core {
             Some(dentry) => self.child(from, dentry)?,
             None => return Ok(()),
         };
-        if source.pages.has_dirty() { self.flush_file(&source) } else { Ok(()) }
+        if source.pages.has_dirty() { self.pages.flush_file(&source) } else { Ok(()) }
     }
 
     /// Lists a directory from position `from` on; `visit` returns false when it takes no more.
@@ -639,7 +662,7 @@ impl Core {
         from: u64,
         visit: &mut dyn FnMut(DirEntry<'_>) -> bool,
     ) -> FsResult<()> {
-        let dir = self.get(ino)?;
+        let dir = self.inodes.get(ino)?;
         let mut at_end = true;
         {
             let inner = dir.shared()?;
@@ -674,7 +697,7 @@ impl Core {
         from: u64,
         visit: &mut dyn FnMut(DirEntry<'_>, &Attr) -> bool,
     ) -> FsResult<()> {
-        let dir = self.get(ino)?;
+        let dir = self.inodes.get(ino)?;
         let loaded = self.preload(&dir, |entries| {
             entries.from(from).take(PRELOADED).map(|(_, d)| d.ino).collect()
         });
@@ -711,7 +734,10 @@ impl Core {
                 child.lookups.fetch_add(1, Ordering::AcqRel);
             }
         }
-        loaded.into_iter().filter_map(|(_, inode)| inode.ok()).for_each(|inode| self.let_go(inode));
+        loaded
+            .into_iter()
+            .filter_map(|(_, inode)| inode.ok())
+            .for_each(|inode| self.inodes.let_go(inode));
         self.end_listing(&dir, at_end)?;
         self.touch_atime(&dir);
         Ok(())
@@ -734,10 +760,10 @@ impl Core {
                 break;
             };
             // Without the directory's lock: it may take a disk's time.
-            let inode = self.get(ino);
+            let inode = self.inodes.get(ino);
             let inner = dir.shared()?;
             inner.dir()?.at(cookie).map_or(Ok(()), |d| self.child(dir, d).map(drop))?;
-            inode.into_iter().for_each(|inode| self.let_go(inode));
+            inode.into_iter().for_each(|inode| self.inodes.let_go(inode));
             from = cookie;
         }
         dir.left_out.store(false, Ordering::Relaxed);
@@ -745,10 +771,23 @@ impl Core {
     }
 
     fn touch_atime(&self, inode: &Inode) {
-        if self.wants_atime(&inode.inner.read()) {
+        if self.inodes.wants_atime(&inode.inner.read()) {
             let mut inner = inode.inner.write();
             inner.meta.atime = Time::now();
             inner.meta.lazy = true;
+        }
+    }
+
+    /// Target of a symbolic link.
+    ///
+    /// # Errors
+    /// `EINVAL` for anything else.
+    pub fn readlink(&self, ino: Ino) -> FsResult<Vec<u8>> {
+        let inode = self.inodes.get(ino)?;
+        let inner = inode.shared()?;
+        match &inner.body {
+            Body::Symlink { target, .. } => Ok(target.clone()),
+            _ => fail(libc::EINVAL),
         }
     }
 }

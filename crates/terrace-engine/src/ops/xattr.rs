@@ -5,7 +5,7 @@ use terrace_layout::{
     XATTR_VALUE_BYTES_MAX, XattrEntry, data_crc, slots_for,
 };
 use terrace_store::alloc::Use;
-use terrace_store::error::{FsError, FsResult, fail};
+use terrace_store::error::{FsResult, fail};
 use terrace_store::log::Log;
 use terrace_store::planted::{Bug, planted};
 use terrace_store::space::Purpose;
@@ -13,10 +13,14 @@ use terrace_store::sync::Arc;
 
 use crate::base::pin::{PIN_XATTR, parse_pin};
 use crate::base::types::{Attr, FileKind, Ino, KillPriv, SetAttr, SetTime, Time, XattrFlags};
-use crate::inode::core::Core;
-use crate::inode::resident::{Inner, Inode, Meta, Xattr, inline_len, xattr_blocks};
+use crate::inode::activity::Activity;
+use crate::inode::commits::Commits;
+use crate::inode::resident::{Inner, Inode, Meta, Xattr, xattr_blocks};
+use crate::inode::store::Store;
+use crate::inode::table::Inodes;
 use crate::ops::acl;
-use crate::ops::data::without_set_id;
+use crate::ops::data::{Files, without_set_id};
+use crate::tiering::Tiering;
 
 /// Access ACL.
 pub(crate) const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
@@ -96,13 +100,24 @@ fn check_xattr_name(name: &[u8]) -> FsResult<()> {
     if known || name == ACL_ACCESS || name == ACL_DEFAULT { Ok(()) } else { fail(libc::EOPNOTSUPP) }
 }
 
-impl Core {
+/// Attributes of inodes.
+#[derive(Debug)]
+pub(crate) struct Attributes {
+    pub store: Arc<Store>,
+    pub activity: Arc<Activity>,
+    pub commits: Arc<Commits>,
+    pub inodes: Arc<Inodes>,
+    pub tiering: Arc<Tiering>,
+    pub files: Arc<Files>,
+}
+
+impl Attributes {
     /// Attributes of an inode.
     ///
     /// # Errors
     /// `ESTALE`; damage.
     pub fn getattr(&self, ino: Ino) -> FsResult<Attr> {
-        let inode = self.get(ino)?;
+        let inode = self.inodes.get(ino)?;
         let inner = inode.shared()?;
         Ok(inode.attr(&inner))
     }
@@ -112,17 +127,17 @@ impl Core {
     /// # Errors
     /// `EISDIR` and `EINVAL` for the size of what has none, `ENOSPC`, …
     pub fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr> {
-        let inode = self.get(ino)?;
-        self.operate(|| {
+        let inode = self.inodes.get(ino)?;
+        self.tiering.operate(|| {
             if let Some(size) = set.size {
-                self.truncate(&inode, size)?;
+                self.files.truncate(&inode, size)?;
             }
             let mut inner = inode.exclusive()?;
-            self.kill_priv(&inode, &mut inner, set.kill_priv)?;
+            self.files.kill_priv(&inode, &mut inner, set.kill_priv)?;
             let others = SetAttr { size: None, kill_priv: KillPriv::Nothing, ..*set };
             if others != SetAttr::default() {
                 self.set_meta(&inode, &mut inner, &others)?;
-                self.tidy(inode.shard, &mut inner)?;
+                self.commits.tidy(inode.shard, &mut inner)?;
             }
             Ok(inode.attr(&inner))
         })
@@ -145,14 +160,14 @@ impl Core {
         let mut acl = None;
         if let Some(mode) = set.mode {
             meta.mode = mode & 0o7777;
-            if let Some(value) = self.xattr_value(inner, ACL_ACCESS)? {
+            if let Some(value) = self.inodes.xattr_value(inner, ACL_ACCESS)? {
                 acl = Some(acl::chmod(&value, meta.mode)?);
             }
         }
         inner.log.begin();
         let index = inner.push_attr(&meta, mtime);
         let pending = acl.map(|value| push_set(&mut inner.log, ACL_ACCESS, &value, None, now));
-        self.commit(inode.shard, Purpose::Ordinary, &mut [&mut inner.log])?;
+        self.commits.commit(inode.shard, Purpose::Ordinary, &mut [&mut inner.log])?;
         inner.attr_committed(&meta, mtime, index);
         if let Some(pending) = pending {
             set_committed(inner, ACL_ACCESS, pending);
@@ -160,50 +175,15 @@ impl Core {
         Ok(())
     }
 
-    /// The value of an attribute, `None` if there is none.
-    ///
-    /// # Errors
-    /// Damage.
-    pub fn xattr_value(&self, inner: &Inner, name: &[u8]) -> FsResult<Option<Vec<u8>>> {
-        let Some(xattr) = inner.xattrs.get(name) else {
-            return Ok(None);
-        };
-        let mut value = vec![0u8; xattr.entry.value_len as usize];
-        match xattr_blocks(&xattr.entry) {
-            None => {
-                let n = inline_len(&xattr.entry);
-                let at = xattr.position + (size_of::<XattrEntry>() + name.len()) as u64;
-                inner.log.entries(&self.pm).read(at, &mut value[..n])?;
-            }
-            Some((addr, blocks)) => {
-                if !addr.is_pm() || !self.space.contains(addr, blocks) {
-                    return Err(FsError::corrupt(
-                        "an extended attribute's value lies outside its device",
-                    ));
-                }
-                self.pm.try_read(addr.byte(), &mut value)?;
-                if data_crc(&value) != xattr.entry.value_crc {
-                    return Err(FsError::corrupt(format!(
-                        "{}: the value of extended attribute {} (at byte {}) does not match its checksum",
-                        self.pm.path().display(),
-                        String::from_utf8_lossy(name),
-                        addr.byte()
-                    )));
-                }
-            }
-        }
-        Ok(Some(value))
-    }
-
     /// See [`Self::xattr_value`].
     ///
     /// # Errors
     /// `ENODATA` if there is none.
     pub fn getxattr(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
-        let inode = self.get(ino)?;
+        let inode = self.inodes.get(ino)?;
         let inner = inode.shared()?;
         check_xattr_name(name)?;
-        match self.xattr_value(&inner, name)? {
+        match self.inodes.xattr_value(&inner, name)? {
             Some(value) => Ok(value),
             None => fail(libc::ENODATA),
         }
@@ -214,7 +194,7 @@ impl Core {
     /// # Errors
     /// As [`Self::getattr`].
     pub fn listxattr(&self, ino: Ino) -> FsResult<Vec<u8>> {
-        let inode = self.get(ino)?;
+        let inode = self.inodes.get(ino)?;
         let inner = inode.shared()?;
         Ok(inner.xattrs.keys().flat_map(|name| name.iter().copied().chain([0])).collect())
     }
@@ -236,8 +216,8 @@ impl Core {
         if value.len() > XATTR_VALUE_BYTES_MAX {
             return fail(libc::E2BIG);
         }
-        let inode = self.get(ino)?;
-        self.operate(|| {
+        let inode = self.inodes.get(ino)?;
+        self.tiering.operate(|| {
             let mut inner = inode.exclusive()?;
             match inner.xattrs.contains_key(name) {
                 true if flags.create => return fail(libc::EEXIST),
@@ -264,7 +244,7 @@ impl Core {
                 };
             }
             if name == PIN_XATTR.as_bytes() {
-                self.check_pin(inode.kind, value)?;
+                self.inodes.check_pin(inode.kind, value)?;
             }
             self.store_xattr(&inode, &mut inner, name, Some(value), None)
         })
@@ -316,9 +296,11 @@ impl Core {
             return Ok(());
         }
         let purpose = if value.is_none() { Purpose::Freeing } else { Purpose::Ordinary };
-        if let Err(error) = self.commit(inode.shard, purpose, &mut [&mut inner.log]) {
+        if let Err(error) = self.commits.commit(inode.shard, purpose, &mut [&mut inner.log]) {
             if let Some((addr, _)) = external {
-                self.space.free(addr, value.map_or(0, |v| v.len() as u64).div_ceil(BLOCK_BYTES));
+                self.store
+                    .space
+                    .free(addr, value.map_or(0, |v| v.len() as u64).div_ceil(BLOCK_BYTES));
             }
             return Err(error);
         }
@@ -331,31 +313,31 @@ impl Core {
             None => inner.xattr_removed(name),
         };
         if name == PIN_XATTR.as_bytes() {
-            self.set_pin(inode, inner, value.and_then(parse_pin));
+            self.activity.set_pin(inode, inner, value.and_then(parse_pin));
         }
         if let Some((addr, blocks)) = old.and_then(|x| xattr_blocks(&x.entry)) {
-            self.space.free(addr, blocks);
+            self.store.space.free(addr, blocks);
         }
-        self.tidy(inode.shard, inner)
+        self.commits.tidy(inode.shard, inner)
     }
 
     /// Writes a long value to PM blocks of its own; durable at the next fence.
     fn write_value(&self, inode: &Inode, value: &[u8]) -> FsResult<(BlockAddr, u32)> {
         let blocks = (value.len() as u64).div_ceil(BLOCK_BYTES);
-        if self.space.pm().free_blocks() <= terrace_policy::PM_RESERVE_BLOCKS + blocks {
+        if self.store.space.pm().free_blocks() <= terrace_policy::PM_RESERVE_BLOCKS + blocks {
             return fail(libc::ENOSPC);
         }
-        let Some(run) = self.space.pm().alloc(inode.shard, blocks, Use::Metadata) else {
+        let Some(run) = self.store.space.pm().alloc(inode.shard, blocks, Use::Metadata) else {
             return fail(libc::ENOSPC);
         };
         if run.len < blocks {
-            self.space.pm().free(run);
+            self.store.space.pm().free(run);
             return fail(libc::ENOSPC);
         }
         let addr = BlockAddr::pm(run.start);
         match planted(Bug::ValueNotFlushed) {
-            true => self.pm.write(addr.byte(), value),
-            false => self.pm.write_nt(addr.byte(), value),
+            true => self.store.pm.write(addr.byte(), value),
+            false => self.store.pm.write_nt(addr.byte(), value),
         }
         Ok((addr, data_crc(value)))
     }
@@ -366,8 +348,8 @@ impl Core {
     /// `ENODATA` if there is none.
     pub fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
         check_xattr_name(name)?;
-        let inode = self.get(ino)?;
-        self.operate(|| {
+        let inode = self.inodes.get(ino)?;
+        self.tiering.operate(|| {
             let mut inner = inode.exclusive()?;
             if !inner.xattrs.contains_key(name) {
                 return fail(libc::ENODATA);

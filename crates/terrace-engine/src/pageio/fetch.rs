@@ -14,12 +14,11 @@ use terrace_store::file::{
 };
 use terrace_store::index::{Extent, Segment};
 use terrace_store::log::Entries;
-use terrace_store::sync::atomic::Ordering;
 use terrace_store::sync::{Arc, Mutex};
 
 use crate::base::counters::Counter;
-use crate::inode::core::Core;
 use crate::inode::resident::{Inner, Inode};
+use crate::pageio::PageIo;
 
 /// Checksum blocks kept in DRAM.
 const CRC_BLOCKS_MAX: usize = 1024;
@@ -42,7 +41,7 @@ pub(crate) enum Checksums {
     Blocks { run: BlockAddr, run_blocks: u64, first: u64 },
 }
 
-impl Core {
+impl PageIo {
     /// Copies file bytes from `offset` on to `buf`; all of it lies within the file.
     ///
     /// # Errors
@@ -55,7 +54,7 @@ impl Core {
         buf: &mut [u8],
         ahead: bool,
     ) -> FsResult<()> {
-        let (file, entries) = (inner.file()?, inner.log.entries(&self.pm));
+        let (file, entries) = (inner.file()?, inner.log.entries(&self.store.pm));
         let mut done = 0;
         let (mut from_pm, mut from_cache, mut hits) = (0, 0, 0);
         while done < buf.len() {
@@ -72,7 +71,7 @@ impl Core {
                     continue;
                 }
             }
-            if !self.data_crc
+            if !self.store.data_crc
                 && let Some(addr) = file.index.written_in_table(block).filter(|addr| addr.is_pm())
             {
                 let n = rest.len().min(BLOCK - in_block);
@@ -96,7 +95,7 @@ impl Core {
             match segment {
                 Segment::Hole(_) => rest[..n].fill(0),
                 Segment::Extent(e) if e.unwritten() => rest[..n].fill(0),
-                Segment::Extent(e) if e.addr.is_pm() && self.data_crc => {
+                Segment::Extent(e) if e.addr.is_pm() && self.store.data_crc => {
                     let valid = (file.committed.saturating_sub(at) as usize).min(n);
                     self.read_pm_verified(entries, &e, block, in_block, &mut rest[..valid])?;
                     rest[valid..n].fill(0);
@@ -156,7 +155,7 @@ impl Core {
 
     fn count_disk_read(&self, extent: &Extent, in_block: usize, len_bytes: usize) {
         self.counters.add(Counter::CacheMisses, (in_block + len_bytes).div_ceil(BLOCK) as u64);
-        self.counters.add_disk_read(self.space.tier(extent.addr.device()), len_bytes as u64);
+        self.counters.add_disk_read(self.store.space.tier(extent.addr.device()), len_bytes as u64);
     }
 
     /// The block as a program would read it now, zeros beyond the end of the file.
@@ -189,7 +188,7 @@ impl Core {
         out: &mut [u8],
     ) -> FsResult<()> {
         let valid = (committed.saturating_sub(offset) as usize).min(out.len());
-        self.pm.try_read(addr.byte() + offset % BLOCK_BYTES, &mut out[..valid])?;
+        self.store.pm.try_read(addr.byte() + offset % BLOCK_BYTES, &mut out[..valid])?;
         out[valid..].fill(0);
         Ok(())
     }
@@ -209,7 +208,7 @@ impl Core {
         let mut i = 0;
         while !out.is_empty() {
             let addr = extent.addr.offset(i);
-            self.pm.try_read(addr.byte(), &mut page)?;
+            self.store.pm.try_read(addr.byte(), &mut page)?;
             let covered = covered_bytes(block + i, entry.size);
             self.verify(addr, &checksums, i, &page[..covered], &crcs)?;
             page[covered..].fill(0);
@@ -244,7 +243,7 @@ impl Core {
             want = next - block;
         }
         let (device, base) = (extent.addr.device(), extent.addr.byte());
-        let member = self.space.disk(device)?;
+        let member = self.store.space.disk(device)?;
         let checksums = self.checksums(entries, extent, block)?;
         let crcs = self.checksum_values(&checksums, want)?;
         let blanks = self.cache.take(inode.shard, want as usize);
@@ -261,7 +260,7 @@ impl Core {
         member
             .disk
             .read_vectored_at(base, &mut slices)
-            .inspect_err(|e| self.disk_failed(device, e))?;
+            .inspect_err(|e| self.health.disk_failed(device, e))?;
         let mut copied = 0;
         for (i, page) in pages.iter_mut().enumerate() {
             let page = page.as_mut_slice();
@@ -286,8 +285,8 @@ impl Core {
         let checksums = self.checksums(entries, extent, block)?;
         let crcs = self.checksum_values(&checksums, (out.len() / BLOCK) as u64)?;
         let device = extent.addr.device();
-        let read = self.space.disk(device)?.disk.read_at(extent.addr.byte(), out);
-        read.inspect_err(|e| self.disk_failed(device, e))?;
+        let read = self.store.space.disk(device)?.disk.read_at(extent.addr.byte(), out);
+        read.inspect_err(|e| self.health.disk_failed(device, e))?;
         let pages = (0..).zip(out.chunks(BLOCK));
         pages.into_iter().try_for_each(|(i, page)| {
             self.verify(extent.addr.offset(i), &checksums, i, page, &crcs)
@@ -318,7 +317,7 @@ impl Core {
                 return Ok(());
             }
         }
-        let path = self.device_path(addr.device());
+        let path = self.store.device_path(addr.device());
         Err(FsError::corrupt(format!(
             "{}: data at byte {} does not match its checksum",
             path.display(),
@@ -384,7 +383,7 @@ impl Core {
         if let Some(block) = self.crcs.blocks.lock().get(&addr) {
             return Ok(block.clone());
         }
-        let Some(member) = self.space.members.get(addr.device()) else {
+        let Some(member) = self.store.space.members.get(addr.device()) else {
             return Err(FsError::corrupt(format!("checksum block at {addr:?} lies on no disk")));
         };
         let disk = &member.disk;
@@ -394,7 +393,7 @@ impl Core {
         if disk.read_at(addr.byte(), &mut run).is_err() {
             run = AlignedBuf::new(BLOCK);
             disk.read_at(addr.byte(), &mut run)
-                .inspect_err(|e| self.disk_failed(addr.device(), e))?;
+                .inspect_err(|e| self.health.disk_failed(addr.device(), e))?;
         }
         let mut blocks = self.crcs.blocks.lock();
         if blocks.len() + ahead as usize > CRC_BLOCKS_MAX {
@@ -409,15 +408,5 @@ impl Core {
                 addr.byte()
             ))
         })
-    }
-
-    /// Notes where a read of `len` bytes at `offset` ends; true if it began where the last one
-    /// ended.
-    pub fn note_read_end(inode: &Inode, offset: u64, len: usize) -> bool {
-        // Not in one step: a hint need not survive a race, and a locked instruction costs more than
-        // all the rest.
-        let sequential = inode.read_end.load(Ordering::Relaxed) == offset;
-        inode.read_end.store(offset + len as u64, Ordering::Relaxed);
-        sequential
     }
 }

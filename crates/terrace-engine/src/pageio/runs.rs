@@ -15,7 +15,7 @@ use terrace_store::planted::{Bug, planted};
 use terrace_store::space::{BlockSource, Purpose, Tiers};
 
 use crate::inode::cache::DirtyPage;
-use crate::inode::core::Core;
+use crate::pageio::PageIo;
 
 /// Blocks of the longest run: 16 MiB.
 pub(crate) const RUN_BLOCKS_MAX: u64 = 4096;
@@ -46,7 +46,7 @@ impl Page for DirtyPage {
 
 /// Where runs go.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Target {
+pub(crate) struct Destination {
     pub shard: usize,
     pub tiers: Tiers,
 }
@@ -71,7 +71,58 @@ impl<P: Page> Placed<'_, P> {
     }
 }
 
-impl Core {
+impl PageIo {
+    /// Blocks for all `holes` in PM (if that is the first of `tiers`), or on disks of these tiers.
+    ///
+    /// # Errors
+    /// `ENOSPC`.
+    pub fn take_runs_on(
+        &self,
+        shard: usize,
+        holes: &[(u64, u64)],
+        tiers: Tiers,
+    ) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
+        let collect = || self.collect_runs(shard, holes, tiers);
+        if tiers.first == 0 {
+            collect()
+        } else {
+            self.store.space.beside_promises(holes.iter().map(|h| h.1).sum(), collect)
+        }
+    }
+
+    fn collect_runs(
+        &self,
+        shard: usize,
+        holes: &[(u64, u64)],
+        tiers: Tiers,
+    ) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
+        let source = self.store.space.source(shard, Purpose::Ordinary);
+        let mut runs = Vec::new();
+        for &(start, blocks) in holes {
+            let mut done = 0;
+            while done < blocks {
+                let want = (blocks - done).min(u64::from(u32::MAX));
+                let found = match tiers.first {
+                    0 => source
+                        .alloc_data(want)
+                        .map(|run| (0, run))
+                        .ok_or(FsError::new(libc::ENOSPC)),
+                    _ => self.store.space.alloc_disk(shard, want, tiers, &[]),
+                };
+                let (device, run) = found.inspect_err(|_| self.give_back(&runs))?;
+                runs.push((start + done, BlockAddr::new(device, run.start), run.len));
+                done += run.len;
+            }
+        }
+        Ok(runs)
+    }
+
+    pub fn give_back(&self, runs: &[(u64, BlockAddr, u64)]) {
+        for &(_, addr, blocks) in runs {
+            self.store.space.free(addr, blocks);
+        }
+    }
+
     /// Writes pages to disk, not durably yet; returns where they went. If a disk does not take
     /// them, another may; each attempt begins with the disk that should have them, so that one that
     /// has returned is found to work again.
@@ -81,12 +132,12 @@ impl Core {
     pub fn write_pages<'a, P: Page>(
         &self,
         pages: &'a [P],
-        target: Target,
+        to: Destination,
     ) -> FsResult<Vec<Placed<'a, P>>> {
         let (mut avoided, mut first_error) = (Vec::new(), None);
         loop {
             let (mut placed, tried) = (Vec::new(), avoided.len());
-            let found = self.place_runs(pages, target, &avoided, &mut placed);
+            let found = self.place_runs(pages, to, &avoided, &mut placed);
             let Err(error) = found.and_then(|()| self.write_runs(&placed, &mut avoided)) else {
                 return Ok(placed);
             };
@@ -103,7 +154,7 @@ impl Core {
     fn place_runs<'a, P: Page>(
         &self,
         pages: &'a [P],
-        target: Target,
+        to: Destination,
         avoided: &[u16],
         placed: &mut Vec<Placed<'a, P>>,
     ) -> FsResult<()> {
@@ -112,17 +163,14 @@ impl Core {
             while !rest.is_empty() {
                 let want = (rest.len() as u64).min(RUN_BLOCKS_MAX);
                 let crc_blocks = if want > LOG_CRCS_MAX { crc_blocks_for(want) } else { 0 };
-                let (device, found) = self.space.alloc_disk(
-                    target.shard,
-                    want + crc_blocks,
-                    target.tiers,
-                    avoided,
-                )?;
+                let (device, found) =
+                    self.store.space.alloc_disk(to.shard, want + crc_blocks, to.tiers, avoided)?;
                 // A shorter run than asked for holds fewer pages, its checksums first.
                 let (crc_blocks, blocks) = split_run(found.len, want);
                 let unused = found.len - crc_blocks - blocks;
                 if unused > 0 {
-                    self.space
+                    self.store
+                        .space
                         .free(BlockAddr::new(device, found.start + crc_blocks + blocks), unused);
                 }
                 let (head, tail) = rest.split_at(blocks as usize);
@@ -152,9 +200,9 @@ impl Core {
             let start = crc_run.map_or(run.addr, |(addr, _)| addr);
             let mut slices: Vec<IoSlice<'_>> = crc_blocks.iter().map(|b| IoSlice::new(b)).collect();
             slices.extend(run.pages.iter().map(|p| IoSlice::new(p.data())));
-            let member = self.space.disk(start.device())?;
+            let member = self.store.space.disk(start.device())?;
             member.disk.write_vectored_at(start.byte(), &slices).inspect_err(|e| {
-                self.disk_failed(start.device(), e);
+                self.health.disk_failed(start.device(), e);
                 failing.push(start.device());
             })?;
         }
@@ -172,7 +220,8 @@ impl Core {
         self.flush_disks(placed.iter().map(|run| run.addr.device()).collect())?;
         for (run, (addr, _)) in placed.iter().filter_map(|run| Some((run, run.crc_run?))) {
             if planted(Bug::ChecksumsAfterFlush) {
-                self.space
+                self.store
+                    .space
                     .disk(addr.device())?
                     .disk
                     .write_at(addr.byte(), &crc_block_bytes(&run.crcs))?;
@@ -188,17 +237,17 @@ impl Core {
     /// only once what became of writes, to whoever asks first.
     pub fn flush_disks(&self, devices: BTreeSet<u16>) -> FsResult<()> {
         devices.into_iter().try_for_each(|device| {
-            let flushed = self.space.disk(device)?.disk.flush();
+            let flushed = self.store.space.disk(device)?.disk.flush();
             if let Err(error) = flushed {
-                self.disk_failed(device, &error);
+                self.health.disk_failed(device, &error);
                 let error = FsError::fatal(error);
-                self.turn_read_only(&error.to_string());
+                self.health.turn_read_only(&error.to_string());
                 return Err(error);
             }
-            if self.is_read_only() {
+            if self.health.is_read_only() {
                 return fail(libc::EIO);
             }
-            self.disk_works(device);
+            self.health.disk_works(device);
             Ok(())
         })
     }
@@ -211,8 +260,8 @@ impl Core {
         pages: &'a [P],
         committed: u64,
     ) -> Vec<Placed<'a, P>> {
-        let source = self.space.source(shard, Purpose::Ordinary);
-        let longest = if self.data_crc { CRC_SLOTS_BLOCKS_MAX } else { RUN_BLOCKS_MAX };
+        let source = self.store.space.source(shard, Purpose::Ordinary);
+        let longest = if self.store.data_crc { CRC_SLOTS_BLOCKS_MAX } else { RUN_BLOCKS_MAX };
         let mut placed = Vec::new();
         for mut rest in pages.chunk_by(|a, b| a.block() + 1 == b.block()) {
             while !rest.is_empty() {
@@ -221,11 +270,12 @@ impl Core {
                 };
                 let (head, tail) = rest.split_at(found.len as usize);
                 for (i, page) in (found.start..).zip(head) {
-                    self.pm.write_nt(i * BLOCK_BYTES, page.data());
+                    self.store.pm.write_nt(i * BLOCK_BYTES, page.data());
                 }
                 let crc =
                     |page: &P| data_crc(&page.data()[..covered_bytes(page.block(), committed)]);
-                let crcs = if self.data_crc { head.iter().map(crc).collect() } else { Vec::new() };
+                let crcs =
+                    if self.store.data_crc { head.iter().map(crc).collect() } else { Vec::new() };
                 placed.push(Placed {
                     pages: head,
                     addr: BlockAddr::pm(found.start),
@@ -240,9 +290,9 @@ impl Core {
 
     /// Gives back where a run was to go.
     pub fn free_placed<P>(&self, run: &Placed<'_, P>) {
-        self.space.free(run.addr, run.pages.len() as u64);
+        self.store.space.free(run.addr, run.pages.len() as u64);
         if let Some((addr, blocks)) = run.crc_run {
-            self.space.free(addr, blocks);
+            self.store.space.free(addr, blocks);
         }
     }
 
@@ -257,13 +307,13 @@ impl Core {
             let before = survivors.len();
             surviving_runs(&run, &current, &mut survivors);
             for (i, _) in (0..).zip(&current).filter(|(_, is_current)| !**is_current) {
-                self.space.free(run.addr.offset(i), 1);
+                self.store.space.free(run.addr.offset(i), 1);
                 overtaken.push(run.file_block + i);
             }
             if survivors.len() == before
                 && let Some((addr, blocks)) = run.crc_run
             {
-                self.space.free(addr, blocks);
+                self.store.space.free(addr, blocks);
             }
         }
         (survivors, overtaken)
@@ -273,10 +323,10 @@ impl Core {
     pub fn free_runs(&self, runs: &[DataRun]) {
         let mut crc_runs = BTreeSet::new();
         for run in runs {
-            self.space.free(run.addr, run.blocks);
+            self.store.space.free(run.addr, run.blocks);
             crc_runs.extend(run.crc_run);
         }
-        crc_runs.into_iter().for_each(|(addr, blocks)| self.space.free(addr, blocks));
+        crc_runs.into_iter().for_each(|(addr, blocks)| self.store.space.free(addr, blocks));
     }
 }
 

@@ -12,21 +12,25 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use terrace_policy::{DirtyState, Due, writeback_due};
-use terrace_store::error::{FsResult, fail};
+use terrace_store::error::{FsError, FsResult, fail};
 use terrace_store::file::BLOCK;
 use terrace_store::planted::{Bug, planted};
 use terrace_store::space::{Purpose, Tiers};
-use terrace_store::sync::Arc;
 use terrace_store::sync::atomic::Ordering;
+use terrace_store::sync::{Arc, thread};
 
 use crate::base::counters::Counter;
-use crate::inode::cache::DirtyPage;
-use crate::inode::core::{Core, DirtyFile};
+use crate::inode::cache::{BlankPage, DirtyPage};
+use crate::inode::dirty::DirtyFile;
 use crate::inode::resident::{Inner, Inode};
-use crate::pageio::runs::{Placed, Target};
+use crate::pageio::PageIo;
+use crate::pageio::runs::{Destination, Placed};
 
 /// Pages that one commit takes to disk at most: 64 MiB.
 pub(crate) const COMMIT_PAGES_MAX: usize = 16384;
+
+/// How often a writer looks again for pages that others hold, before it gives up.
+const IDLE_TRIES_MAX: u32 = 100_000;
 
 /// What becomes of blocks that were written again while their older version was on its way to disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,7 +41,29 @@ enum Overtaken {
     Left,
 }
 
-impl Core {
+impl PageIo {
+    /// Blank pages for a write, made room for by writing back if need be. Called without locks.
+    pub fn take_pages(&self, shard: usize, n: usize) -> FsResult<Vec<BlankPage>> {
+        let (mut idle_tries, mut waits) = (0, false);
+        while idle_tries < IDLE_TRIES_MAX {
+            if let Some(pages) = self.cache.take(shard, n) {
+                return Ok(pages);
+            }
+            if !std::mem::replace(&mut waits, true) {
+                self.counters.add(Counter::Stalls, 1);
+            }
+            // With nothing dirty, others hold the pages for a moment.
+            if !self.flush_some()? {
+                idle_tries += 1;
+                thread::yield_now();
+            }
+        }
+        Err(FsError::with_message(
+            libc::ENOMEM,
+            "the page cache is too small for this write: mount with a larger cache=",
+        ))
+    }
+
     /// Writes a file's dirty pages to disk and commits them, durably: all that was dirty when it
     /// was called.
     ///
@@ -49,7 +75,7 @@ impl Core {
 
     fn write_back(&self, inode: &Arc<Inode>, overtaken_are: Overtaken) -> FsResult<()> {
         self.relieve_pm_if_low();
-        if self.is_read_only() {
+        if self.health.is_read_only() {
             // That has failed in a way after which nothing may be written.
             return fail(libc::EIO);
         }
@@ -76,26 +102,8 @@ impl Core {
             self.flush_overtaken(inode, &overtaken)?;
         }
         inode.truncated.store(false, Ordering::Relaxed);
-        self.note_flushed(inode);
+        self.dirty.note_flushed(inode);
         Ok(())
-    }
-
-    /// The file leaves the list of dirty ones, or gets older there anew.
-    fn note_flushed(&self, inode: &Arc<Inode>) {
-        let was_dirty = inode.pages.has_dirty();
-        let mut dirty = self.shard(inode.ino).dirty.lock();
-        let is_dirty =
-            if planted(Bug::DirtyFlagRead) { was_dirty } else { inode.pages.has_dirty() };
-        // A removed file's number may be another's by now.
-        let Some(file) = dirty.get_mut(&inode.ino.0).filter(|file| Arc::ptr_eq(&file.inode, inode))
-        else {
-            return;
-        };
-        if is_dirty {
-            (file.since, file.urgent) = (Instant::now(), false);
-        } else {
-            dirty.remove(&inode.ino.0);
-        }
     }
 
     /// Writes pages to the fastest disks that have room (from the tier on that the file is pinned
@@ -106,7 +114,7 @@ impl Core {
         pages: &'a [DirtyPage],
     ) -> FsResult<Vec<Placed<'a, DirtyPage>>> {
         let write = |first| {
-            self.write_pages(pages, Target { shard: inode.shard, tiers: Tiers::from(first) })
+            self.write_pages(pages, Destination { shard: inode.shard, tiers: Tiers::from(first) })
         };
         let placed = match inode.pin.get().filter(|&tier| tier > 1).map(write) {
             // Room on any disk was promised.
@@ -148,7 +156,7 @@ impl Core {
         inner: &mut Inner,
         placed: &[Placed<'_, DirtyPage>],
     ) -> FsResult<Vec<u64>> {
-        let current = |run: &Placed<'_, DirtyPage>| match inode.doomed.load(Ordering::Acquire) {
+        let current = |run: &Placed<'_, DirtyPage>| match inode.deleted.load(Ordering::Acquire) {
             true => vec![false; run.pages.len()],
             false if planted(Bug::CommitOvertaken) => vec![true; run.pages.len()],
             false => self.cache.current(&inode.pages, run.pages),
@@ -158,12 +166,12 @@ impl Core {
         if survivors.is_empty() {
             return Ok(overtaken);
         }
-        let source = self.space.source(inode.shard, Purpose::Writeback);
+        let source = self.store.space.source(inode.shard, Purpose::Writeback);
         let (log, file) = inner.file_mut()?;
         for run in &mut survivors {
             run.history = file.cached.history(run.file_block, run.file_block + run.blocks);
         }
-        if let Err(error) = file.commit_written(log, self.io(&source), &survivors) {
+        if let Err(error) = file.commit_written(log, self.store.io(&source), &survivors) {
             self.free_runs(&survivors);
             return Err(error);
         }
@@ -172,12 +180,16 @@ impl Core {
             self.cache.mark_clean(&inode.pages, run.pages);
         }
         let cleaned = before - inode.pages.dirty_pages();
-        self.space.unreserve_disk(cleaned);
+        self.store.space.unreserve_disk(cleaned);
         for run in &survivors {
-            self.note_data_in(inode, self.space.tier_of(run.addr), inner.file()?.heat.mean());
+            self.activity.note_data_in(
+                inode,
+                self.store.space.tier_of(run.addr),
+                inner.file()?.heat.mean(),
+            );
         }
         self.counters.add(Counter::WrittenBack, cleaned * BLOCK as u64);
-        self.tidy(inode.shard, inner)?;
+        self.commits.tidy(inode.shard, inner)?;
         Ok(overtaken)
     }
 
@@ -188,6 +200,7 @@ impl Core {
     /// As [`Self::flush_file`].
     pub fn flush_some(&self) -> FsResult<bool> {
         let largest = self
+            .dirty
             .shards
             .iter()
             .flat_map(|s| s.dirty.lock().values().map(|f| f.inode.clone()).collect::<Vec<_>>())
@@ -204,7 +217,7 @@ impl Core {
     /// The first failure, after trying the rest.
     pub fn flush_all(&self) -> FsResult<()> {
         let mut result = Ok(());
-        for shard in &self.shards {
+        for shard in &self.dirty.shards {
             let files: Vec<DirtyFile> = shard.dirty.lock().values().cloned().collect();
             for file in files {
                 let flushed = self.flush_file(&file.inode);
@@ -214,36 +227,20 @@ impl Core {
         result
     }
 
-    /// Logs all times that were kept back.
-    ///
-    /// # Errors
-    /// As [`Core::commit`].
-    pub fn commit_all_lazy(&self) -> FsResult<()> {
-        for shard in &self.shards {
-            let inodes: Vec<_> = shard.inodes.read().values().cloned().collect();
-            for inode in inodes {
-                if inode.inner.read().meta.lazy {
-                    self.commit_lazy_if_room(&inode, &mut inode.inner.write())?;
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// The worker of a shard: writes back what is due, reclaims what was removed. Sleeps while
     /// there is nothing.
     pub fn work(&self, shard: usize) {
         let tick = Duration::from_secs(1);
-        let this = &self.shards[shard];
+        let this = &self.dirty.shards[shard];
         let mut failing = false;
         // After a failure nothing is tried again before this, whoever wakes the worker.
         let mut pause_until: Option<Instant> = None;
-        while !self.stopping.load(Ordering::Acquire) {
+        while !self.health.stopping.load(Ordering::Acquire) {
             {
                 let mut work = this.work.lock();
                 // Whoever stops the workers does so before the lock and wakes them after it: who
                 // sleeps is woken.
-                if self.stopping.load(Ordering::Acquire) {
+                if self.health.stopping.load(Ordering::Acquire) {
                     break;
                 }
                 if !*work {
@@ -252,24 +249,27 @@ impl Core {
                 // What is not due, removed files among it, waits until there is more of it, or a
                 // moment has passed.
                 let may_wait = || {
-                    pause_until.is_some() || self.is_read_only() || self.due_files(shard).is_empty()
+                    pause_until.is_some()
+                        || self.health.is_read_only()
+                        || self.due_files(shard).is_empty()
                 };
-                if *work && !self.stopping.load(Ordering::Acquire) && may_wait() {
+                if *work && !self.health.stopping.load(Ordering::Acquire) && may_wait() {
                     this.wake.wait_for(&mut work, tick);
                 }
             }
             let pausing = pause_until.is_some_and(|until| Instant::now() < until);
-            if self.stopping.load(Ordering::Acquire) || self.is_read_only() || pausing {
+            if self.health.stopping.load(Ordering::Acquire) || self.health.is_read_only() || pausing
+            {
                 continue;
             }
             pause_until = None;
             for (file, due) in self.due_files(shard) {
                 let overtaken_are =
                     if due == Due::Room { Overtaken::Left } else { Overtaken::Written };
-                let flushed = self.mutate(|| self.write_back(&file.inode, overtaken_are));
+                let flushed = self.inodes.mutate(|| self.write_back(&file.inode, overtaken_are));
                 // A line when it begins and one when it is over, however many files and attempts
                 // lie between them.
-                match (&flushed, failing || self.is_read_only()) {
+                match (&flushed, failing || self.health.is_read_only()) {
                     (Err(error), false) => tracing::warn!(
                         "writeback of inode {}: {error}: dirty pages wait in the page cache and are tried again",
                         file.inode.ino.0
@@ -287,11 +287,11 @@ impl Core {
                     (file.since, file.urgent) = (Instant::now(), false);
                 }
             }
-            if let Err(error) = self.mutate(|| self.reclaim(shard)) {
+            if let Err(error) = self.inodes.mutate(|| self.inodes.reclaim(shard)) {
                 tracing::warn!("reclaiming removed inodes: {error}");
             }
             let mut work = this.work.lock();
-            *work = !this.dirty.lock().is_empty() || !this.doomed.lock().is_empty();
+            *work = !this.dirty.lock().is_empty() || self.inodes.has_orphans(shard);
         }
     }
 
@@ -304,6 +304,6 @@ impl Core {
             let state = DirtyState { age: file.since.elapsed(), urgent: file.urgent, pages };
             writeback_due(state, age_limit, dirty, budget).map(|due| (file.clone(), due))
         };
-        self.shards[shard].dirty.lock().values().filter_map(due).collect()
+        self.dirty.shards[shard].dirty.lock().values().filter_map(due).collect()
     }
 }

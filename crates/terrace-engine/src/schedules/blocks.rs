@@ -5,13 +5,13 @@ use std::sync::Mutex as Real;
 use terrace_layout::{BlockAddr, DeviceEntry};
 use terrace_media::{Pm, memory_disk};
 use terrace_policy::Placement;
-
-use super::{finds, holds, together};
 use terrace_store::alloc::{DeviceAlloc, Run, Use};
 use terrace_store::members::Member;
 use terrace_store::planted::Bug;
 use terrace_store::space::{BlockSource, Purpose, Space, Tiers};
 use terrace_store::sync::thread;
+
+use super::{finds, holds, together};
 
 const BLOCKS: u64 = 200;
 const GROUP_BLOCKS: u64 = 64;

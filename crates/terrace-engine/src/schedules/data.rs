@@ -1,20 +1,22 @@
 //! One file, several threads: reads see whole writes and the newest ones, nothing acknowledged is
 //! lost, promises of disk space are exact.
 
+use terrace_store::planted::Bug;
+use terrace_store::sync::thread;
+
 use super::{
     BLOCK, FILE, Rig, Tier, contents, errno, finds, holds, make, must_survive, put, together,
     truncate, uniform,
 };
 use crate::{Fallocate, Ino, Volume, WriteOptions};
-use terrace_store::planted::Bug;
-use terrace_store::sync::thread;
 
 /// When all is written back, nothing is promised to anybody.
 fn promises_must_be_exact(volume: &Volume) {
     volume.sync().unwrap();
-    let core = &volume.core;
-    let free: u64 = core.space.members.all().iter().map(|member| member.alloc.free_blocks()).sum();
-    assert_eq!((core.space.disk_available(), core.cache.dirty_pages()), (free, 0));
+    let parts = &volume.parts;
+    let free: u64 =
+        parts.store.space.members.all().iter().map(|member| member.alloc.free_blocks()).sum();
+    assert_eq!((parts.store.space.disk_available(), parts.cache.dirty_pages()), (free, 0));
 }
 
 /// Overwrites of the same bytes, large and small, until the log is compacted, beside readers.
@@ -186,9 +188,12 @@ fn last_write() {
     put(&volume, file, 0, &[1; BLOCK]);
     let write = |byte: u8| {
         put(&volume, file, 0, &[byte; BLOCK]);
-        let inode = volume.core.get(file).unwrap();
+        let inode = volume.parts.inodes.get(file).unwrap();
         let _inner = inode.inner.read();
-        let listed = volume.core.shard(file).dirty.lock().contains_key(&file.0);
+        let listed = volume.parts.dirty.shards[volume.parts.store.shard_index(file)]
+            .dirty
+            .lock()
+            .contains_key(&file.0);
         assert!(listed || !inode.pages.has_dirty(), "nobody will write back what is dirty");
     };
     together! {
@@ -204,7 +209,7 @@ fn a_full_disk() {
     let tier = Tier::Disk(8);
     let volume = rig.open(tier);
     let filler = make(&volume, Ino::ROOT, "filler", &FILE);
-    let (_, room) = volume.core.space.device_space(1);
+    let (_, room) = volume.parts.store.space.device_space(1);
     let most = (room - 40) * BLOCK as u64;
     volume.fallocate(filler, Fallocate::Allocate, 0, most).unwrap();
     let fill = |name: &str| {

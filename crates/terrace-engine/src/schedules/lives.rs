@@ -1,24 +1,19 @@
 //! The lives of inodes: who holds a removed file keeps it whole; then it is reclaimed, once, and
 //! its number goes to another. An inode that leaves DRAM comes back as it was.
 
-use super::{BLOCK, FILE, Rig, Tier, contents, errno, finds, holds, make, put, together};
-use crate::{Ino, SetAttr, Volume};
 use terrace_store::planted::Bug;
 use terrace_store::sync::thread;
 
+use super::{BLOCK, FILE, Rig, Tier, contents, errno, finds, holds, make, put, together};
+use crate::{Ino, SetAttr, Volume};
+
 /// Inodes in use, by the table's count.
 fn used(volume: &Volume) -> u64 {
-    volume
-        .core
-        .shards
-        .iter()
-        .map(|shard| shard.table.read().counts())
-        .map(|(records, free)| records - free)
-        .sum()
+    volume.parts.inodes.inodes_in_use()
 }
 
 fn only_the_root_is_left(volume: &Volume) {
-    volume.core.reclaim_all().unwrap();
+    volume.parts.inodes.reclaim_all().unwrap();
     assert_eq!(used(volume), 1);
 }
 
@@ -104,11 +99,11 @@ fn numbers_again(tier: Tier) {
     together! {
         { live("a", 1) }
         { live("b", 2) }
-        { errno(volume.sync()).unwrap(); volume.core.reclaim_all().unwrap() }
+        { errno(volume.sync()).unwrap(); volume.parts.inodes.reclaim_all().unwrap() }
     };
     // Whoever has dirty pages is on the list of those to write back.
-    volume.core.flush_all().unwrap();
-    assert_eq!(volume.core.cache.dirty_pages(), 0);
+    volume.parts.pages.flush_all().unwrap();
+    assert_eq!(volume.parts.cache.dirty_pages(), 0);
     rig.close(volume);
     let volume = rig.open(tier);
     assert_eq!(used(&volume), 3);
@@ -135,7 +130,7 @@ fn old_numbers() {
     let generation = volume.getattr(old).unwrap().generation;
     volume.unlink(Ino::ROOT, b"old").unwrap();
     together! {
-        { volume.forget(old, 1); volume.core.reclaim_all().unwrap() }
+        { volume.forget(old, 1); volume.parts.inodes.reclaim_all().unwrap() }
         {
             let new = make(&volume, Ino::ROOT, "new", &FILE);
             put(&volume, new, 0, &[3; 200]);
@@ -230,7 +225,7 @@ fn going_for_good() {
         { look("a"); look("b"); look("a") }
         { look("b"); look("a"); look("c") }
         { volume.unlink(Ino::ROOT, b"a").unwrap(); volume.unlink(Ino::ROOT, b"b").unwrap() }
-        { volume.unlink(Ino::ROOT, b"c").unwrap(); volume.core.reclaim_all().unwrap() }
+        { volume.unlink(Ino::ROOT, b"c").unwrap(); volume.parts.inodes.reclaim_all().unwrap() }
     };
     only_the_root_is_left(&volume);
     rig.close(volume);

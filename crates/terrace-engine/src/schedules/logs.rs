@@ -2,14 +2,14 @@
 //! lost, and no block, or has two owners.
 
 use terrace_policy::Param;
+use terrace_store::planted::Bug;
+use terrace_store::sync::{Arc, thread};
 
 use super::{
     BLOCK, DIR, FILE, Rig, Tier, contents, errno, finds, holds, make, must_survive, put, together,
     truncate, uniform,
 };
 use crate::{Ino, Volume, XattrFlags};
-use terrace_store::planted::Bug;
-use terrace_store::sync::{Arc, thread};
 
 /// Data stays where it is; logs that have pages do not.
 fn open(rig: &Rig) -> Arc<Volume> {

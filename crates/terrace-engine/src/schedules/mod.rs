@@ -39,13 +39,13 @@ use std::path::Path;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 use terrace_media::{Disk, DiskStats, MediaError, Pm, memory_disk};
+use terrace_store::planted::{Bug, plant};
+use terrace_store::sync::{Arc, switch};
 
 use crate::{
     CheckOptions, FileKind, FormatOptions, Ino, NewInode, OpenOptions, SetAttr, Volume,
     WriteOptions, check, format,
 };
-use terrace_store::planted::{Bug, plant};
-use terrace_store::sync::{Arc, switch};
 
 /// Switches that PCT makes where no thread blocks.
 const PCT_DEPTH: usize = 4;
@@ -254,7 +254,11 @@ impl Rig {
 
     /// Unmounts a volume with nothing lost or left over.
     fn close(&self, volume: Arc<Volume>) {
-        assert!(!volume.core.is_read_only(), "{:?}", volume.core.read_only_reason());
+        assert!(
+            !volume.parts.health.is_read_only(),
+            "{:?}",
+            volume.parts.health.read_only_reason()
+        );
         volume.close().unwrap();
         drop(volume);
         self.must_be_sound();

@@ -2,16 +2,16 @@
 //! contents, and no block is lost, or has two owners.
 
 use terrace_policy::Param;
+use terrace_store::planted::Bug;
+use terrace_store::sync::{Arc, thread};
 
 use super::{
     BLOCK, FILE, Rig, Tier, contents, errno, finds, holds, make, must_survive, put, together,
     truncate, uniform,
 };
 use crate::{Ino, Volume};
-use terrace_store::planted::Bug;
-use terrace_store::sync::{Arc, thread};
 
-/// Moves the file to each of the tiers, as long as it is there and the volume mounted.
+/// Relocations the file to each of the tiers, as long as it is there and the volume mounted.
 fn travel(volume: &Volume, file: Ino, tiers: &[u8]) {
     for &tier in tiers {
         if let Err(error) = volume.move_file(file, tier) {

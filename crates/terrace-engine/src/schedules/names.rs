@@ -1,9 +1,10 @@
 //! Names: what stays is always found, a rename has one winner, directories never form a circle.
 
-use super::{DIR, FILE, Rig, Tier, contents, errno, finds, holds, make, put, together};
-use crate::{Ino, RenameFlags, Volume};
 use terrace_store::planted::Bug;
 use terrace_store::sync::thread;
+
+use super::{DIR, FILE, Rig, Tier, contents, errno, finds, holds, make, put, together};
+use crate::{Ino, RenameFlags, Volume};
 
 const PLAIN: RenameFlags = RenameFlags { no_replace: false, exchange: false, whiteout: false };
 

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use std::slice::from_ref;
 use std::sync::Mutex as Real;
 
-use super::{BLOCK, finds, holds, together};
-use crate::inode::cache::{PageCache, PageMap};
 use terrace_store::planted::Bug;
 use terrace_store::sync::{Arc, RwLock, switch, thread};
+
+use super::{BLOCK, finds, holds, together};
+use crate::inode::cache::{PageCache, PageMap};
 
 struct File {
     map: Arc<PageMap>,

@@ -1,10 +1,11 @@
 //! Workers are woken when there is something to do, and end when they are told to; journals of
 //! several threads; what comes after an unmount.
 
-use super::{BLOCK, DIR, FILE, Rig, Tier, contents, finds, holds, make, put, together};
-use crate::{Ino, Volume};
 use terrace_store::planted::Bug;
 use terrace_store::sync::thread;
+
+use super::{BLOCK, DIR, FILE, Rig, Tier, contents, finds, holds, make, put, together};
+use crate::{Ino, Volume};
 
 /// How often a thread looks whether a worker has done its work.
 const LOOKS: usize = 20_000;
@@ -24,8 +25,10 @@ fn until(what: &str, so: impl Fn() -> bool) {
 }
 
 fn is_idle(volume: &Volume) -> bool {
-    let shards = &volume.core.shards;
-    shards.iter().all(|shard| shard.dirty.lock().is_empty() && shard.doomed.lock().is_empty())
+    let shards = &volume.parts.dirty.shards;
+    shards.iter().enumerate().all(|(number, shard)| {
+        shard.dirty.lock().is_empty() && !volume.parts.inodes.has_orphans(number)
+    })
 }
 
 /// Whatever is left to the workers, they do, though nobody asks again.
@@ -42,7 +45,7 @@ fn waking() {
     // It may be about to sleep now.
     put(&volume, kept, 0, &[2; BLOCK]);
     until("after more of it", || is_idle(&volume));
-    assert_eq!(volume.core.cache.dirty_pages(), 0);
+    assert_eq!(volume.parts.cache.dirty_pages(), 0);
     rig.close(volume);
 }
 

@@ -11,13 +11,12 @@
 
 use std::collections::BTreeSet;
 
-use terrace_layout::{ArchiveEntry, BLOCK_BYTES, BlockAddr, INLINE_SLOTS, InodeRecord};
+use terrace_layout::{ArchiveEntry, BLOCK_BYTES, BlockAddr, INLINE_SLOTS};
 use terrace_media::AlignedBuf;
 use terrace_policy::{Pressure, log_is_cold};
 use terrace_store::alloc::Run;
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::file::BLOCK;
-use terrace_store::itable::{RecordState, record_state};
 use terrace_store::log::{Draft, Log};
 use terrace_store::planted::{Bug, planted};
 use terrace_store::space::{Purpose, Tiers};
@@ -26,8 +25,8 @@ use terrace_store::sync::atomic::Ordering;
 
 use crate::base::counters::Counter;
 use crate::base::types::{Ino, Time};
-use crate::inode::core::Core;
 use crate::inode::resident::{Inner, Inode, Live};
+use crate::tiering::Tiering;
 use crate::tiering::schedule::Round;
 
 /// Logs that a disk makes durable together, and blocks of them.
@@ -83,7 +82,7 @@ fn times_of(inner: &Inner) -> (Time, Time, Time) {
     (inner.meta.ctime, inner.meta.atime, inner.mtime())
 }
 
-impl Core {
+impl Tiering {
     /// Migrates logs of inodes of a shard that are cold under this pressure, as many as are made
     /// durable together.
     ///
@@ -103,21 +102,24 @@ impl Core {
             };
         }
         let given = self.move_logs(shard, logs, tiers).map(|pages| pages * BLOCK_BYTES);
-        strangers.into_iter().for_each(|inode| self.evict(inode));
+        strangers.into_iter().for_each(|inode| self.inodes.evict(inode));
         round.after(given, 0)
     }
 
     /// Where logs go: to the first tier that is not so full that data is to leave it, since nothing
     /// takes them on to the next. If all are, they go where data does.
     fn tiers_for_logs(&self) -> Tiers {
-        Tiers::from(self.space.tiers().skip(1).find(|&tier| !self.is_full_tier(tier)).unwrap_or(1))
+        Tiers::from(
+            self.store.space.tiers().skip(1).find(|&tier| !self.is_full_tier(tier)).unwrap_or(1),
+        )
     }
 
     /// Logs of cold inodes that have pages, without `to_disk` only those that need none: round and
     /// round through a shard's table, from where the last look ended.
     fn cold_logs(&self, shard: usize, pressure: Pressure, to_disk: bool) -> Batch {
-        let this = &self.shards[shard];
-        let (records, first) = (this.table.read().end().max(1), this.mover.lists.lock().logs_seen);
+        let lists = &self.activity.shards[shard].lists;
+        let (records, first) =
+            (self.inodes.shards[shard].table.read().end().max(1), lists.lock().logs_seen);
         let (mut batch, mut seen) = (Batch::default(), 0);
         // Who needs room looks until there is some, or none anywhere.
         let goes_on = |batch: &Batch, seen: u64| {
@@ -127,7 +129,7 @@ impl Core {
         };
         while seen < records && goes_on(&batch, seen) {
             let index = (first + seen) % records;
-            let ino = Ino(index * self.shards.len() as u64 + shard as u64 + 1);
+            let ino = Ino(index * self.store.shards() as u64 + shard as u64 + 1);
             self.look_at_log(ino, (pressure, pressure == Pressure::Highest), to_disk, &mut batch);
             seen += 1;
         }
@@ -136,7 +138,7 @@ impl Core {
                 self.look_at_log(ino, (pressure, false), to_disk, &mut batch);
             }
         }
-        this.mover.lists.lock().logs_seen = (first + seen) % records;
+        lists.lock().logs_seen = (first + seen) % records;
         batch
     }
 
@@ -152,9 +154,9 @@ impl Core {
         if !self.has_log_pages(ino) {
             return;
         }
-        let is_resident = self.shard(ino).inodes.read().contains_key(&ino.0);
+        let is_resident = self.inodes.shard(ino).inodes.read().contains_key(&ino.0);
         // What has gone meanwhile, or is damaged, stays as it is.
-        let Ok(inode) = self.get(ino) else {
+        let Ok(inode) = self.inodes.get(ino) else {
             return;
         };
         let is_left = leaves_dear && inode.shared().is_ok_and(|inner| is_dear(&inner));
@@ -169,35 +171,27 @@ impl Core {
             true => batch.strangers.push(inode),
             false => {
                 batch.loaded_in_vain += 1;
-                self.evict(inode);
+                self.inodes.evict(inode);
             }
         }
     }
 
     /// Whether the record of an inode leads to log pages.
     fn has_log_pages(&self, ino: Ino) -> bool {
-        self.used_record(ino).is_some_and(|(at, record)| Log::has_pages_on_media(at, &record))
-    }
-
-    /// The record of an inode that there is, and its byte in PM.
-    fn used_record(&self, ino: Ino) -> Option<(u64, InodeRecord)> {
-        // What the table gives back meanwhile would not be a record any more.
-        let table = self.shard(ino).table.read();
-        let at = table.locate(ino)?;
-        match record_state(&self.pm, at, ino) {
-            RecordState::Used(record) => Some((at, record)),
-            RecordState::Free | RecordState::Damaged => None,
-        }
+        self.inodes
+            .used_record(ino)
+            .is_some_and(|(at, record)| Log::has_pages_on_media(at, &record))
     }
 
     /// Blocks that the archives on a disk take in PM, as pages, beyond those that they take there:
     /// at most so many. No archive is read.
     pub fn archives_grow_by(&self, device: u16) -> u64 {
-        let shards = self.shards.len() as u64;
-        let records = self.shards.iter().map(|shard| shard.table.read().end()).max().unwrap_or(0);
+        let shards = self.store.shards() as u64;
+        let records =
+            self.inodes.shards.iter().map(|shard| shard.table.read().end()).max().unwrap_or(0);
         let archive = |ino| {
-            let (at, record) = self.used_record(Ino(ino))?;
-            Log::archive_on_media(&self.pm, at, &record)
+            let (at, record) = self.inodes.used_record(Ino(ino))?;
+            Log::archive_on_media(&self.store.pm, at, &record)
                 .filter(|entry| BlockAddr(entry.address).device() == device)
         };
         // What is in the record comes along.
@@ -237,25 +231,25 @@ impl Core {
         inner: &Inner,
         to_disk: bool,
     ) -> FsResult<Option<LeavingLog>> {
-        let source = self.space.source(inode.shard, Purpose::Freeing);
-        let draft = inner.draft(self.io(&source), to_disk)?;
+        let source = self.store.space.source(inode.shard, Purpose::Freeing);
+        let draft = inner.draft(self.store.io(&source), to_disk)?;
         Ok(draft.map(|new| LeavingLog { inode: inode.clone(), new, times: times_of(inner) }))
     }
 
-    /// Moves logs to disks of these tiers, or to the records; returns how many pages of PM are free
-    /// for that.
+    /// Relocations logs to disks of these tiers, or to the records; returns how many pages of PM
+    /// are free for that.
     ///
     /// # Errors
     /// `ENOSPC`; what a disk said. Of logs that were moved before it is no error.
     fn move_logs(&self, shard: usize, logs: Vec<LeavingLog>, tiers: Tiers) -> FsResult<u64> {
         // Whoever empties a disk waits here for what others have allocated on it.
-        let _under_way = self.shards[shard].mover.logs_under_way.lock();
+        let _under_way = self.logs_under_way[shard].lock();
         let (mut placed, mut result) = (Vec::new(), Ok(()));
         let (mut rest, for_record): (Vec<_>, Vec<_>) =
             logs.into_iter().partition(|log| log.disk_blocks() > 0);
         placed.extend(for_record.into_iter().map(|log| (log, BlockAddr(0))));
         // Disks that leave are not to get what would have to leave them again.
-        let mut avoided = self.space.leaving();
+        let mut avoided = self.store.space.leaving();
         while !rest.is_empty() {
             match self.run_for(shard, &rest, tiers, &avoided) {
                 Ok(run) => {
@@ -280,9 +274,9 @@ impl Core {
         let mut pages = if planted(Bug::ArchiveNotFlushed) {
             Ok(0)
         } else {
-            self.flush_disks(devices).map(|()| 0)
+            self.pages.flush_disks(devices).map(|()| 0)
         };
-        pages = pages.and_then(|_| self.allow_archives().map(|()| 0));
+        pages = pages.and_then(|_| self.devices.allow_archives().map(|()| 0));
         for (log, addr) in placed {
             let run = (addr, log.disk_blocks());
             let given = match pages {
@@ -291,7 +285,7 @@ impl Core {
             };
             match given {
                 Ok(Some(more)) => pages = pages.map(|pages| pages + more),
-                Ok(None) if run.1 > 0 => self.space.free(run.0, run.1),
+                Ok(None) if run.1 > 0 => self.store.space.free(run.0, run.1),
                 Ok(None) => {}
                 Err(error) => pages = Err(error),
             }
@@ -327,13 +321,17 @@ impl Core {
         }
         let (start, unused) = (BlockAddr::new(device, run.start), run.len - at);
         if unused > 0 {
-            self.space.free(start.offset(at), unused);
+            self.store.space.free(start.offset(at), unused);
         }
-        let written =
-            self.space.disk(device)?.disk.write_at(start.byte(), &blocks[..at as usize * BLOCK]);
+        let written = self
+            .store
+            .space
+            .disk(device)?
+            .disk
+            .write_at(start.byte(), &blocks[..at as usize * BLOCK]);
         if let Err(error) = written {
-            self.disk_failed(device, &error);
-            self.space.free(start, at);
+            self.health.disk_failed(device, &error);
+            self.store.space.free(start, at);
             return Err(FsError::with_message(libc::EIO, error.to_string()));
         }
         let mut next = start;
@@ -361,7 +359,7 @@ impl Core {
         loop {
             match self.take_run(shard, want, tiers, &avoided) {
                 Ok((device, run)) if run.len < first => {
-                    self.space.free(BlockAddr::new(device, run.start), run.len);
+                    self.store.space.free(BlockAddr::new(device, run.start), run.len);
                     if want == first {
                         avoided.push(device);
                     }
@@ -385,7 +383,9 @@ impl Core {
         if self.room_in(tiers) < want {
             return Err(FsError::new(libc::ENOSPC));
         }
-        self.space.beside_promises(want, || self.space.alloc_disk(shard, want, tiers, avoided))
+        self.store
+            .space
+            .beside_promises(want, || self.store.space.alloc_disk(shard, want, tiers, avoided))
     }
 
     /// Replaces a log by what is durable at `addr`, if nothing has changed meanwhile; returns how
@@ -393,7 +393,7 @@ impl Core {
     fn publish_log(&self, log: LeavingLog, addr: BlockAddr) -> FsResult<Option<u64>> {
         let LeavingLog { inode, new, times } = log;
         let mut inner = inode.inner.write();
-        let is_gone = inode.doomed.load(Ordering::Acquire);
+        let is_gone = inode.deleted.load(Ordering::Acquire);
         let is_current = inner.log.is_as_drafted(&new.0) && times_of(&inner) == times;
         if is_gone || !(is_current || planted(Bug::ArchiveNotValidated)) {
             inode.log_overtaken.store(Time::now().0, Ordering::Relaxed);
@@ -401,8 +401,8 @@ impl Core {
             return Ok(None);
         }
         let pages = inner.log.pages().count() as u64;
-        let source = self.space.source(inode.shard, Purpose::Freeing);
-        inner.replace_log(new, addr, self.io(&source), &self.shards[inode.shard].journal)?;
+        let source = self.store.space.source(inode.shard, Purpose::Freeing);
+        inner.replace_log(new, addr, self.store.io(&source), &self.store.journals[inode.shard])?;
         self.counters.add(Counter::MigratedLogs, pages * BLOCK_BYTES);
         Ok(Some(pages))
     }
@@ -425,8 +425,8 @@ impl Core {
     }
 
     fn compact_log(&self, inode: &Inode, inner: &mut Inner) -> FsResult<()> {
-        let source = self.space.source(inode.shard, Purpose::Ordinary);
-        inner.compact(self.io(&source), &self.shards[inode.shard].journal)
+        let source = self.store.space.source(inode.shard, Purpose::Ordinary);
+        inner.compact(self.store.io(&source), &self.store.journals[inode.shard])
     }
 
     /// Takes the archive of an inode's log off a disk: to another one of `tiers`, or, if there are

@@ -21,8 +21,8 @@ use terrace_store::sync::{Arc, Condvar, Mutex};
 
 use crate::base::counters::Counter;
 use crate::base::types::{Ino, RemovalState, RemovalStatus};
-use crate::inode::core::Core;
 use crate::inode::resident::Inode;
+use crate::tiering::Tiering;
 use crate::tiering::relocate::{Order, Wanted};
 
 /// How often in a row all inodes may be looked at in vain before what is left on the disk counts as
@@ -140,7 +140,7 @@ impl Removals {
     }
 }
 
-impl Core {
+impl Tiering {
     /// See [`Volume::start_removal`](crate::Volume::start_removal).
     pub fn start_removal(self: &Arc<Self>, device: u16, successor: Option<u16>) -> FsResult<()> {
         let mut state = self.removals.state.lock();
@@ -187,7 +187,7 @@ impl Core {
         let (state, message) = ended.unwrap_or((RemovalState::Running, None));
         let left_blocks = match state {
             RemovalState::Finished => 0,
-            _ => self.space.members.get(job.device).map_or(0, |member| member.data_blocks()),
+            _ => self.store.space.members.get(job.device).map_or(0, |member| member.data_blocks()),
         };
         RemovalStatus {
             device_index: job.device,
@@ -209,13 +209,14 @@ impl Core {
         if state.closed {
             return fail(libc::ESHUTDOWN);
         }
-        if self.is_read_only() {
+        if self.health.is_read_only() {
             return fail(libc::EROFS);
         }
         if let Some(other) = state.last.as_ref().filter(|job| job.is_running()) {
             return refuse(libc::EBUSY, format!("{} is being removed: one at a time", other.path));
         }
-        let (Some(member), true) = (self.space.members.get(device), successor != Some(device))
+        let (Some(member), true) =
+            (self.store.space.members.get(device), successor != Some(device))
         else {
             return refuse(
                 libc::EINVAL,
@@ -224,7 +225,7 @@ impl Core {
         };
         let path = member.disk.path().display().to_string();
         // What was removed makes room at once, and need not move.
-        self.mutate(|| self.reclaim_all())?;
+        self.inodes.mutate(|| self.inodes.reclaim_all())?;
         let lacking = self.lacks_to_empty(device)?;
         if lacking > 0 {
             return refuse(libc::ENOSPC, no_room(&path, member.data_blocks(), lacking));
@@ -244,19 +245,23 @@ impl Core {
     /// How many blocks have no room elsewhere if the disk is emptied.
     fn lacks_to_empty(&self, device: u16) -> FsResult<u64> {
         // Logs that lie on a disk go to PM if there is no other disk.
-        let growth =
-            if self.space.has_disks_beside(device) { 0 } else { self.archives_grow_by(device) };
-        self.space.lacks_to_empty(device, growth)
+        let growth = if self.store.space.has_disks_beside(device) {
+            0
+        } else {
+            self.archives_grow_by(device)
+        };
+        self.store.space.lacks_to_empty(device, growth)
     }
 
     fn run_removal(&self, job: &Job) {
-        self.space.prefer(job.successor);
-        let removed =
-            self.empty_disk(job).and_then(|()| self.mutate(|| self.forget_disk(job.device)));
-        self.space.prefer(0);
+        self.store.space.prefer(job.successor);
+        let removed = self
+            .empty_disk(job)
+            .and_then(|()| self.inodes.mutate(|| self.devices.forget_disk(job.device)));
+        self.store.space.prefer(0);
         self.buffers.release();
         if removed.is_err() {
-            self.space.stay(job.device);
+            self.store.space.stay(job.device);
         }
         job.end(removed);
     }
@@ -264,11 +269,11 @@ impl Core {
     fn empty_disk(&self, job: &Job) -> FsResult<()> {
         let (mut in_vain, mut waited) = (0, false);
         loop {
-            self.space.leave(job.device);
+            self.store.space.leave(job.device);
             let moved = self.empty_pass(job, in_vain > 0)?;
-            self.mutate(|| self.reclaim_all())?;
+            self.inodes.mutate(|| self.inodes.reclaim_all())?;
             job.go_on()?;
-            if self.space.close_if_empty(job.device) {
+            if self.store.space.close_if_empty(job.device) {
                 return Ok(());
             }
             (in_vain, waited) = if moved == 0 { (in_vain + 1, waited) } else { (0, false) };
@@ -289,9 +294,9 @@ impl Core {
     /// allocated on a slow disk is in no file yet. Others than these hold what they allocate for a
     /// moment only.
     fn wait_for_runs_under_way(&self, job: &Job) -> FsResult<()> {
-        for shard in &self.shards {
+        for (shard, under_way) in self.inodes.shards.iter().zip(&self.logs_under_way) {
             // Whoever has something under way for an inode keeps it in DRAM.
-            drop(shard.mover.logs_under_way.lock());
+            drop(under_way.lock());
             let inodes: Vec<Arc<Inode>> = shard.inodes.read().values().cloned().collect();
             for inode in inodes {
                 job.go_on()?;
@@ -304,7 +309,7 @@ impl Core {
 
     /// Why nothing more moves.
     fn cannot_empty(&self, job: &Job) -> FsResult<FsError> {
-        let left = self.space.disk(job.device)?.data_blocks();
+        let left = self.store.space.disk(job.device)?.data_blocks();
         Ok(match left {
             0 => FsError::with_message(
                 libc::ENOSPC,
@@ -317,7 +322,7 @@ impl Core {
                 "{}: {} bytes on it belong to no file: unmount the volume and run `terrace check {}`",
                 job.path,
                 left * BLOCK_BYTES,
-                self.pm.path().display()
+                self.store.pm.path().display()
             )),
         })
     }
@@ -325,13 +330,15 @@ impl Core {
     /// Looks at all inodes and moves what of them is on the disk; returns how many blocks. `again`:
     /// the pass before was in vain.
     fn empty_pass(&self, job: &Job, again: bool) -> FsResult<u64> {
-        if self.space.takes_promised(job.device) {
-            self.mutate(|| self.flush_all()).map_err(|error| self.explain(job, None, error))?;
+        if self.store.space.takes_promised(job.device) {
+            self.inodes
+                .mutate(|| self.pages.flush_all())
+                .map_err(|error| self.explain(job, None, error))?;
         }
         let mut moved = 0;
-        for shard in 0..self.shards.len() {
-            let records = self.shards[shard].table.read().end();
-            self.visit_inodes(shard, 0..records, &mut |found| {
+        for shard in 0..self.store.shards() {
+            let records = self.inodes.shards[shard].table.read().end();
+            self.inodes.visit_inodes(shard, 0..records, &mut |found| {
                 job.go_on()?;
                 match found {
                     Ok(inode) => moved += self.empty_inode(inode, job, again)?,
@@ -349,7 +356,7 @@ impl Core {
         Ok(moved)
     }
 
-    /// Moves what of an inode is on the disk; returns how many blocks.
+    /// Relocations what of an inode is on the disk; returns how many blocks.
     fn empty_inode(&self, inode: &Arc<Inode>, job: &Job, again: bool) -> FsResult<u64> {
         let data = if inode.is_file() { self.move_off(inode, job) } else { Ok(0) };
         match data.and_then(|data| Ok(data + self.move_log_off(inode, job, again)?)) {
@@ -369,15 +376,15 @@ impl Core {
             job.go_on()?;
             if inode.pages.has_dirty() {
                 // What is about to be replaced does not move.
-                self.mutate(|| self.flush_file(inode))?;
+                self.inodes.mutate(|| self.pages.flush_file(inode))?;
             }
             moved += self.move_to_any(inode, &stretch, wanted, job)?;
         }
         Ok(moved)
     }
 
-    /// Moves the part of a log that is on the disk: to the first tier that takes it, or to PM;
-    /// `again`: rather to PM, where nobody who uses the inode overtakes it.
+    /// Relocations the part of a log that is on the disk: to the first tier that takes it, or to
+    /// PM; `again`: rather to PM, where nobody who uses the inode overtakes it.
     fn move_log_off(&self, inode: &Arc<Inode>, job: &Job, again: bool) -> FsResult<u64> {
         let disks = self
             .tiers_beside(job)
@@ -390,7 +397,7 @@ impl Core {
         }
         let mut moved = Ok(0);
         for tiers in tiers {
-            moved = self.mutate(|| self.move_archive(inode, job.device, tiers));
+            moved = self.inodes.mutate(|| self.move_archive(inode, job.device, tiers));
             if !moved.as_ref().is_err_and(may_go_elsewhere) {
                 break;
             }
@@ -401,13 +408,13 @@ impl Core {
     /// Where what is on the disk may go, the best place first: the disk's own tier and slower ones,
     /// any other, or, without other disks, PM.
     fn tiers_beside(&self, job: &Job) -> Vec<u8> {
-        match self.space.has_disks_beside(job.device) {
-            true => vec![self.space.tier(job.device), 1],
+        match self.store.space.has_disks_beside(job.device) {
+            true => vec![self.store.space.tier(job.device), 1],
             false => vec![0],
         }
     }
 
-    /// Moves a stretch to the first tier that takes it.
+    /// Relocations a stretch to the first tier that takes it.
     fn move_to_any(
         &self,
         inode: &Arc<Inode>,
@@ -420,8 +427,8 @@ impl Core {
         for tier in self.tiers_beside(job) {
             let order =
                 Order { stretches, wanted, tiers: Tiers::from(tier), keep_cached: false, counter };
-            let _under_way = self.moves.begin_after_seekers();
-            result = self.mutate(|| self.move_stretch(inode, order));
+            let _under_way = self.relocations.begin_after_seekers();
+            result = self.inodes.mutate(|| self.move_stretch(inode, order));
             if !result.as_ref().is_err_and(may_go_elsewhere) {
                 break;
             }
@@ -435,13 +442,16 @@ impl Core {
             return error;
         }
         if error.is_no_room() {
-            let left = self.space.members.get(job.device).map_or(0, |member| member.data_blocks());
+            let left =
+                self.store.space.members.get(job.device).map_or(0, |member| member.data_blocks());
             let lacking = self.lacks_to_empty(job.device).unwrap_or(0);
             return FsError::with_message(libc::ENOSPC, no_room(&job.path, left, lacking));
         }
         let file = ino.map_or_else(String::new, |ino| {
-            let path =
-                self.paths_of(&HashSet::from([ino.0]), &|| job.go_on().is_err()).remove(&ino.0);
+            let path = self
+                .inodes
+                .paths_of(&HashSet::from([ino.0]), &|| job.go_on().is_err())
+                .remove(&ino.0);
             format!("{} (inode {}): ", path.as_deref().unwrap_or("a removed file"), ino.0)
         });
         let text = error.to_string();

@@ -12,8 +12,8 @@ use terrace_store::sync::atomic::Ordering;
 
 use crate::base::counters::Counter;
 use crate::base::types::{FileOpinion, Ino, Time};
-use crate::inode::core::Core;
 use crate::inode::resident::Inode;
+use crate::tiering::Tiering;
 
 /// What was decided about a write.
 #[derive(Clone, Copy, Debug)]
@@ -46,10 +46,10 @@ impl Write {
     }
 }
 
-impl Core {
+impl Tiering {
     /// See [`Volume::rehearse_placement`](crate::Volume::rehearse_placement).
     pub fn rehearse_placement(&self, ino: Ino, offset: u64, len: u64, times: u32) -> FsResult<()> {
-        let inode = self.get(ino)?;
+        let inode = self.inodes.get(ino)?;
         let mut inner = inode.exclusive()?;
         let file = inner.file_mut()?.1;
         let end = offset
@@ -64,8 +64,8 @@ impl Core {
             let choice = self.choose(file, write)?;
             file.heat.wrote(to - from, file.index.data_blocks(), file.mtime);
             self.learn_from(&inode, file, write, choice, 0);
-            self.note_data_in(&inode, 0, file.heat.mean());
-            self.note_pm_use(inode.shard);
+            self.activity.note_data_in(&inode, 0, file.heat.mean());
+            self.activity.note_pm_use(inode.shard);
         }
         Ok(())
     }
@@ -89,14 +89,14 @@ impl Core {
             write.pin.map_or_else(|| prefers_disk(synchronous, large), |tier| tier > 0);
         let as_preferred =
             |otherwise| if write.pin.is_some() { Counter::PlacedPinned } else { otherwise };
-        if prefers_disk && self.space.disk_takes(write.blocks()) {
+        if prefers_disk && self.store.space.disk_takes(write.blocks()) {
             return choice(Target::PageCache, as_preferred(Counter::PlacedLargeAsync));
         }
         let in_pm = if synchronous { Counter::PlacedSynchronous } else { Counter::PlacedSmall };
         // Most often PM has room for more than the write can need; else what it needs is looked at
         // closely.
         let takes = self.pm_takes(write.blocks() + 1, write.pin)?;
-        match takes || file.needs_no_pm_block(write.offset, write.end, self.data_crc) {
+        match takes || file.needs_no_pm_block(write.offset, write.end, self.store.data_crc) {
             true => choice(Target::Pm, as_preferred(in_pm)),
             false => choice(Target::PageCache, Counter::PlacedPmFull),
         }
@@ -107,13 +107,13 @@ impl Core {
     /// # Errors
     /// Fatal ones.
     pub fn pm_takes(&self, blocks: u64, pin: Option<u8>) -> FsResult<bool> {
-        let (placement, wanted) = (self.space.placement, room_wanted(blocks));
-        if placement.place_write(self.pm_space(blocks)?, blocks, false) == Target::Pm {
+        let (placement, wanted) = (self.store.space.placement, room_wanted(blocks));
+        if placement.place_write(self.inodes.pm_space(blocks)?, blocks, false) == Target::Pm {
             return Ok(true);
         }
         // Only who has another place to go to leaves room to others.
-        let yields = wanted == blocks || (pin.is_none() && self.space.disk_takes(blocks));
-        Ok(!yields && self.space.room_for_data() >= blocks)
+        let yields = wanted == blocks || (pin.is_none() && self.store.space.disk_takes(blocks));
+        Ok(!yields && self.store.space.room_for_data() >= blocks)
     }
 
     fn write_counter(&self, file: &FileData, write: Write) -> u8 {
@@ -158,8 +158,8 @@ impl Core {
         self.counters.add(choice.reason, len);
         self.note_written(file, write);
         inode.amtime.store(file.heat.mean().0, Ordering::Relaxed);
-        self.shards[inode.shard].mover.recent.note(inode.ino);
-        self.note_traffic();
+        self.activity.shards[inode.shard].recent.note(inode.ino);
+        self.activity.note_traffic();
     }
 
     fn note_written(&self, file: &mut FileData, write: Write) {

@@ -28,10 +28,10 @@ use crate::base::counters::Counter;
 use crate::base::types::{FileMoved, Ino, Time};
 use crate::base::words::tier_name;
 use crate::inode::cache::BlankPage;
-use crate::inode::core::Core;
 use crate::inode::resident::{Inner, Inode};
 use crate::pageio::fetch::Checksums;
-use crate::pageio::runs::{Page, Placed, Target};
+use crate::pageio::runs::{Destination, Page, Placed};
+use crate::tiering::Tiering;
 
 /// Blocks of a file that are looked at together when all of it moves, and made durable together: 64
 /// MiB.
@@ -65,7 +65,7 @@ pub(crate) struct Order<'a> {
 }
 
 /// A piece of the stretch as it was looked up.
-struct Piece {
+struct SourceRun {
     block: u64,
     extent: Extent,
     entry: WriteEntry,
@@ -73,13 +73,13 @@ struct Piece {
 }
 
 /// A move under way.
-struct Begun<'a> {
+struct Relocation<'a> {
     inode: &'a Arc<Inode>,
     order: Order<'a>,
     /// What is allocated and holds nothing.
-    reserved: Vec<Piece>,
+    reserved: Vec<SourceRun>,
     /// What is copied, ascending.
-    written: Vec<Piece>,
+    written: Vec<SourceRun>,
     /// Size of the file.
     committed: u64,
     _alone: MutexGuard<'a, ()>,
@@ -88,7 +88,7 @@ struct Begun<'a> {
 /// Copies that went through one buffer, to be committed together.
 struct Copy<'a> {
     /// What was copied, ascending.
-    pieces: &'a [Piece],
+    pieces: &'a [SourceRun],
     runs: Vec<DataRun>,
     /// Pages for the cache.
     kept: Vec<(u64, BlankPage)>,
@@ -163,7 +163,7 @@ impl Buffers {
 
 /// How data gets nearer to a tier: from each of some tiers to one of others.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Way {
+pub(crate) struct Route {
     pub from: Tiers,
     pub to: Tiers,
 }
@@ -192,10 +192,10 @@ impl Inode {
     }
 }
 
-impl Core {
+impl Tiering {
     /// See [`Volume::move_some`](crate::Volume::move_some).
     pub fn move_some(&self, ino: Ino, tier: u8, offset: u64, len: u64) -> FsResult<FileMoved> {
-        let inode = self.get(ino)?;
+        let inode = self.inodes.get(ino)?;
         self.check_tier(tier)?;
         inode.shared()?.file()?;
         if let Some(pin) = inode.pin.get().filter(|&pin| pin != tier) {
@@ -216,36 +216,39 @@ impl Core {
 
     fn move_blocks(&self, inode: &Arc<Inode>, tier: u8, blocks: Range<u64>) -> FsResult<FileMoved> {
         if inode.pages.has_dirty() {
-            self.before_closing(|| self.flush_file(inode))?;
+            self.inodes.before_closing(|| self.pages.flush_file(inode))?;
         }
         if tier == 0 && inode.shared()?.log.archive().is_some() {
-            self.before_closing(|| self.mutate(|| self.bring_log(inode)))?;
+            self.inodes.before_closing(|| self.inodes.mutate(|| self.bring_log(inode)))?;
         }
-        let ways = self.ways_to(tier);
+        let routes = self.routes_to(tier);
         let mut result = FileMoved::default();
         let mut rest = blocks;
         if let Some(stretch) = inode.next_stretch(&mut rest, &|_| true)? {
             let stretches = std::slice::from_ref(&stretch);
-            for way in &ways {
-                let there = |extent: &Extent| way.from.contains(self.space.tier_of(extent.addr));
+            for route in &routes {
+                let there =
+                    |extent: &Extent| route.from.contains(self.store.space.tier_of(extent.addr));
                 let wanted = Wanted { there: &there, such: None };
                 let order = Order {
                     stretches,
                     wanted,
-                    tiers: way.to,
+                    tiers: route.to,
                     keep_cached: false,
                     counter: Counter::MigratedByHand,
                 };
-                let _under_way = self.moves.begin_after_seekers();
-                match self.before_closing(|| self.move_stretch(inode, order)) {
+                let _under_way = self.relocations.begin_after_seekers();
+                match self.inodes.before_closing(|| self.move_stretch(inode, order)) {
                     Ok(blocks) => result.moved_bytes += blocks * BLOCK_BYTES,
                     Err(error) if !error.is_no_room() => return Err(error),
                     Err(_) => {}
                 }
             }
-            let is_below = |extent: &Extent| tier > 0 && self.space.tier_of(extent.addr) > tier;
-            let is_left =
-                |extent: &Extent| self.space.tier_of(extent.addr) != tier && !is_below(extent);
+            let is_below =
+                |extent: &Extent| tier > 0 && self.store.space.tier_of(extent.addr) > tier;
+            let is_left = |extent: &Extent| {
+                self.store.space.tier_of(extent.addr) != tier && !is_below(extent)
+            };
             result.below_bytes += self.count_blocks(inode, &stretch, &is_below)? * BLOCK_BYTES;
             result.left_bytes += self.count_blocks(inode, &stretch, &is_left)? * BLOCK_BYTES;
             let next = inode.next_stretch(&mut rest, &|_| true)?;
@@ -255,7 +258,7 @@ impl Core {
     }
 
     fn check_tier(&self, tier: u8) -> FsResult<()> {
-        let last = self.space.tiers().last().unwrap_or(0);
+        let last = self.store.space.tiers().last().unwrap_or(0);
         if tier <= last {
             return Ok(());
         }
@@ -266,16 +269,16 @@ impl Core {
     /// How data gets to a tier. What lies above goes there, or to the next below that has room;
     /// what lies below comes nearer or stays: another place on the same tier would be worth no
     /// copy.
-    pub fn ways_to(&self, tier: u8) -> Vec<Way> {
+    pub fn routes_to(&self, tier: u8) -> Vec<Route> {
         let Some(above) = tier.checked_sub(1) else {
-            return vec![Way { from: Tiers::from(1), to: Tiers { first: 0, last: 0 } }];
+            return vec![Route { from: Tiers::from(1), to: Tiers { first: 0, last: 0 } }];
         };
-        let below = self.space.tiers().filter(|&t| t > tier);
-        let up = below.map(|t| Way {
+        let below = self.store.space.tiers().filter(|&t| t > tier);
+        let up = below.map(|t| Route {
             from: Tiers { first: t, last: t },
             to: Tiers { first: tier, last: t - 1 },
         });
-        let down = Way { from: Tiers { first: 0, last: above }, to: Tiers::from(tier) };
+        let down = Route { from: Tiers { first: 0, last: above }, to: Tiers::from(tier) };
         std::iter::once(down).chain(up).collect()
     }
 
@@ -295,8 +298,8 @@ impl Core {
         Ok(blocks)
     }
 
-    /// Moves what is wanted of some stretches, all at once; returns how many blocks are elsewhere
-    /// now. Moves of one file wait for one another.
+    /// Relocations what is wanted of some stretches, all at once; returns how many blocks are
+    /// elsewhere now. Relocations of one file wait for one another.
     ///
     /// # Errors
     /// `ENOSPC` where it was to go, `EIO` with the place that cannot be read or written, `ESTALE`
@@ -313,7 +316,11 @@ impl Core {
     }
 
     /// Looks up what is to move; from now on it is noted who changes it.
-    fn begin<'a>(&self, inode: &'a Arc<Inode>, order: Order<'a>) -> FsResult<Option<Begun<'a>>> {
+    fn begin<'a>(
+        &self,
+        inode: &'a Arc<Inode>,
+        order: Order<'a>,
+    ) -> FsResult<Option<Relocation<'a>>> {
         let alone = inode.moving.lock();
         let mut inner = inode.exclusive()?;
         let pieces = self.pieces(inode, &inner, order)?;
@@ -329,7 +336,7 @@ impl Core {
         let from = order.stretches.iter().map(|stretch| stretch.start).min().expect("a stretch");
         let to = order.stretches.iter().map(|stretch| stretch.end).max().expect("a stretch");
         file.begin_relocation(from, to - from);
-        Ok(Some(Begun {
+        Ok(Some(Relocation {
             inode,
             order,
             reserved,
@@ -341,12 +348,16 @@ impl Core {
 
     /// Blocks that there is room for.
     pub fn room_in(&self, tiers: Tiers) -> u64 {
-        if tiers.first == 0 { self.space.room_for_data() } else { self.space.room_in(tiers) }
+        if tiers.first == 0 {
+            self.store.space.room_for_data()
+        } else {
+            self.store.space.room_in(tiers)
+        }
     }
 
     /// Looks up what is wanted.
-    fn pieces(&self, inode: &Inode, inner: &Inner, order: Order<'_>) -> FsResult<Vec<Piece>> {
-        let (file, entries) = (inner.file()?, inner.log.entries(&self.pm));
+    fn pieces(&self, inode: &Inode, inner: &Inner, order: Order<'_>) -> FsResult<Vec<SourceRun>> {
+        let (file, entries) = (inner.file()?, inner.log.entries(&self.store.pm));
         let overlaps = |s: &Range<u64>| {
             file.index.overlaps(s.start, s.end).map({
                 let s = s.clone();
@@ -377,8 +388,8 @@ impl Core {
             room -= b - a;
             for block in (a..b).step_by(BUFFER_BLOCKS as usize) {
                 let extent = extent.part(block - a, (b - block).min(BUFFER_BLOCKS));
-                let checksums = self.checksums_of(entries, &extent, &entry, block)?;
-                pieces.push(Piece { block, extent, entry, checksums });
+                let checksums = self.pages.checksums_of(entries, &extent, &entry, block)?;
+                pieces.push(SourceRun { block, extent, entry, checksums });
             }
         }
         Ok(pieces)
@@ -386,8 +397,8 @@ impl Core {
 
     /// Copies pieces to where they go, a buffer at a time, and fills the next one meanwhile; what
     /// could not be copied, and why, does not keep the others.
-    fn copy_all<'a>(&self, begun: &'a Begun<'_>) -> (Vec<Copy<'a>>, FsResult<()>) {
-        let Begun { inode, committed, .. } = *begun;
+    fn copy_all<'a>(&self, begun: &'a Relocation<'_>) -> (Vec<Copy<'a>>, FsResult<()>) {
+        let Relocation { inode, committed, .. } = *begun;
         let parts = buffers_of(&begun.written);
         let longest = parts.iter().map(|pieces| blocks_of(pieces)).max().unwrap_or(0);
         let mut full = self.buffers.take(longest);
@@ -425,15 +436,15 @@ impl Core {
     /// Writes what a buffer holds to where it goes.
     fn place<'a>(
         &self,
-        begun: &'a Begun<'_>,
-        pieces: &'a [Piece],
+        begun: &'a Relocation<'_>,
+        pieces: &'a [SourceRun],
         buffer: &Buffer,
     ) -> FsResult<Copy<'a>> {
-        let Begun { inode, order, committed, .. } = *begun;
+        let Relocation { inode, order, committed, .. } = *begun;
         let copied = buffer.copied();
         let placed = match order.tiers.first {
             _ if copied.is_empty() => Vec::new(),
-            0 => self.store_in_pm(inode.shard, &copied, committed),
+            0 => self.pages.store_in_pm(inode.shard, &copied, committed),
             _ => self.write_to_tiers(inode.shard, &copied, order.tiers)?,
         };
         let kept = self.copies_to_keep(inode, order, &copied);
@@ -448,7 +459,7 @@ impl Core {
         &self,
         buffer: &mut Buffer,
         inode: &Inode,
-        pieces: &[Piece],
+        pieces: &[SourceRun],
         committed: u64,
     ) -> FsResult<()> {
         buffer.blocks.clear();
@@ -471,46 +482,46 @@ impl Core {
 
     /// Reads a piece as programs would, with zeros beyond the committed end of the file; returns
     /// its checksums, if it has any.
-    fn copy_piece(&self, piece: &Piece, committed: u64, out: &mut [u8]) -> FsResult<Vec<u32>> {
+    fn copy_piece(&self, piece: &SourceRun, committed: u64, out: &mut [u8]) -> FsResult<Vec<u32>> {
         let addr = piece.extent.addr;
-        let crcs = self.checksum_values(&piece.checksums, u64::from(piece.extent.blocks))?;
+        let crcs = self.pages.checksum_values(&piece.checksums, u64::from(piece.extent.blocks))?;
         if addr.is_pm() {
             let visible =
                 committed.saturating_sub(piece.block * BLOCK_BYTES).min(out.len() as u64) as usize;
-            self.pm.try_read(addr.byte(), &mut out[..visible])?;
+            self.store.pm.try_read(addr.byte(), &mut out[..visible])?;
             out[visible..].fill(0);
         } else {
-            let read = self.space.disk(addr.device())?.disk.read_at(addr.byte(), out);
-            read.inspect_err(|e| self.disk_failed(addr.device(), e))?;
+            let read = self.store.space.disk(addr.device())?.disk.read_at(addr.byte(), out);
+            read.inspect_err(|e| self.health.disk_failed(addr.device(), e))?;
         }
         for (i, page) in (0..).zip(out.chunks_mut(BLOCK)) {
-            let partly = addr.is_pm() && self.data_crc;
+            let partly = addr.is_pm() && self.store.data_crc;
             let covered =
                 if partly { covered_bytes(piece.block + i, piece.entry.size) } else { BLOCK };
             page[covered..].fill(0);
-            self.verify(addr.offset(i), &piece.checksums, i, &page[..covered], &crcs)?;
+            self.pages.verify(addr.offset(i), &piece.checksums, i, &page[..covered], &crcs)?;
         }
         Ok(crcs)
     }
 
     /// Makes copies durable, and commits of each what nobody has changed meanwhile.
-    fn commit_copies(&self, begun: &Begun<'_>, copies: Vec<Copy<'_>>) -> FsResult<u64> {
+    fn commit_copies(&self, begun: &Relocation<'_>, copies: Vec<Copy<'_>>) -> FsResult<u64> {
         let devices = copies.iter().flat_map(|copy| &copy.runs).map(|run| run.addr.device());
         // PM is made durable by each commit's fence.
         let disks = devices.filter(|&device| device > 0 && !planted(Bug::MoveNotFlushed)).collect();
-        let mut moved = self.flush_disks(disks).map(|()| 0);
+        let mut moved = self.pages.flush_disks(disks).map(|()| 0);
         for copy in copies {
             match moved {
                 Ok(blocks) => moved = self.commit_copy(begun, copy).map(|more| blocks + more),
-                Err(_) => self.free_runs(&copy.runs),
+                Err(_) => self.pages.free_runs(&copy.runs),
             }
         }
         moved
     }
 
     /// Commits of a durable copy what nobody has changed meanwhile.
-    fn commit_copy(&self, begun: &Begun<'_>, copy: Copy<'_>) -> FsResult<u64> {
-        let Begun { inode, order, .. } = *begun;
+    fn commit_copy(&self, begun: &Relocation<'_>, copy: Copy<'_>) -> FsResult<u64> {
+        let Relocation { inode, order, .. } = *begun;
         let mut inner = inode.inner.write();
         // A file that is gone has given back its blocks, and nothing is current any more.
         let gone = is_gone(inode);
@@ -518,7 +529,7 @@ impl Core {
         let is_current = |block: u64| !gone && file.is_current(block);
         let flags =
             |run: &DataRun| (run.file_block..run.file_block + run.blocks).map(is_current).collect();
-        let (mut runs, overtaken) = self.sift(copy.runs.into_iter().map(|run| {
+        let (mut runs, overtaken) = self.pages.sift(copy.runs.into_iter().map(|run| {
             let flags = flags(&run);
             (run, flags)
         }));
@@ -546,8 +557,8 @@ impl Core {
         copied: &'a [Copied<'a>],
         tiers: Tiers,
     ) -> FsResult<Vec<Placed<'a, Copied<'a>>>> {
-        self.space.beside_promises(copied.len() as u64, || {
-            self.write_pages(copied, Target { shard, tiers })
+        self.store.space.beside_promises(copied.len() as u64, || {
+            self.pages.write_pages(copied, Destination { shard, tiers })
         })
     }
 
@@ -571,21 +582,21 @@ impl Core {
         blanks.into_iter().zip(copied).map(fill).collect()
     }
 
-    /// Moves blocks that are allocated and hold nothing.
-    fn move_reserved(&self, begun: &Begun<'_>) -> FsResult<u64> {
-        let Begun { inode, order, reserved: ref pieces, .. } = *begun;
+    /// Relocations blocks that are allocated and hold nothing.
+    fn move_reserved(&self, begun: &Relocation<'_>) -> FsResult<u64> {
+        let Relocation { inode, order, reserved: ref pieces, .. } = *begun;
         let holes: Vec<_> = pieces.iter().map(|p| (p.block, u64::from(p.extent.blocks))).collect();
         if holes.is_empty() {
             return Ok(0);
         }
-        let found = self.take_runs_on(inode.shard, &holes, order.tiers)?;
+        let found = self.pages.take_runs_on(inode.shard, &holes, order.tiers)?;
         let mut inner = inode.inner.write();
         let file = inner.file()?;
         let gone = is_gone(inode);
         let mut runs = Vec::new();
         for (file_block, addr, blocks) in found {
             if gone || file.is_overtaken(file_block, blocks) {
-                self.space.free(addr, blocks);
+                self.store.space.free(addr, blocks);
                 continue;
             }
             let mut run = DataRun { blocks, unwritten: true, ..DataRun::new(file_block, addr) };
@@ -601,7 +612,7 @@ impl Core {
         inode: &Inode,
         inner: &mut Inner,
         order: Order<'_>,
-        pieces: &[Piece],
+        pieces: &[SourceRun],
         runs: &[DataRun],
     ) -> FsResult<u64> {
         if runs.is_empty() {
@@ -610,25 +621,29 @@ impl Core {
         // What leaves PM makes room there, and may take the last blocks for that.
         let frees = order.tiers.first > 0 && pieces.iter().any(|piece| piece.extent.addr.is_pm());
         let source = self
+            .store
             .space
             .source(inode.shard, if frees { Purpose::Freeing } else { Purpose::Ordinary });
         let (log, file) = inner.file_mut()?;
-        file.commit_relocated(log, self.io(&source), runs).inspect_err(|_| self.free_runs(runs))?;
+        file.commit_relocated(log, self.store.io(&source), runs)
+            .inspect_err(|_| self.pages.free_runs(runs))?;
         let mean = file.heat.mean();
-        runs.iter().for_each(|run| self.note_data_in(inode, self.space.tier_of(run.addr), mean));
+        runs.iter().for_each(|run| {
+            self.activity.note_data_in(inode, self.store.space.tier_of(run.addr), mean)
+        });
         let blocks = runs.iter().map(|run| run.blocks).sum::<u64>();
         self.counters.add(order.counter, blocks * BLOCK_BYTES);
-        self.tidy(inode.shard, inner)?;
+        self.commits.tidy(inode.shard, inner)?;
         Ok(blocks)
     }
 }
 
 fn is_gone(inode: &Inode) -> bool {
-    inode.doomed.load(Ordering::Acquire) && !planted(Bug::MoveOfRemoved)
+    inode.deleted.load(Ordering::Acquire) && !planted(Bug::MoveOfRemoved)
 }
 
 /// Parts of a list of pieces that are copied through one buffer each.
-fn buffers_of(pieces: &[Piece]) -> Vec<&[Piece]> {
+fn buffers_of(pieces: &[SourceRun]) -> Vec<&[SourceRun]> {
     let (mut buffers, mut from, mut blocks) = (Vec::new(), 0, 0);
     for (i, piece) in pieces.iter().enumerate() {
         let more = u64::from(piece.extent.blocks);
@@ -644,12 +659,12 @@ fn buffers_of(pieces: &[Piece]) -> Vec<&[Piece]> {
     buffers
 }
 
-fn blocks_of(pieces: &[Piece]) -> u64 {
+fn blocks_of(pieces: &[SourceRun]) -> u64 {
     pieces.iter().map(|piece| u64::from(piece.extent.blocks)).sum()
 }
 
 /// Whether somebody has changed something of a piece since the move began, or the file is gone.
-fn was_overtaken(inode: &Inode, piece: &Piece) -> bool {
+fn was_overtaken(inode: &Inode, piece: &SourceRun) -> bool {
     let inner = inode.inner.read();
     is_gone(inode)
         || inner
@@ -658,7 +673,7 @@ fn was_overtaken(inode: &Inode, piece: &Piece) -> bool {
 }
 
 /// What the entry of a run has to say of the pieces that it is made of.
-fn describe(run: &mut DataRun, pieces: &[Piece]) {
+fn describe(run: &mut DataRun, pieces: &[SourceRun]) {
     let end = run.file_block + run.blocks;
     let first = pieces.partition_point(|p| p.block + u64::from(p.extent.blocks) <= run.file_block);
     let (mut counter, mut area, mut mtime) = (u8::MAX, 0, i64::MIN);

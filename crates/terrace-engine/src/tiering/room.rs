@@ -12,14 +12,9 @@
 use std::time::{Duration, Instant};
 
 use terrace_store::error::{FsError, FsResult, fail};
-use terrace_store::sync::atomic::{AtomicU64, Ordering};
 use terrace_store::sync::{Condvar, Mutex, limit, thread};
 
-use crate::inode::core::Core;
-
-/// How often, and how long each time, who finds no room waits for what was removed.
-const FORGET_TRIES: u32 = 50;
-const FORGET_WAIT: Duration = Duration::from_millis(2);
+use crate::tiering::Tiering;
 
 /// How long who finds no room waits for moves: a thread that waits serves nobody else, and a disk
 /// may hang.
@@ -31,7 +26,7 @@ const WRITEBACKS_MAX: usize = limit(32, 2);
 
 /// Who moves data, and who waits for the room that is left then. Its lock is the last of all.
 #[derive(Debug, Default)]
-pub(crate) struct Moves {
+pub(crate) struct Relocations {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -42,16 +37,16 @@ struct State {
     seekers: usize,
 }
 
-/// Moves are under way until this is dropped.
+/// Relocations are under way until this is dropped.
 #[derive(Debug)]
-pub(crate) struct UnderWay<'a>(&'a Moves);
+pub(crate) struct UnderWay<'a>(&'a Relocations);
 
 /// Somebody looks for room; until this is dropped nothing moves but what makes room for programs at
 /// once.
-struct Seeking<'a>(&'a Moves);
+struct Seeking<'a>(&'a Relocations);
 
-impl Moves {
-    /// Moves that make room for a program begin.
+impl Relocations {
+    /// Relocations that make room for a program begin.
     pub fn begin(&self) -> UnderWay<'_> {
         self.state.lock().under_way += 1;
         UnderWay(self)
@@ -102,43 +97,26 @@ impl Drop for Seeking<'_> {
     }
 }
 
-/// Files without names that somebody still has looked up: they go when the kernel forgets them.
-#[derive(Debug, Default)]
-pub(crate) struct Nameless {
-    count: AtomicU64,
-    /// How many of them somebody has waited for in vain: those are open, and are not waited for
-    /// again.
-    outlasted: AtomicU64,
-}
-
-impl Nameless {
-    /// A file has lost its last name.
-    pub fn come(&self) {
-        self.count.fetch_add(1, Ordering::AcqRel);
+impl Tiering {
+    /// As [`Self::mutate`], for what a program asks for, which holds no lock yet: where PM has next
+    /// to no room for metadata, some is made first.
+    pub fn operate<T>(&self, operation: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
+        self.relieve_pm_if_low();
+        self.inodes.mutate(operation)
     }
 
-    /// One of them is gone: its room can be found.
-    pub fn go(&self) {
-        let left = self.count.fetch_sub(1, Ordering::AcqRel) - 1;
-        self.outlasted.fetch_min(left, Ordering::AcqRel);
-    }
-
-    /// Waits a moment for those that the kernel may have forgotten: that message may have come
-    /// before ours, and not be read to its end.
-    fn wait(&self) {
-        for _ in 0..FORGET_TRIES {
-            if self.count.load(Ordering::Acquire) <= self.outlasted.load(Ordering::Acquire) {
-                return;
+    /// As [`Self::operate`], for what frees something, which changes nothing if it finds no room:
+    /// then room is made once more, however lately that was in vain, and it is tried again.
+    pub fn operate_to_free<T>(&self, mut operation: impl FnMut() -> FsResult<T>) -> FsResult<T> {
+        match self.operate(&mut operation) {
+            Err(error) if error.is_no_room() => {
+                self.relieve_pm(true);
+                self.inodes.mutate(operation)
             }
-            thread::sleep(FORGET_WAIT);
+            done => done,
         }
-        self.outlasted.store(self.count.load(Ordering::Acquire), Ordering::Release);
-        // Some may have gone in between.
-        self.outlasted.fetch_min(self.count.load(Ordering::Acquire), Ordering::AcqRel);
     }
-}
 
-impl Core {
     /// Does what leaves everything as it was if it finds no room, and, if so, again when all room
     /// that is on its way back is there. Called without any lock that moves take.
     ///
@@ -149,15 +127,15 @@ impl Core {
         if !result.as_ref().is_err_and(FsError::is_no_room) {
             return result;
         }
-        self.nameless.wait();
-        let seeking = self.migrates().then(|| self.moves.seek());
-        if self.is_read_only() {
+        self.inodes.open_orphans.wait();
+        let seeking = self.migrates().then(|| self.relocations.seek());
+        if self.health.is_read_only() {
             return fail(libc::EROFS);
         }
         if matches!(seeking, Some(None)) {
             return result;
         }
-        self.reclaim_all()?;
+        self.inodes.reclaim_all()?;
         self.with_room_of_dirty(&attempt)
     }
 
@@ -168,15 +146,15 @@ impl Core {
         for _ in 0..WRITEBACKS_MAX {
             // Both looks count: others may keep their promises, or get some, while this looks for
             // room.
-            let were_promises = self.space.has_promises();
+            let were_promises = self.store.space.has_promises();
             let result = attempt();
-            let may_come_back = were_promises || self.space.has_promises();
+            let may_come_back = were_promises || self.store.space.has_promises();
             if !may_come_back || !result.as_ref().is_err_and(FsError::is_no_room) {
                 return result;
             }
-            match self.flush_all() {
+            match self.pages.flush_all() {
                 Err(error) if error.is_fatal() => return Err(error),
-                _ if self.is_read_only() => return fail(libc::EROFS),
+                _ if self.health.is_read_only() => return fail(libc::EROFS),
                 // A disk that takes nothing frees nothing; what others took may do.
                 Err(_) => return attempt(),
                 // Who has a promise may not have made use of it yet.

@@ -5,25 +5,24 @@
 //! follows from that, one stretch of a file at a time, and sleeps while there is nothing to do: an
 //! idle volume takes no time of any CPU.
 //!
-//! Invariant: a mover that is wanted either moves something, or says in `Core::migration` why it
+//! Invariant: a mover that is wanted either moves something, or says in [`Schedule`] why it
 //! cannot and sleeps until somebody wakes it; it never tries the same in vain twice in a row.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use terrace_policy::{
-    ColdList, Dataflow, Flow, Pace, Param, Pressure, Traffic, Utilization, logs_leave,
-    tier_is_full, used_percent, write_migration_goes_on,
+    Dataflow, Flow, Pace, Param, Pressure, Traffic, Utilization, logs_leave, tier_is_full,
+    used_percent, write_migration_goes_on,
 };
 use terrace_store::error::{FsError, FsResult};
-use terrace_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use terrace_store::sync::{Condvar, Mutex};
+use terrace_store::sync::Mutex;
+use terrace_store::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::counters::Counter;
-use crate::base::recent::Recent;
-use crate::base::types::{Ino, MigrationStatus};
-use crate::inode::core::Core;
-use crate::tiering::pins::PinnedFiles;
+use crate::base::types::MigrationStatus;
+use crate::inode::activity::ShardActivity;
+use crate::tiering::Tiering;
 
 /// The pulse.
 const TICK: Duration = Duration::from_secs(1);
@@ -36,15 +35,10 @@ const RELIEF_RESTS_MAX: Duration = Duration::from_secs(10);
 
 /// What all movers share.
 #[derive(Debug, Default)]
-pub(crate) struct Migration {
-    /// Free PM blocks below which write migration is wanted, as of the last tick.
-    floor_blocks: AtomicU64,
-    /// The pulse rests; whoever does something wakes it.
-    pub resting: AtomicBool,
+pub(crate) struct Schedule {
     /// The threads run.
     pub started: AtomicBool,
     pulse: Mutex<Pulse>,
-    wake: Condvar,
     /// Why a mover that is wanted does not get on, by shard.
     trouble: Mutex<BTreeMap<usize, Trouble>>,
     relief: Mutex<Relief>,
@@ -75,7 +69,6 @@ struct Pulse {
     dataflow: Dataflow,
     last: Traffic,
     quiet_ticks: u32,
-    woken: bool,
 }
 
 #[derive(Debug)]
@@ -83,62 +76,6 @@ struct Paced {
     bytes_per_second: u64,
     pace: Pace,
     since: Instant,
-}
-
-/// One shard's part.
-#[derive(Debug, Default)]
-pub(crate) struct Mover {
-    /// There is something to do.
-    work: Mutex<bool>,
-    wake: Condvar,
-    /// It knows, or tried in vain and is to be left alone until the pulse wakes it: writers need
-    /// not.
-    notified: AtomicBool,
-    pub lists: Mutex<Lists>,
-    /// Held while logs are on their way to a disk.
-    pub logs_under_way: Mutex<()>,
-    pub recent: Recent,
-}
-
-/// Files with data in a tier, coldest first.
-#[derive(Debug, Default)]
-pub(crate) struct Lists {
-    /// By tier.
-    pub cold: Vec<ColdList>,
-    /// Records of the inode table that have been looked at since the mount: what is in them is
-    /// listed, or has been written since.
-    pub scanned: u64,
-    /// Records that have been looked at for logs in this turn.
-    pub logs_seen: u64,
-    pub pins: PinnedFiles,
-}
-
-impl Lists {
-    /// The files of a tier.
-    pub fn of_tier(&mut self, tier: u8) -> &mut ColdList {
-        let tier = usize::from(tier);
-        if self.cold.len() <= tier {
-            self.cold.resize_with(tier + 1, ColdList::default);
-        }
-        &mut self.cold[tier]
-    }
-
-    /// A file is gone.
-    pub fn forget(&mut self, ino: Ino) {
-        for list in &mut self.cold {
-            list.remove(ino.0);
-        }
-        self.pins.note(ino, None, false);
-    }
-}
-
-impl Mover {
-    /// There is something to do.
-    fn notify(&self) {
-        self.notified.store(true, Ordering::Relaxed);
-        *self.work.lock() = true;
-        self.wake.notify_all();
-    }
 }
 
 /// What a mover found to do.
@@ -185,43 +122,19 @@ impl Round {
     }
 }
 
-impl Core {
+impl Tiering {
     /// Whether data moves by itself.
     pub fn migrates(&self) -> bool {
-        self.tuning.get(Param::Migrate) == 1 && self.space.has_disks() && !self.is_read_only()
-    }
-
-    /// Called after every read and write: wakes who should look.
-    #[inline]
-    pub fn note_traffic(&self) {
-        if self.migration.resting.load(Ordering::Relaxed) {
-            self.wake_pulse();
-        }
-    }
-
-    /// Called after a write to PM: wakes the shard's mover if PM is too full.
-    #[inline]
-    pub fn note_pm_use(&self, shard: usize) {
-        if self.space.pm().free_blocks() < self.migration.floor_blocks.load(Ordering::Relaxed) {
-            let mover = &self.shards[shard].mover;
-            if !mover.notified.load(Ordering::Relaxed) {
-                mover.notify();
-            }
-        }
-    }
-
-    #[cold]
-    fn wake_pulse(&self) {
-        self.migration.resting.store(false, Ordering::Relaxed);
-        self.migration.pulse.lock().woken = true;
-        self.migration.wake.notify_all();
+        self.tuning.get(Param::Migrate) == 1
+            && self.store.space.has_disks()
+            && !self.health.is_read_only()
     }
 
     /// What has been read and written so far.
     fn traffic(&self) -> Traffic {
         let counters = self.counters.snapshot();
         let from_disks: u64 =
-            self.space.tiers().skip(1).map(|tier| self.counters.disk_read_bytes(tier)).sum();
+            self.store.space.tiers().skip(1).map(|tier| self.counters.disk_read_bytes(tier)).sum();
         Traffic {
             pm_read: counters.get(Counter::ReadPm),
             pm_written: counters.get(Counter::WrittenPm),
@@ -231,46 +144,51 @@ impl Core {
 
     /// Thresholds have changed, or are looked at for the first time.
     pub fn set_floor(&self) {
-        let pulse = self.migration.pulse.lock();
+        let pulse = self.schedule.pulse.lock();
         self.store_floor(pulse.utilization.threshold_percent(&self.tuning.params()));
     }
 
     fn store_floor(&self, threshold_percent: f64) {
-        let blocks = self.space.pm().blocks() as f64 * (100.0 - threshold_percent) / 100.0;
+        let blocks = self.store.space.pm().blocks() as f64 * (100.0 - threshold_percent) / 100.0;
         // Nobody is to be woken for nothing.
         let floor = if self.migrates() { blocks as u64 } else { 0 };
-        self.migration.floor_blocks.store(floor, Ordering::Relaxed);
+        self.activity.floor_blocks.store(floor, Ordering::Relaxed);
     }
 
     /// The thread behind the pulse.
     pub fn beat(&self) {
-        while !self.stopping.load(Ordering::Acquire) {
-            let mut pulse = self.migration.pulse.lock();
-            if !pulse.woken {
-                if self.migration.resting.load(Ordering::Relaxed) {
-                    self.migration.wake.wait(&mut pulse);
-                } else {
-                    self.migration.wake.wait_for(&mut pulse, TICK);
-                }
-            }
-            if std::mem::take(&mut pulse.woken) {
-                // A second from now there is something to see.
-                pulse.quiet_ticks = 0;
-                if !self.stopping.load(Ordering::Acquire) {
-                    self.migration.wake.wait_for(&mut pulse, TICK);
-                }
-            }
-            if self.stopping.load(Ordering::Acquire) {
+        while !self.health.stopping.load(Ordering::Acquire) {
+            self.wait_for_tick();
+            if self.health.stopping.load(Ordering::Acquire) {
                 return;
             }
-            self.tick(&mut pulse);
+            self.tick(&mut self.schedule.pulse.lock());
+        }
+    }
+
+    fn wait_for_tick(&self) {
+        let bell = &self.activity.pulse;
+        let mut rung = bell.rung.lock();
+        if !*rung {
+            if self.activity.resting.load(Ordering::Relaxed) {
+                bell.wake.wait(&mut rung);
+            } else {
+                bell.wake.wait_for(&mut rung, TICK);
+            }
+        }
+        if std::mem::take(&mut *rung) {
+            // A second from now there is something to see.
+            self.schedule.pulse.lock().quiet_ticks = 0;
+            if !self.health.stopping.load(Ordering::Acquire) {
+                bell.wake.wait_for(&mut rung, TICK);
+            }
         }
     }
 
     /// A second of the volume's life for the policy, without waiting for it: for tests and tools
     /// that have a clock of their own.
     pub fn tick_now(&self) {
-        self.tick(&mut self.migration.pulse.lock());
+        self.tick(&mut self.schedule.pulse.lock());
     }
 
     fn tick(&self, pulse: &mut Pulse) {
@@ -282,16 +200,16 @@ impl Core {
         pulse.quiet_ticks = if now == pulse.last { pulse.quiet_ticks + 1 } else { 0 };
         pulse.last = now;
         let quiet = pulse.quiet_ticks > QUIET_TICKS_MAX;
-        self.migration.resting.store(quiet, Ordering::Relaxed);
+        self.activity.resting.store(quiet, Ordering::Relaxed);
         match self.migrates() && self.is_anything_wanted(pulse) {
-            true if !quiet => self.shards.iter().for_each(|shard| shard.mover.notify()),
+            true if !quiet => self.activity.shards.iter().for_each(ShardActivity::notify),
             true => {}
-            false => self.migration.trouble.lock().clear(),
+            false => self.schedule.trouble.lock().clear(),
         }
     }
 
     fn pm_used_percent(&self) -> f64 {
-        used_percent(self.space.pm().blocks(), self.space.pm().free_blocks())
+        used_percent(self.store.space.pm().blocks(), self.store.space.pm().free_blocks())
     }
 
     fn is_anything_wanted(&self, pulse: &Pulse) -> bool {
@@ -303,36 +221,36 @@ impl Core {
             )
             || logs_leave(self.pm_used_percent(), &params)
             || self.full_tier().is_some()
-            || self.has_strays()
+            || self.activity.has_strays()
     }
 
     /// A tier of disks that moves data to the next: it is nearly full, and there is a next one
     /// which is not.
     fn full_tier(&self) -> Option<(u8, u8)> {
-        let tiers: Vec<u8> = self.space.tiers().skip(1).collect();
+        let tiers: Vec<u8> = self.store.space.tiers().skip(1).collect();
         let moves = |pair: &&[u8]| self.is_full_tier(pair[0]) && !self.is_full_tier(pair[1]);
         tiers.windows(2).find(moves).map(|pair| (pair[0], pair[1]))
     }
 
     /// Whether a tier of disks is so full that data is to leave it.
     pub fn is_full_tier(&self, tier: u8) -> bool {
-        let (blocks, free) = self.space.tier_space(tier);
+        let (blocks, free) = self.store.space.tier_space(tier);
         tier_is_full(blocks, free, &self.tuning.params())
     }
 
     /// The thread of a shard's mover.
     pub fn move_data(&self, shard: usize) {
-        let mover = &self.shards[shard].mover;
-        while !self.stopping.load(Ordering::Acquire) {
+        let mover = &self.activity.shards[shard];
+        while !self.health.stopping.load(Ordering::Acquire) {
             {
-                let mut work = mover.work.lock();
+                let mut work = mover.mover.rung.lock();
                 // Whoever stops the movers does so before the lock and wakes them after it.
-                while !*work && !self.stopping.load(Ordering::Acquire) {
-                    mover.wake.wait(&mut work);
+                while !*work && !self.health.stopping.load(Ordering::Acquire) {
+                    mover.mover.wake.wait(&mut work);
                 }
                 *work = false;
             }
-            while !self.stopping.load(Ordering::Acquire) {
+            while !self.health.stopping.load(Ordering::Acquire) {
                 match self.migrate_some(shard) {
                     Round::Moved(bytes) => self.keep_pace(shard, bytes),
                     Round::Idle => {
@@ -350,7 +268,7 @@ impl Core {
         if !self.migrates() {
             return Round::Idle;
         }
-        let _under_way = self.moves.begin_after_seekers();
+        let _under_way = self.relocations.begin_after_seekers();
         let round = self.round(shard, || self.migrate_wanted(shard));
         if round.is_in_vain() {
             self.buffers.release();
@@ -360,7 +278,7 @@ impl Core {
 
     /// A round of migration in a shard, and what is remembered of it.
     fn round(&self, shard: usize, work: impl FnOnce() -> FsResult<Round>) -> Round {
-        let round = self.mutate(work);
+        let round = self.inodes.mutate(work);
         let round =
             round.unwrap_or_else(|error| Round::Failed { why: error.to_string(), is_final: true });
         self.note_round(shard, &round);
@@ -369,7 +287,7 @@ impl Core {
 
     /// Remembers why a mover does not get on, as long as that is so.
     fn note_round(&self, shard: usize, round: &Round) {
-        let mut trouble = self.migration.trouble.lock();
+        let mut trouble = self.schedule.trouble.lock();
         match round {
             Round::Idle => drop(trouble.remove(&shard)),
             Round::Moved(_) => {
@@ -392,7 +310,7 @@ impl Core {
     fn migrate_wanted(&self, shard: usize) -> FsResult<Round> {
         let params = self.tuning.params();
         let (threshold, flow) = {
-            let pulse = self.migration.pulse.lock();
+            let pulse = self.schedule.pulse.lock();
             (pulse.utilization.threshold_percent(&params), pulse.dataflow.under_way())
         };
         let used = self.pm_used_percent();
@@ -409,8 +327,8 @@ impl Core {
         Ok(match flow {
             Flow::FavoursPm if round.is_in_vain() => round.or(self.migrate_read_hot(shard)?),
             Flow::FavoursDram if round.is_in_vain() && used < threshold => {
-                let room = (threshold - used) / 100.0 * self.space.pm().blocks() as f64;
-                round.or(self.migrate_reverse(shard, room as u64 / self.shards.len() as u64)?)
+                let room = (threshold - used) / 100.0 * self.store.space.pm().blocks() as f64;
+                round.or(self.migrate_reverse(shard, room as u64 / self.store.shards() as u64)?)
             }
             _ => round,
         })
@@ -418,7 +336,7 @@ impl Core {
 
     /// Called, without any lock, by those who are about to need room in PM for metadata.
     pub fn relieve_pm_if_low(&self) {
-        if self.pm_is_low() {
+        if self.store.pm_is_low() {
             self.relieve_pm(false);
         }
     }
@@ -428,18 +346,19 @@ impl Core {
     /// is `urgent`. Read-only volumes are found out by who asked, who holds no lock.
     #[cold]
     pub fn relieve_pm(&self, urgent: bool) {
-        let mut relief = self.migration.relief.lock();
+        let mut relief = self.schedule.relief.lock();
         let begun = Instant::now();
         let rests = !urgent && relief.rests_until.is_some_and(|until| begun < until);
         if !self.migrates() || rests {
             return;
         }
-        let _under_way = self.moves.begin();
+        let _under_way = self.relocations.begin();
         // What was removed makes room first.
-        let _ = self.mutate(|| self.reclaim_if_any());
+        let _ = self.inodes.mutate(|| self.inodes.reclaim_if_any());
         let mut is_in_vain = true;
-        for shard in (0..self.shards.len()).map(|n| (relief.next_shard + n) % self.shards.len()) {
-            while self.pm_is_low() {
+        for shard in (0..self.store.shards()).map(|n| (relief.next_shard + n) % self.store.shards())
+        {
+            while self.store.pm_is_low() {
                 if self.round(shard, || self.give_way(shard)).is_in_vain() {
                     break;
                 }
@@ -447,11 +366,11 @@ impl Core {
             }
         }
         self.buffers.release();
-        relief.next_shard = (relief.next_shard + 1) % self.shards.len();
+        relief.next_shard = (relief.next_shard + 1) % self.store.shards();
         // It is to take no more than a tenth of the time then; nor is a disk that works again to
         // wait for long.
         let rest = (10 * begun.elapsed()).min(RELIEF_RESTS_MAX);
-        relief.rests_until = (is_in_vain && self.pm_is_low()).then(|| Instant::now() + rest);
+        relief.rests_until = (is_in_vain && self.store.pm_is_low()).then(|| Instant::now() + rest);
     }
 
     /// Files of a shard give room away: logs first, which are many to one flush, then data.
@@ -468,7 +387,7 @@ impl Core {
     fn keep_pace(&self, shard: usize, bytes: u64) {
         let rate = self.tuning.get(Param::MigrateRate);
         let pause = {
-            let mut paced = self.migration.pace.lock();
+            let mut paced = self.schedule.pace.lock();
             if paced.as_ref().is_none_or(|paced| paced.bytes_per_second != rate) {
                 *paced = Some(Paced {
                     bytes_per_second: rate,
@@ -483,33 +402,30 @@ impl Core {
             return;
         }
         let until = Instant::now() + pause;
-        let mover = &self.shards[shard].mover;
-        let mut work = mover.work.lock();
+        let mover = &self.activity.shards[shard];
+        let mut work = mover.mover.rung.lock();
         // Until then, or until the limit changes.
-        while !self.stopping.load(Ordering::Acquire) && self.tuning.get(Param::MigrateRate) == rate
+        while !self.health.stopping.load(Ordering::Acquire)
+            && self.tuning.get(Param::MigrateRate) == rate
         {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
-            mover.wake.wait_for(&mut work, left.min(TICK));
+            mover.mover.wake.wait_for(&mut work, left.min(TICK));
         }
     }
 
     /// Wakes everybody here, to end.
     pub fn stop_migration(&self) {
-        self.migration.pulse.lock().woken = true;
-        self.migration.wake.notify_all();
-        for shard in &self.shards {
-            *shard.mover.work.lock() = true;
-            shard.mover.wake.notify_all();
-        }
+        self.activity.pulse.ring();
+        self.activity.shards.iter().for_each(|shard| shard.mover.ring());
     }
 
     /// What migration is about.
     pub fn migration_status(&self) -> MigrationStatus {
         let params = self.tuning.params();
-        let pulse = self.migration.pulse.lock();
+        let pulse = self.schedule.pulse.lock();
         let threshold_percent = pulse.utilization.threshold_percent(&params);
         let used = self.pm_used_percent();
         let state = match pulse.dataflow.under_way() {
@@ -518,7 +434,7 @@ impl Core {
                 "write migration: PM is fuller than the threshold"
             }
             _ if logs_leave(used, &params) => "log migration: PM is fuller than its threshold",
-            _ if self.has_strays() => "pins: data waits for its tier",
+            _ if self.activity.has_strays() => "pins: data waits for its tier",
             _ if self.full_tier().is_some() => "demotion: a disk tier is nearly full",
             Flow::FavoursPm => "read migration: reads lean towards PM",
             Flow::FavoursDram => "reverse migration: reads lean towards DRAM",
@@ -531,14 +447,14 @@ impl Core {
         // Nobody has looked since, perhaps, if nothing is wanted any more.
         let is_wanted = self.migrates() && self.is_anything_wanted(&pulse);
         let trouble = self
-            .migration
+            .schedule
             .trouble
             .lock()
             .values()
             .find(|trouble| is_wanted && !trouble.is_past)
             .map(|t| t.why.clone());
         let percent = |share: f64| share.round() as u8;
-        let (pinned_files, pinned_elsewhere) = self.count_pinned();
+        let (pinned_files, pinned_elsewhere) = self.activity.count_pinned();
         MigrationStatus {
             state: state.into(),
             pm_used_percent: percent(used),

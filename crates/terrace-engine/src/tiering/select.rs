@@ -19,8 +19,9 @@ use terrace_store::sync::atomic::Ordering;
 use crate::base::counters::Counter;
 use crate::base::types::{Ino, Time};
 use crate::base::words::tier_name;
-use crate::inode::core::Core;
-use crate::inode::resident::{Body, Inner, Inode};
+use crate::inode::activity::tier_bit;
+use crate::inode::resident::Inode;
+use crate::tiering::Tiering;
 use crate::tiering::relocate::{Order, Wanted};
 use crate::tiering::schedule::Round;
 
@@ -37,13 +38,13 @@ pub(crate) const GROUPS_PER_FLUSH: u64 = 4;
 /// A stretch that is moved at once spans no more than this, however little of it moves: 256 MiB.
 pub(crate) const SPAN_BLOCKS_MAX: u64 = 65536;
 
-impl Core {
-    /// Moves cold data of one of the coldest files of a shard from `tier` to the next.
+impl Tiering {
+    /// Relocations cold data of one of the coldest files of a shard from `tier` to the next.
     ///
     /// # Errors
     /// Fatal ones.
     pub fn migrate_cold(&self, shard: usize, tier: u8, counter: Counter) -> FsResult<Round> {
-        let Some(target) = self.space.tiers().find(|&t| t > tier) else {
+        let Some(target) = self.store.space.tiers().find(|&t| t > tier) else {
             return Ok(Round::Idle);
         };
         self.scan_some(shard);
@@ -58,7 +59,7 @@ impl Core {
             tried.push(inode);
             round = round.after(moved, tier)?;
         }
-        if let (true, Some(why)) = (tried.is_empty(), self.pinned_in_words(shard, tier)) {
+        if let (true, Some(why)) = (tried.is_empty(), self.activity.pinned_in_words(shard, tier)) {
             round = Round::Stuck(why);
         }
         for pressure in Pressure::RISING {
@@ -71,47 +72,32 @@ impl Core {
         }
         for inode in tried {
             self.list_again(&inode, tier);
-            self.let_go(inode);
+            self.inodes.let_go(inode);
         }
         Ok(round)
     }
 
     /// Lists files that nobody has used since the mount, a few at a time.
     pub fn scan_some(&self, shard: usize) {
-        let this = &self.shards[shard];
-        let records = this.table.read().end();
-        let scanned = this.mover.lists.lock().scanned;
+        let lists = &self.activity.shards[shard].lists;
+        let records = self.inodes.shards[shard].table.read().end();
+        let scanned = lists.lock().scanned;
         let next = (scanned + SCAN_RECORDS).min(records);
         // Records that nobody uses, and damaged ones, are not listed.
         let list = &mut |found: FsResult<&Arc<Inode>>| {
             if let Ok(inode) = found {
-                self.list_everywhere(inode, &inode.inner.read());
+                self.activity.list_everywhere(inode, &inode.inner.read());
             }
             Ok(())
         };
-        self.visit_inodes(shard, scanned..next, list).expect("listing does not fail");
-        this.mover.lists.lock().scanned = next;
-    }
-
-    /// Lists a file in every tier where it has data.
-    pub fn list_everywhere(&self, inode: &Inode, inner: &Inner) {
-        let Body::File(file) = &inner.body else {
-            return;
-        };
-        if inode.doomed.load(Ordering::Acquire) {
-            return;
-        }
-        let mut tiers: Vec<u8> =
-            file.index.iter().map(|(_, extent)| self.space.tier_of(extent.addr)).collect();
-        tiers.sort_unstable();
-        tiers.dedup();
-        tiers.iter().for_each(|&tier| self.note_data_in(inode, tier, file.heat.mean()));
+        self.inodes.visit_inodes(shard, scanned..next, list).expect("listing does not fail");
+        lists.lock().scanned = next;
     }
 
     /// The coldest file of a tier that still exists and is not pinned.
     fn pop_coldest(&self, shard: usize, tier: u8) -> Option<Arc<Inode>> {
         loop {
-            let inodes = self.shards[shard].inodes.read();
+            let inodes = self.inodes.shards[shard].inodes.read();
             // A file that is not in DRAM has not changed since it was listed.
             let current = |ino| {
                 Some(
@@ -119,24 +105,17 @@ impl Core {
                 )
             };
             let (ino, _) =
-                self.shards[shard].mover.lists.lock().of_tier(tier).pop_coldest(current)?;
+                self.activity.shards[shard].lists.lock().of_tier(tier).pop_coldest(current)?;
             drop(inodes);
             // The number may be another's by now, or nobody's.
-            if let Some(inode) = self.get(Ino(ino)).ok().filter(|inode| inode.is_file()) {
+            if let Some(inode) = self.inodes.get(Ino(ino)).ok().filter(|inode| inode.is_file()) {
                 inode.listed.fetch_and(!tier_bit(tier), Ordering::Relaxed);
                 if inode.pin.get().is_none() {
                     return Some(inode);
                 }
-                self.let_go(inode);
+                self.inodes.let_go(inode);
             }
         }
-    }
-
-    /// A mover has done with a file, which may leave DRAM if nobody else uses it.
-    pub fn let_go(&self, inode: Arc<Inode>) {
-        let ino = inode.ino;
-        drop(inode);
-        self.forget(ino, 0);
     }
 
     /// Lists a file again, if there is still something of it in the tier.
@@ -145,25 +124,14 @@ impl Core {
         let Ok(file) = inner.file() else {
             return;
         };
-        let lies_there = |(_, extent): (u64, Extent)| self.space.tier_of(extent.addr) == tier;
-        if file.index.iter().any(lies_there) && !inode.doomed.load(Ordering::Acquire) {
-            self.note_data_in(inode, tier, file.heat.mean());
+        let lies_there = |(_, extent): (u64, Extent)| self.store.space.tier_of(extent.addr) == tier;
+        if file.index.iter().any(lies_there) && !inode.deleted.load(Ordering::Acquire) {
+            self.activity.note_data_in(inode, tier, file.heat.mean());
         }
     }
 
-    /// The file has data in a tier: it may be found cold there.
-    #[inline]
-    pub fn note_data_in(&self, inode: &Inode, tier: u8, mean: Time) {
-        if inode.pin.get().is_some() {
-            return self.note_pinned_data_in(inode, tier);
-        }
-        if inode.listed.load(Ordering::Relaxed) & tier_bit(tier) == 0 {
-            inode.listed.fetch_or(tier_bit(tier), Ordering::Relaxed);
-            self.shards[inode.shard].mover.lists.lock().of_tier(tier).note(inode.ino.0, mean.0);
-        }
-    }
-
-    /// Moves some groups of a file's cold data, or less; returns how many bytes are elsewhere now.
+    /// Relocations some groups of a file's cold data, or less; returns how many bytes are elsewhere
+    /// now.
     fn migrate_file(
         &self,
         inode: &Arc<Inode>,
@@ -173,7 +141,7 @@ impl Core {
         counter: Counter,
     ) -> FsResult<u64> {
         let (params, now) = (self.tuning.params(), Time::now());
-        let there = |extent: &Extent| self.space.tier_of(extent.addr) == from;
+        let there = |extent: &Extent| self.store.space.tier_of(extent.addr) == from;
         let cut = match pressure {
             Pressure::Highest => self.times_of_part(inode, &there)?.older_half(now.0, &params),
             _ => inode.shared()?.file()?.heat.cold(pressure, now, &params),
@@ -184,7 +152,7 @@ impl Core {
         let such = |entry: &WriteEntry| cut.is_cold(entry.mtime_ns);
         let (used, budget) =
             (self.cache.clean_pages() + self.cache.dirty_pages(), self.cache.budget_pages());
-        let errand = Errand {
+        let selection = Selection {
             wanted: Wanted { there: &there, such: (cut != ColdCut::Whole).then_some(&such) },
             spares: match pressure {
                 // Blocks that are patched keep the time of their entry, and such a file may seem
@@ -198,18 +166,22 @@ impl Core {
             most: u64::MAX,
             counter,
         };
-        self.run_errand(inode, errand)
+        self.relocate_selection(inode, selection)
     }
 
-    /// Moves as much of what is wanted of a file as is made durable together; returns how many
-    /// bytes are elsewhere now.
-    pub fn run_errand(&self, inode: &Arc<Inode>, errand: Errand<'_>) -> FsResult<u64> {
-        let Errand { wanted, tiers, keep_cached, counter, .. } = errand;
+    /// Relocations as much of what is wanted of a file as is made durable together; returns how
+    /// many bytes are elsewhere now.
+    pub fn relocate_selection(
+        &self,
+        inode: &Arc<Inode>,
+        selection: Selection<'_>,
+    ) -> FsResult<u64> {
+        let Selection { wanted, tiers, keep_cached, counter, .. } = selection;
         let group_blocks = (self.tuning.get(Param::Group) / BLOCK_BYTES).max(1);
         // A limit is kept best with little at a time.
         let at_once = if self.tuning.get(Param::MigrateRate) > 0 { 1 } else { GROUPS_PER_FLUSH };
-        let most = (at_once * group_blocks).min(errand.most);
-        let pieces = self.find_pieces(inode, wanted, errand.spares, most)?;
+        let most = (at_once * group_blocks).min(selection.most);
+        let pieces = self.find_pieces(inode, wanted, selection.spares, most)?;
         let planned = groups(pieces.into_iter(), group_blocks);
         let mut moved_bytes = 0;
         for batch in batches(&planned, most) {
@@ -283,7 +255,7 @@ impl Core {
         let mut at = 0;
         loop {
             let (inner, before) = (inode.shared()?, at);
-            let (file, entries) = (inner.file()?, inner.log.entries(&self.pm));
+            let (file, entries) = (inner.file()?, inner.log.entries(&self.store.pm));
             for (start, extent) in file.index.overlaps(at, u64::MAX).take(EXTENTS_PER_LOOK) {
                 // Compaction may have joined what was seen with what follows it.
                 let skip = at.saturating_sub(start);
@@ -300,7 +272,7 @@ impl Core {
         }
     }
 
-    /// Moves read-hot data of read-dominated files from PM to a disk and into the page cache.
+    /// Relocations read-hot data of read-dominated files from PM to a disk and into the page cache.
     ///
     /// # Errors
     /// Fatal ones.
@@ -315,7 +287,7 @@ impl Core {
             Some(is_read_dominated(inode.reads_in_row.load(Ordering::Relaxed), blocks, &params))
         };
         let in_pm = |extent: &Extent| extent.addr.is_pm();
-        let errand = Errand {
+        let selection = Selection {
             wanted: Wanted { there: &in_pm, such: None },
             spares: None,
             tiers: Tiers::from(1),
@@ -325,20 +297,20 @@ impl Core {
         };
         let files = if room == 0 { Vec::new() } else { self.hottest_files(shard, &in_pm) };
         let files = files.into_iter().filter(|inode| is_dominated(inode) == Some(true));
-        self.run_errands(
+        self.relocate_first(
             files,
-            errand,
+            selection,
             "read migration: no read-dominated file has data in PM, or the cache is full",
         )
     }
 
-    /// Moves data of the files that are read most from disks to PM, up to `room` blocks.
+    /// Relocations data of the files that are read most from disks to PM, up to `room` blocks.
     ///
     /// # Errors
     /// Fatal ones.
     pub fn migrate_reverse(&self, shard: usize, room: u64) -> FsResult<Round> {
         let on_disk = |extent: &Extent| !extent.addr.is_pm() && !extent.unwritten();
-        let errand = Errand {
+        let selection = Selection {
             wanted: Wanted { there: &on_disk, such: None },
             spares: None,
             tiers: Tiers { first: 0, last: 0 },
@@ -347,24 +319,25 @@ impl Core {
             counter: Counter::MigratedReverse,
         };
         let files = if room == 0 { Vec::new() } else { self.hottest_files(shard, &on_disk) };
-        self.run_errands(
+        self.relocate_first(
             files.into_iter(),
-            errand,
+            selection,
             "reverse migration: nothing that is read fits into PM",
         )
     }
 
     /// Does the same for the first of the files of which anything moves.
-    fn run_errands(
+    fn relocate_first(
         &self,
         files: impl Iterator<Item = Arc<Inode>>,
-        errand: Errand<'_>,
+        selection: Selection<'_>,
         otherwise: &str,
     ) -> FsResult<Round> {
         let mut round = Round::Stuck(otherwise.to_owned());
         for inode in files {
             if round.may_try_another() {
-                round = round.after(self.run_errand(&inode, errand), errand.tiers.first)?;
+                round = round
+                    .after(self.relocate_selection(&inode, selection), selection.tiers.first)?;
             }
         }
         Ok(round)
@@ -373,7 +346,7 @@ impl Core {
     /// Files of a shard that were read and are not pinned, and of which something lies `there`,
     /// hottest first.
     fn hottest_files(&self, shard: usize, there: &dyn Fn(&Extent) -> bool) -> Vec<Arc<Inode>> {
-        let inodes = self.shards[shard].inodes.read();
+        let inodes = self.inodes.shards[shard].inodes.read();
         let may_move = |inode: &&Arc<Inode>| inode.is_file() && inode.pin.get().is_none();
         let is_read =
             |inode: &&Arc<Inode>| may_move(inode) && inode.reads_in_row.load(Ordering::Relaxed) > 0;
@@ -396,7 +369,7 @@ type Spared = fn(&Heat, u64, u64) -> bool;
 
 /// What is to be done with a file.
 #[derive(Clone, Copy)]
-pub(crate) struct Errand<'a> {
+pub(crate) struct Selection<'a> {
     pub wanted: Wanted<'a>,
     /// What of it stays: what has changed in place of late.
     pub spares: Option<Spared>,
@@ -471,10 +444,6 @@ fn batches(groups: &[Group], most: u64) -> Vec<Vec<Range<u64>>> {
     batches
 }
 
-fn tier_bit(tier: u8) -> u64 {
-    1 << tier.min(63)
-}
-
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use terrace_media::{Pm, memory_disk};
@@ -490,7 +459,7 @@ mod tests {
         let volume = Volume::open(pm, disks, options, &|_, _, _| {}).unwrap();
         let new =
             NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 0, gid: 0, rdev: 0 };
-        let listed = |tier| volume.core.shards[0].mover.lists.lock().of_tier(tier).len();
+        let listed = |tier| volume.parts.activity.shards[0].lists.lock().of_tier(tier).len();
         let inos: Vec<Ino> = ["a", "b", "c"]
             .map(|name| {
                 let ino = volume.create(Ino::ROOT, name.as_bytes(), &new).unwrap().ino;

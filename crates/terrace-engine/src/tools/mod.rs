@@ -1,4 +1,9 @@
-//! tools
+//! Tools: what people ask of a volume, mounted or not.
+//!
+//! `check` (with repair) and `dump` and `save` read a volume that is not mounted; `scrub` verifies
+//! one that is; `status`, `stats` and `ranking` say how it is.
+//!
+//! They use all floors below, each through a view of its own.
 
 pub(crate) mod check;
 pub(crate) mod dump;

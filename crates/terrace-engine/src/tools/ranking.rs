@@ -14,13 +14,16 @@ use serde::{Deserialize, Serialize};
 use terrace_layout::BLOCK_BYTES;
 use terrace_policy::hottest;
 use terrace_store::sync::atomic::Ordering;
-use terrace_store::sync::{Arc, limit};
+use terrace_store::sync::{Arc, Mutex, limit};
 
 use crate::base::types::Ino;
 use crate::base::words::tier_name;
-use crate::inode::core::Core;
+use crate::inode::activity::Activity;
+use crate::inode::paths::{Walk, shown};
 use crate::inode::resident::Inode;
-use crate::ops::paths::{Walk, shown};
+use crate::inode::store::Store;
+use crate::inode::table::Inodes;
+use crate::tiering::Tiering;
 
 /// Files that are looked at in each list of cold ones: those listed there may have become hotter
 /// since.
@@ -67,7 +70,17 @@ pub(crate) struct Paths {
     walk: Option<Walk>,
 }
 
-impl Core {
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Ranking {
+    pub store: Arc<Store>,
+    pub inodes: Arc<Inodes>,
+    pub activity: Arc<Activity>,
+    pub tiering: Arc<Tiering>,
+    pub paths: Mutex<Paths>,
+}
+
+impl Ranking {
     pub fn file_ranking(&self) -> FileRanking {
         let hottest = self.hottest_now();
         let mut coldest = self.coldest_now();
@@ -86,10 +99,9 @@ impl Core {
 
     fn hottest_now(&self) -> Vec<Arc<Inode>> {
         let mut used = Vec::new();
-        for shard in &self.shards {
+        for (shard, activity) in self.inodes.shards.iter().zip(&self.activity.shards) {
             let inodes = shard.inodes.read();
-            let recent = shard
-                .mover
+            let recent = activity
                 .recent
                 .inos()
                 .filter_map(|ino| inodes.get(&ino))
@@ -100,17 +112,16 @@ impl Core {
             used.extend(recent.map(|inode| (time(inode), inode.ino.0)));
         }
         hottest(&mut used, SHOWN);
-        used.into_iter().filter_map(|(_, ino)| self.get(Ino(ino)).ok()).collect()
+        used.into_iter().filter_map(|(_, ino)| self.inodes.get(Ino(ino)).ok()).collect()
     }
 
     /// Some more than are shown.
     fn coldest_now(&self) -> Vec<Arc<Inode>> {
         let mut cold = Vec::new();
-        for shard in 0..self.shards.len() {
-            self.scan_some(shard);
-            let shard = &self.shards[shard];
-            let inodes = shard.inodes.read();
-            let lists = shard.mover.lists.lock();
+        for shard in 0..self.store.shards() {
+            self.tiering.scan_some(shard);
+            let inodes = self.inodes.shards[shard].inodes.read();
+            let lists = self.activity.shards[shard].lists.lock();
             for (listed, ino) in
                 lists.cold.iter().flat_map(|list| list.coldest_first().take(LISTED_MAX))
             {
@@ -122,7 +133,7 @@ impl Core {
         }
         cold.sort_unstable();
         cold.dedup_by_key(|&mut (_, ino)| ino);
-        let files = cold.into_iter().filter_map(|(_, ino)| self.get(Ino(ino)).ok());
+        let files = cold.into_iter().filter_map(|(_, ino)| self.inodes.get(Ino(ino)).ok());
         files.filter(|inode| inode.is_file() && inode.pin.get().is_none()).take(2 * SHOWN).collect()
     }
 
@@ -131,12 +142,12 @@ impl Core {
         let file = inner.file().ok()?;
         let mut bytes = BTreeMap::<String, u64>::new();
         for (_, extent) in file.index.iter() {
-            *bytes.entry(tier_name(self.space.tier_of(extent.addr))).or_default() +=
+            *bytes.entry(tier_name(self.store.space.tier_of(extent.addr))).or_default() +=
                 u64::from(extent.blocks) * BLOCK_BYTES;
         }
         let dirty = inode.pages.dirty_pages() * BLOCK_BYTES;
         bytes.extend((dirty > 0).then(|| ("cache".to_owned(), dirty)));
-        let opinion = self.opinion_of(inode, file);
+        let opinion = self.tiering.opinion_of(inode, file);
         Some(RankedFile {
             ino: inode.ino.0,
             path: paths.known.get(&inode.ino.0).map(|path| shown(path)),
@@ -148,13 +159,13 @@ impl Core {
 
     /// Makes the paths of these files known, as far as they are found in time.
     fn find_paths(&self, paths: &mut Paths, wanted: Vec<u64>) {
-        paths.known.retain(|ino, path| wanted.contains(ino) && self.is_at(path, Ino(*ino)));
+        paths.known.retain(|ino, path| wanted.contains(ino) && self.inodes.is_at(path, Ino(*ino)));
         let mut names = 0;
         while names < NAMES_MAX && paths.known.len() < wanted.len() {
             let Paths { known, walk } = paths;
             let mut note = |ino: Ino, path: Vec<u8>| drop(known.insert(ino.0, path));
             match walk.get_or_insert_with(Walk::new).go_on(
-                self,
+                &self.inodes,
                 &|ino| wanted.contains(&ino.0),
                 &mut note,
             ) {
@@ -169,16 +180,5 @@ impl Core {
         if paths.known.len() == wanted.len() {
             paths.walk = None;
         }
-    }
-
-    /// Whether a path still leads to a file.
-    fn is_at(&self, path: &[u8], ino: Ino) -> bool {
-        let names = path.split(|&byte| byte == b'/').skip(1);
-        let found = names.into_iter().try_fold(Ino::ROOT, |dir, name| {
-            let dir = self.get(dir).ok()?;
-            let inner = dir.shared().ok()?;
-            Some(inner.dir().ok()?.find(name)?.ino)
-        });
-        found == Some(ino)
     }
 }

@@ -23,8 +23,12 @@ use self::data::{CrcBlock, DataRun};
 #[cfg(all(test, not(shuttle)))]
 pub(crate) use self::record::READ_BLOCKS_MAX;
 use self::record::Record;
+use crate::base::options::OpenOptions;
 use crate::base::types::{ScrubOptions, ScrubReport, ScrubState, ScrubStatus};
-use crate::inode::core::Core;
+use crate::inode::device_table::DeviceTable;
+use crate::inode::health::Health;
+use crate::inode::store::Store;
+use crate::inode::table::Inodes;
 use terrace_store::error::{FsError, FsResult, fail};
 use terrace_store::sync::thread::{Builder, JoinHandle};
 use terrace_store::sync::{Arc, Mutex};
@@ -51,9 +55,19 @@ struct State {
     closed: bool,
 }
 
+/// What a scrub sees of the volume.
+#[derive(Debug, Clone)]
+pub(crate) struct View {
+    pub store: Arc<Store>,
+    pub health: Arc<Health>,
+    pub devices: Arc<DeviceTable>,
+    pub inodes: Arc<Inodes>,
+    pub options: Arc<OpenOptions>,
+}
+
 /// A scrub at work, on its own thread.
 struct Scrubber<'a> {
-    core: &'a Core,
+    view: &'a View,
     record: &'a Record,
     /// Data to verify, in batches: sorted by place, so that disks are read in sequence.
     runs: Vec<DataRun>,
@@ -63,6 +77,30 @@ struct Scrubber<'a> {
 }
 
 impl Scrubs {
+    /// See [`Volume::start_scrub`](crate::Volume::start_scrub).
+    pub fn start(&self, view: View, options: ScrubOptions) -> FsResult<()> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return fail(libc::ESHUTDOWN);
+        }
+        if state.last.as_ref().is_some_and(|record| record.is_running()) {
+            return fail(libc::EBUSY);
+        }
+        if let Some(ended) = state.thread.take() {
+            let _ = ended.join();
+        }
+        let record = Arc::new(Record::new(&view, options));
+        let shared = record.clone();
+        let thread =
+            Builder::new().name("terrace-scrub".into()).spawn(move || scrub(&view, &shared));
+        let no_thread = |e| {
+            FsError::with_message(libc::EAGAIN, format!("cannot start a thread for the scrub: {e}"))
+        };
+        state.thread = Some(thread.map_err(no_thread)?);
+        state.last = Some(record);
+        Ok(())
+    }
+
     /// See [`Volume::cancel_scrub`](crate::Volume::cancel_scrub).
     pub fn cancel(&self) -> FsResult<()> {
         match self.last().filter(|record| record.is_running()) {
@@ -111,44 +149,21 @@ impl Scrubs {
     }
 }
 
-/// See [`Volume::start_scrub`](crate::Volume::start_scrub).
-pub(crate) fn start_scrub(core: &Arc<Core>, options: ScrubOptions) -> FsResult<()> {
-    let mut state = core.scrubs.state.lock();
-    if state.closed {
-        return fail(libc::ESHUTDOWN);
-    }
-    if state.last.as_ref().is_some_and(|record| record.is_running()) {
-        return fail(libc::EBUSY);
-    }
-    if let Some(ended) = state.thread.take() {
-        let _ = ended.join();
-    }
-    let record = Arc::new(Record::new(core, options));
-    let (core, shared) = (core.clone(), record.clone());
-    let thread = Builder::new().name("terrace-scrub".into()).spawn(move || scrub(&core, &shared));
-    let no_thread = |e| {
-        FsError::with_message(libc::EAGAIN, format!("cannot start a thread for the scrub: {e}"))
-    };
-    state.thread = Some(thread.map_err(no_thread)?);
-    state.last = Some(record);
-    Ok(())
-}
-
 /// A scrub's whole life.
-fn scrub(core: &Core, record: &Record) {
+fn scrub(view: &View, record: &Record) {
     // Without it the scrub runs like everybody else.
     let _ = rustix::process::nice(NICENESS);
     tracing::info!("scrub: started");
-    let mut scrubber = Scrubber::new(core, record);
+    let mut scrubber = Scrubber::new(view, record);
     let _ = scrubber.everything();
     scrubber.name_damaged_files();
     record.end();
 }
 
 impl<'a> Scrubber<'a> {
-    fn new(core: &'a Core, record: &'a Record) -> Self {
+    fn new(view: &'a View, record: &'a Record) -> Self {
         Self {
-            core,
+            view,
             record,
             runs: Vec::new(),
             crc_block: None,
@@ -162,7 +177,7 @@ impl<'a> Scrubber<'a> {
         if wanted.is_empty() {
             return;
         }
-        let paths = self.core.paths_of(&wanted, &|| self.record.is_unmounting());
+        let paths = self.view.inodes.paths_of(&wanted, &|| self.record.is_unmounting());
         for (ino, path) in &paths {
             tracing::error!("scrub: inode {ino}, which is damaged, is {path}");
         }
@@ -173,7 +188,7 @@ impl<'a> Scrubber<'a> {
         self.superblocks()?;
         self.journals()?;
         self.free_space()?;
-        for shard in 0..self.core.shards.len() {
+        for shard in 0..self.view.store.shards() {
             self.inode_table(shard)?;
         }
         self.data()

@@ -8,7 +8,7 @@ use terrace_store::superblock::uuid_text;
 
 use crate::base::counters::{Counter, CounterSnapshot};
 use crate::base::words::tier_name;
-use crate::inode::core::Core;
+use crate::tools::status::Reports;
 
 /// One tier: how full it is, and what its devices did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,12 +108,12 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-impl Core {
+impl Reports {
     pub fn stats(&self) -> Stats {
-        let pm = self.pm.stats();
+        let pm = self.store.pm.stats();
         let cache = &self.cache;
         let stats = Stats {
-            uuid: uuid_text(&self.sb.lock()),
+            uuid: uuid_text(&self.devices.sb.lock()),
             elapsed_ms: self.opened.elapsed().as_millis() as u64,
             tiers: self.tiers(),
             cache: CacheStats {
@@ -133,9 +133,10 @@ impl Core {
     /// The tiers in order, the devices of each added up.
     fn tiers(&self) -> Vec<TierStats> {
         let mut tiers: Vec<TierStats> = Vec::new();
-        let members = self.space.members.all();
+        let members = self.store.space.members.all();
         let disks = members.iter().map(|m| (m.entry.tier, &m.alloc, Some(m.disk.stats())));
-        for (number, alloc, disk) in std::iter::once((0, self.space.pm(), None)).chain(disks) {
+        for (number, alloc, disk) in std::iter::once((0, self.store.space.pm(), None)).chain(disks)
+        {
             let at = tiers.iter().position(|tier| tier.tier == number).unwrap_or_else(|| {
                 tiers.push(self.empty_tier(number));
                 tiers.len() - 1

@@ -2,21 +2,29 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::time::Instant;
 
 use terrace_layout::{BLOCK_BYTES, INODE_BYTES, NAME_BYTES_MAX, Superblock};
 use terrace_media::{Disk, Pm, PmKind};
 use terrace_store::checkpoint;
-use terrace_store::error::{FsResult, fail};
+use terrace_store::error::FsResult;
 use terrace_store::superblock::{Disks, format_text, uuid_text};
 use terrace_store::sync::Arc;
 
+use crate::base::counters::Counters;
+use crate::base::options::OpenOptions;
 use crate::base::types::{
     ArchiveInfo, DeviceStatus, DirtyRange, ExtentInfo, FileMap, Ino, MapFrom, StatFs, Status,
 };
 use crate::base::words::tier_name;
-use crate::inode::core::Core;
-use crate::inode::resident::Body;
+use crate::inode::cache::PageCache;
+use crate::inode::device_table::DeviceTable;
+use crate::inode::health::Health;
+use crate::inode::store::Store;
+use crate::inode::table::Inodes;
 use crate::mount::devices::match_present_devices;
+use crate::mount::parts::Parts;
+use crate::tiering::Tiering;
 
 fn disk_kind(path: &Path) -> &'static str {
     use std::os::unix::fs::FileTypeExt;
@@ -96,21 +104,57 @@ fn devices(
     rows
 }
 
-impl Core {
+/// What a volume says of itself.
+#[derive(Debug)]
+pub(crate) struct Reports {
+    pub store: Arc<Store>,
+    pub health: Arc<Health>,
+    pub devices: Arc<DeviceTable>,
+    pub cache: Arc<PageCache>,
+    pub inodes: Arc<Inodes>,
+    pub tiering: Arc<Tiering>,
+    pub counters: Arc<Counters>,
+    pub options: Arc<OpenOptions>,
+    pub opened: Instant,
+}
+
+impl Reports {
+    /// Of the volume that these are the parts of; it has just been opened.
+    pub fn of(parts: &Parts) -> Self {
+        Self {
+            store: parts.store.clone(),
+            health: parts.health.clone(),
+            devices: parts.devices.clone(),
+            cache: parts.cache.clone(),
+            inodes: parts.inodes.clone(),
+            tiering: parts.tiering.clone(),
+            counters: parts.counters.clone(),
+            options: parts.options.clone(),
+            opened: Instant::now(),
+        }
+    }
+
     pub fn status(&self) -> Status {
-        let sb = *self.sb.lock();
+        let sb = *self.devices.sb.lock();
         let used = |i: usize| {
-            let (blocks, free) = self.space.device_space(i as u16);
+            let (blocks, free) = self.store.space.device_space(i as u16);
             blocks - free
         };
-        let reason = self.read_only_reason();
-        let disks =
-            self.space.members.all().iter().map(|m| (m.entry.index, m.disk.clone())).collect();
-        let mut devices = devices(&self.pm, &disks, &sb, used);
+        let reason = self.health.read_only_reason();
+        let disks = self
+            .store
+            .space
+            .members
+            .all()
+            .iter()
+            .map(|m| (m.entry.index, m.disk.clone()))
+            .collect();
+        let mut devices = devices(&self.store.pm, &disks, &sb, used);
         for device in devices.iter_mut().skip(1) {
-            let trouble =
-                || self.space.members.get(device.index)?.alloc.trouble().map(|e| e.to_string());
-            if let Some(failure) = self.disk_failure(device.index).or_else(trouble) {
+            let trouble = || {
+                self.store.space.members.get(device.index)?.alloc.trouble().map(|e| e.to_string())
+            };
+            if let Some(failure) = self.health.disk_failure(device.index).or_else(trouble) {
                 device.health = format!("failing: {failure}");
             }
         }
@@ -129,22 +173,12 @@ impl Core {
             cache_budget_bytes: self.cache.budget_pages() * BLOCK_BYTES,
             cache_clean_bytes: self.cache.clean_pages() * BLOCK_BYTES,
             cache_dirty_bytes: self.cache.dirty_pages() * BLOCK_BYTES,
-            inodes: self.inodes_in_use(),
-            notes: notes(&self.pm).into_iter().chain(self.cache.note()).collect(),
-            scrub: self.scrubs.status(),
-            migration: Some(self.migration_status()),
-            removal: self.removal_status(),
+            inodes: self.inodes.inodes_in_use(),
+            notes: notes(&self.store.pm).into_iter().chain(self.cache.note()).collect(),
+            scrub: None,
+            migration: Some(self.tiering.migration_status()),
+            removal: self.tiering.removal_status(),
         }
-    }
-
-    fn inodes_in_use(&self) -> u64 {
-        self.shards
-            .iter()
-            .map(|s| {
-                let (records, free) = s.table.read().counts();
-                records - free
-            })
-            .sum()
     }
 
     /// Totals of all tiers.
@@ -152,42 +186,29 @@ impl Core {
     /// # Errors
     /// If reclaiming removed inodes fails.
     pub fn statfs(&self) -> FsResult<StatFs> {
-        if !self.is_read_only() {
-            self.mutate(|| self.reclaim_all())?;
+        if !self.health.is_read_only() {
+            self.inodes.mutate(|| self.inodes.reclaim_all())?;
         }
         let disk_blocks: u64 =
-            self.space.members.all().iter().map(|member| member.alloc.blocks()).sum();
-        let blocks = self.space.pm().blocks() + disk_blocks;
-        let pm_free = self.space.pm().free_blocks();
-        let used = self.inodes_in_use();
+            self.store.space.members.all().iter().map(|member| member.alloc.blocks()).sum();
+        let blocks = self.store.space.pm().blocks() + disk_blocks;
+        let pm_free = self.store.space.pm().free_blocks();
+        let used = self.inodes.inodes_in_use();
         // PM is what records come from; a record and its name take about six cache lines.
         let files_free = pm_free * BLOCK_BYTES / (INODE_BYTES + 128);
         Ok(StatFs {
             block_bytes: BLOCK_BYTES as u32,
             blocks,
-            blocks_free: pm_free + self.space.disk_available(),
-            blocks_available: self.space.available(),
+            blocks_free: pm_free + self.store.space.disk_available(),
+            blocks_available: self.store.space.available(),
             files: used + files_free,
             files_free,
             name_bytes_max: NAME_BYTES_MAX as u32,
         })
     }
 
-    /// Target of a symbolic link.
-    ///
-    /// # Errors
-    /// `EINVAL` for anything else.
-    pub fn readlink(&self, ino: Ino) -> FsResult<Vec<u8>> {
-        let inode = self.get(ino)?;
-        let inner = inode.shared()?;
-        match &inner.body {
-            Body::Symlink { target, .. } => Ok(target.clone()),
-            _ => fail(libc::EINVAL),
-        }
-    }
-
     pub fn file_map(&self, ino: Ino, from: MapFrom, most: usize) -> FsResult<FileMap> {
-        let inode = self.get(ino)?;
+        let inode = self.inodes.get(ino)?;
         let inner = inode.shared()?;
         let file = inner.file()?;
         let extents: Vec<_> =
@@ -206,8 +227,8 @@ impl Core {
             ExtentInfo {
                 offset_bytes: block * BLOCK_BYTES,
                 len_bytes: u64::from(e.blocks) * BLOCK_BYTES,
-                tier: tier_name(self.space.tier_of(e.addr)),
-                device: self.device_path(e.addr.device()).display().to_string(),
+                tier: tier_name(self.store.space.tier_of(e.addr)),
+                device: self.store.device_path(e.addr.device()).display().to_string(),
                 device_offset_bytes: e.addr.byte(),
                 unwritten: e.unwritten(),
                 cached_bytes: (cached - dirty) as u64 * BLOCK_BYTES,
@@ -222,12 +243,12 @@ impl Core {
             dirty: dirty.into_iter().map(dirty_range).collect(),
             log_pages: inner.log.pages().count() as u64,
             log_archive: inner.log.archive().map(|archive| ArchiveInfo {
-                tier: tier_name(self.space.tier_of(archive.addr)),
-                device: self.device_path(archive.addr.device()).display().to_string(),
+                tier: tier_name(self.store.space.tier_of(archive.addr)),
+                device: self.store.device_path(archive.addr.device()).display().to_string(),
                 device_offset_bytes: archive.addr.byte(),
                 len_bytes: archive.blocks() * BLOCK_BYTES,
             }),
-            opinion: self.opinion_of(&inode, file),
+            opinion: self.tiering.opinion_of(&inode, file),
             pin: inode.pin.get().map(tier_name),
             more: (extents_end.is_some() || dirty_end.is_some()).then_some(more),
         })

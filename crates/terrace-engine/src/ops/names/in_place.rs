@@ -15,9 +15,9 @@ use terrace_store::planted::{Bug, planted};
 
 use super::rename::LinkLoss;
 use crate::base::types::Time;
-use crate::inode::core::Core;
 use crate::inode::dir::{Dentry, DirData};
 use crate::inode::resident::Inner;
+use crate::inode::store::Store;
 
 /// Entries that change where they stand, in one commit. Each part fails with `ENOSPC` where an
 /// entry lies on a disk.
@@ -101,14 +101,14 @@ impl<'a> InPlace<'a> {
     ///
     /// # Errors
     /// PM errors: the volume must not be written again.
-    pub fn commit(self, core: &Core, shard: usize) -> FsResult<()> {
-        let journal = &core.shards[shard].journal;
+    pub fn commit(self, store: &Store, shard: usize) -> FsResult<()> {
+        let journal = &store.journals[shard];
         if planted(Bug::StruckApart) {
             return self
                 .words
                 .iter()
-                .try_for_each(|word| journal.commit(&core.pm, std::slice::from_ref(word)));
+                .try_for_each(|word| journal.commit(&store.pm, std::slice::from_ref(word)));
         }
-        journal.commit(&core.pm, &self.words)
+        journal.commit(&store.pm, &self.words)
     }
 }

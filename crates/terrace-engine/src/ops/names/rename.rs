@@ -8,9 +8,9 @@ use terrace_store::sync::{Arc, RwLockWriteGuard};
 use super::Newborn;
 use super::in_place::InPlace;
 use crate::base::types::{FileKind, Ino, NewInode, RenameFlags, Time};
-use crate::inode::core::Core;
 use crate::inode::dir::Dentry;
 use crate::inode::resident::{Body, Inner, Inode, Meta};
+use crate::ops::names::Names;
 
 /// A link that an inode loses. With others left, its log says so, in the same commit; the last one
 /// needs no entry: an inode without a name is gone.
@@ -59,7 +59,7 @@ struct Replacement<'a> {
 
 /// One rename.
 pub(super) struct Rename<'a> {
-    pub core: &'a Core,
+    pub names: &'a Names,
     pub from_dir: &'a Arc<Inode>,
     pub from_name: &'a [u8],
     pub to_dir: &'a Arc<Inode>,
@@ -74,8 +74,8 @@ impl Rename<'_> {
 
     pub fn run(&self) -> FsResult<()> {
         if !self.same_dir() {
-            self.core.know_ancestors(self.from_dir)?;
-            self.core.know_ancestors(self.to_dir)?;
+            self.names.know_ancestors(self.from_dir)?;
+            self.names.know_ancestors(self.to_dir)?;
         }
         // Both directories, an ancestor first, as everybody who holds a directory's lock and takes
         // its child's.
@@ -87,7 +87,7 @@ impl Rename<'_> {
         if self.same_dir() {
             first = self.from_dir.exclusive()?;
             (from, to) = (&mut first, None);
-        } else if self.core.is_inside(self.to_dir, self.from_dir.ino)? {
+        } else if self.names.is_inside(self.to_dir, self.from_dir.ino)? {
             first = self.from_dir.exclusive()?;
             second = self.to_dir.exclusive()?;
             (from, to) = (&mut first, Some(&mut second));
@@ -96,7 +96,7 @@ impl Rename<'_> {
             second = self.from_dir.exclusive()?;
             (from, to) = (&mut second, Some(&mut first));
         }
-        let core = self.core;
+        let names = self.names;
         let to_inner: &Inner = to.as_deref().map_or(&**from, |g| &**g);
         let Some(source) = from.dir()?.find(self.from_name).cloned() else {
             return fail(libc::ENOENT);
@@ -112,17 +112,17 @@ impl Rename<'_> {
         if victim.as_ref().is_some_and(|v| v.ino == source.ino) {
             return Ok(());
         }
-        let source_inode = core.child(self.from_dir, &source)?;
+        let source_inode = names.child(self.from_dir, &source)?;
         if self.flags.exchange {
             let Some(other) = victim else {
                 return fail(libc::ENOENT);
             };
-            let other_inode = core.child(self.to_dir, &other)?;
+            let other_inode = names.child(self.to_dir, &other)?;
             self.exchange(from, to.as_deref_mut().map(|g| &mut **g), &source, &other)?;
             self.moved(&source_inode, self.to_dir);
             self.moved(&other_inode, self.from_dir);
         } else {
-            let victim_inode = victim.as_ref().map(|v| core.child(self.to_dir, v)).transpose()?;
+            let victim_inode = victim.as_ref().map(|v| names.child(self.to_dir, v)).transpose()?;
             self.replace(
                 from,
                 to.as_deref_mut().map(|g| &mut **g),
@@ -131,9 +131,9 @@ impl Rename<'_> {
             )?;
             self.moved(&source_inode, self.to_dir);
         }
-        core.tidy(self.from_dir.shard, from)?;
+        names.commits.tidy(self.from_dir.shard, from)?;
         if let Some(to) = to {
-            core.tidy(self.to_dir.shard, to)?;
+            names.commits.tidy(self.to_dir.shard, to)?;
         }
         Ok(())
     }
@@ -142,14 +142,14 @@ impl Rename<'_> {
     fn check_ancestry(&self, source: &Dentry, victim: Option<&Dentry>) -> FsResult<()> {
         let is_dir = |d: &Dentry| d.kind == FileKind::Directory;
         let moves = !self.same_dir();
-        if moves && is_dir(source) && self.core.is_inside(self.to_dir, source.ino)? {
+        if moves && is_dir(source) && self.names.is_inside(self.to_dir, source.ino)? {
             return fail(libc::EINVAL);
         }
         let Some(victim) = victim else {
             return Ok(());
         };
         if self.flags.exchange {
-            if moves && is_dir(victim) && self.core.is_inside(self.from_dir, victim.ino)? {
+            if moves && is_dir(victim) && self.names.is_inside(self.from_dir, victim.ino)? {
                 return fail(libc::EINVAL);
             }
             return Ok(());
@@ -158,7 +158,7 @@ impl Rename<'_> {
             (true, false) => fail(libc::ENOTDIR),
             (false, true) => fail(libc::EISDIR),
             _ => {
-                if moves && is_dir(victim) && self.core.is_inside(self.from_dir, victim.ino)? {
+                if moves && is_dir(victim) && self.names.is_inside(self.from_dir, victim.ino)? {
                     return fail(libc::ENOTEMPTY);
                 }
                 Ok(())
@@ -192,7 +192,11 @@ impl Rename<'_> {
                 change.remove(to_name);
                 change.add(from_name, b);
                 change.add(to_name, a);
-                self.core.commit(from_dir.shard, Purpose::Ordinary, &mut [change.log()])?;
+                self.names.commits.commit(
+                    from_dir.shard,
+                    Purpose::Ordinary,
+                    &mut [change.log()],
+                )?;
                 change.apply();
             }
             Some(to) => {
@@ -202,7 +206,7 @@ impl Rename<'_> {
                 let mut change_to = DirChange::new(to, now)?;
                 change_to.remove(to_name);
                 change_to.add(to_name, a);
-                self.core.commit(
+                self.names.commits.commit(
                     from_dir.shard,
                     Purpose::Ordinary,
                     &mut [change_from.log(), change_to.log()],
@@ -221,7 +225,7 @@ impl Rename<'_> {
         source: &Dentry,
         victim: Option<&Arc<Inode>>,
     ) -> FsResult<()> {
-        let core = self.core;
+        let names = self.names;
         let now = Time::now();
         let whiteout =
             if self.flags.whiteout { Some(self.make_whiteout(from, now)?) } else { None };
@@ -230,7 +234,7 @@ impl Rename<'_> {
             && let Body::Dir(entries) = &inner.body
             && entries.len() > 0
         {
-            whiteout.iter().for_each(|w| core.unbear(w));
+            whiteout.iter().for_each(|w| names.unbear(w));
             return fail(libc::ENOTEMPTY);
         }
         let loss = victim_inner.as_mut().and_then(|inner| LinkLoss::stage(inner, now));
@@ -257,12 +261,12 @@ impl Rename<'_> {
             }
         }
         if let Err(error) = committed {
-            whiteout.iter().for_each(|w| core.unbear(w));
+            whiteout.iter().for_each(|w| names.unbear(w));
             return Err(error);
         }
         if let (Some(victim), Some(mut inner)) = (victim, victim_inner) {
             LinkLoss::apply(loss, &mut inner, now, in_place);
-            core.doom_if_unused(victim, &mut inner);
+            names.inodes.delete_if_unused(victim, &mut inner);
         }
         Ok(())
     }
@@ -277,13 +281,13 @@ impl Rename<'_> {
         loss: Option<(&mut Inner, &LinkLoss)>,
         now: Time,
     ) -> FsResult<()> {
-        let mut change = InPlace::new(&self.core.pm, now);
+        let mut change = InPlace::new(&self.names.store.pm, now);
         change.remove(from, self.from_name)?;
         change.take_over(to.as_deref_mut().unwrap_or(from), self.to_name, source)?;
         change.touch(from)?;
         to.as_deref_mut().map_or(Ok(()), |to| change.touch(to))?;
         loss.map_or(Ok(()), |(victim, loss)| change.lose_link(victim, loss))?;
-        change.commit(self.core, self.from_dir.shard)?;
+        change.commit(&self.names.store, self.from_dir.shard)?;
         let (log, entries) = from.dir_mut()?;
         entries.struck(&mut log.refs, self.from_name, now);
         from.meta.ctime = now;
@@ -315,7 +319,7 @@ impl Rename<'_> {
         let mut logs = vec![change_from.log()];
         logs.extend(change_to.as_mut().map(DirChange::log));
         logs.extend(loser);
-        self.core.commit(self.from_dir.shard, purpose, &mut logs)?;
+        self.names.commits.commit(self.from_dir.shard, purpose, &mut logs)?;
         change_from.apply();
         change_to.into_iter().for_each(DirChange::apply);
         Ok(())
@@ -324,8 +328,8 @@ impl Rename<'_> {
     fn make_whiteout(&self, from: &Inner, now: Time) -> FsResult<Newborn> {
         let (uid, gid) = (from.meta.uid, from.meta.gid);
         let new = NewInode { kind: FileKind::CharDevice, mode: 0, umask: 0o777, uid, gid, rdev: 0 };
-        let born = self.core.bear(self.from_dir, from, &new, None, now)?;
-        fence(&self.core.pm)?;
+        let born = self.names.bear(self.from_dir, from, &new, None, now)?;
+        fence(&self.names.store.pm)?;
         Ok(born)
     }
 }
@@ -390,13 +394,13 @@ impl<'a> DirChange<'a> {
     }
 }
 
-impl Core {
+impl Names {
     /// Looks for the parents of a directory's ancestors that nobody knows: once it is locked they
     /// cannot be looked for.
     fn know_ancestors(&self, dir: &Arc<Inode>) -> FsResult<()> {
         let mut at = dir.clone();
         while at.ino != Ino::ROOT {
-            at = self.get(self.parent_of(&at)?)?;
+            at = self.inodes.get(self.parent_of(&at)?)?;
         }
         Ok(())
     }
@@ -412,7 +416,7 @@ impl Core {
             if at.ino == Ino::ROOT {
                 return Ok(false);
             }
-            at = self.get(at.parent())?;
+            at = self.inodes.get(at.parent())?;
         }
     }
 }

@@ -43,7 +43,7 @@ use terrace_store::sync::{Arc, Mutex};
 use super::places::Names;
 use super::{Check, CheckProblem, Finding};
 use crate::base::types::{FileKind, Ino, Time};
-use crate::inode::core::free_record;
+use crate::inode::reclaim::free_record;
 use crate::inode::resident::{Body, Inner, kind_of};
 use crate::mount::offline::{Offline, journal};
 use crate::mount::recovery::scan_threads;

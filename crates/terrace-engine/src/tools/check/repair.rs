@@ -14,7 +14,7 @@ use zerocopy::IntoBytes;
 use super::tree::Tree;
 use super::{Check, Finding, Remedy};
 use crate::base::types::{Ino, Time};
-use crate::inode::core::free_record;
+use crate::inode::reclaim::free_record;
 use crate::inode::resident::Meta;
 use crate::mount::offline::Offline;
 use crate::mount::scan::Scan;

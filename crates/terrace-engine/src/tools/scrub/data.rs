@@ -140,8 +140,12 @@ impl Scrubber<'_> {
         let mut runs = std::mem::take(&mut self.runs);
         runs.sort_unstable();
         for mut run in runs.drain(..) {
-            let inode =
-                self.core.get(run.ino).ok().filter(|inode| inode.generation == run.generation);
+            let inode = self
+                .view
+                .inodes
+                .get(run.ino)
+                .ok()
+                .filter(|inode| inode.generation == run.generation);
             while run.blocks > 0 {
                 let done = match &inode {
                     Some(inode) => self.piece(inode, &run)?,
@@ -153,7 +157,7 @@ impl Scrubber<'_> {
                 run = run.rest(done);
             }
             drop(inode);
-            self.core.forget(run.ino, 0);
+            self.view.inodes.forget(run.ino, 0);
         }
         self.runs = runs;
         Ok(())
@@ -204,9 +208,9 @@ impl Scrubber<'_> {
         }
         extent.blocks = blocks.min(self.piece_blocks) as u32;
         let position = extent.entry();
-        let id = EntryId { position, seed: inner.log.seed_at(&self.core.pm, position) };
+        let id = EntryId { position, seed: inner.log.seed_at(&self.view.store.pm, position) };
         match self.claim_of_entry(
-            inner.log.entries(&self.core.pm),
+            inner.log.entries(&self.view.store.pm),
             id,
             run.file_block,
             extent.blocks.into(),
@@ -241,7 +245,7 @@ impl Scrubber<'_> {
                 let addr = BlockAddr(entry.crc_address.checked_add(block)?);
                 let sound = block < u64::from(entry.crcs[1])
                     && !addr.is_pm()
-                    && self.core.space.contains(addr, 1);
+                    && self.view.store.space.contains(addr, 1);
                 let blocks = blocks.min(CRCS_PER_BLOCK - at);
                 if sound { claim(blocks, Sums::InBlock(addr, at as usize)) } else { None }
             }

@@ -41,7 +41,7 @@ impl Scrubber<'_> {
         for device in self.record.devices() {
             let bytes = SUPERBLOCK_BLOCKS * BLOCK_BYTES;
             self.record.pace(bytes)?;
-            let sb = self.core.sb.lock();
+            let sb = self.view.devices.sb.lock();
             if sb.devices().get(device).is_none_or(DeviceEntry::is_absent) {
                 continue;
             }
@@ -59,7 +59,7 @@ impl Scrubber<'_> {
 
     fn compare_copies(&self, device: usize, copies: &[u8], volume: &Superblock) {
         let good = choose("", copies).ok().flatten();
-        let may_write = !self.core.is_read_only();
+        let may_write = !self.view.health.is_read_only();
         let bad: Vec<(u64, String)> = copies
             .chunks(BLOCK)
             .zip(0..)
@@ -91,7 +91,7 @@ impl Scrubber<'_> {
         let found = Superblock::from_bytes(copy);
         if let Some(good) = good {
             // A crash may have left two that differ, and a read-only mount has left that alone.
-            let interrupted = self.core.options.read_only && differs_by_a_write(found, good);
+            let interrupted = self.view.options.read_only && differs_by_a_write(found, good);
             if found == *good || interrupted {
                 return None;
             }
@@ -111,17 +111,18 @@ impl Scrubber<'_> {
         good: Option<&Superblock>,
         volume: &Superblock,
     ) -> FsResult<bool> {
-        let core = self.core;
-        let disk = core.space.members.get(device as u16).map(|member| member.disk.clone());
+        let view = self.view;
+        let disk = view.store.space.members.get(device as u16).map(|member| member.disk.clone());
         match (good, disk) {
-            (None, None) => write_pm_superblock(&core.pm, volume)?,
+            (None, None) => write_pm_superblock(&view.store.pm, volume)?,
             (None, Some(disk)) => {
                 write_disk_superblock(disk.as_ref(), volume, &volume.devices[device])?
             }
             (Some(good), None) => {
-                bad.iter()
-                    .for_each(|(copy, _)| core.pm.write_nt(copy * BLOCK_BYTES, good.as_bytes()));
-                fence(&core.pm)?;
+                bad.iter().for_each(|(copy, _)| {
+                    view.store.pm.write_nt(copy * BLOCK_BYTES, good.as_bytes())
+                });
+                fence(&view.store.pm)?;
             }
             (Some(good), Some(disk)) => {
                 let mut block = AlignedBuf::new(BLOCK);
@@ -138,8 +139,8 @@ impl Scrubber<'_> {
     /// # Errors
     /// What to say of the place.
     pub(super) fn read_device(&self, device: usize, at: u64, buf: &mut [u8]) -> Result<(), String> {
-        let read = match (device, self.core.space.members.get(device as u16)) {
-            (PM, _) => self.core.pm.try_read(at, buf),
+        let read = match (device, self.view.store.space.members.get(device as u16)) {
+            (PM, _) => self.view.store.pm.try_read(at, buf),
             (_, Some(member)) => member.disk.read_at(at, buf),
             (_, None) => return Err("is on a disk that has been removed".into()),
         };
@@ -150,8 +151,8 @@ impl Scrubber<'_> {
 
     /// Heads and journals of all shards.
     pub(super) fn journals(&mut self) -> Result<(), Stopped> {
-        let start = self.core.sb.lock().shards_start;
-        for (i, shard) in self.core.shards.iter().enumerate() {
+        let start = self.view.devices.sb.lock().shards_start;
+        for (i, journal) in self.view.store.journals.iter().enumerate() {
             self.record.pace(BLOCK_BYTES)?;
             let at = (start + i as u64) * BLOCK_BYTES;
             let mut page = [0u8; BLOCK];
@@ -162,10 +163,10 @@ impl Scrubber<'_> {
             if let Err(what) = decoded {
                 self.record.found(damage(what));
             }
-            let clear = !self.core.is_read_only();
+            let clear = !self.view.health.is_read_only();
             let what =
                 format!("the journal of shard {i} is not empty, though nothing is being committed");
-            match shard.journal.verify_idle(&self.core.pm, clear) {
+            match journal.verify_idle(&self.view.store.pm, clear) {
                 Ok(true) => {}
                 Ok(false) => self.record.found(Damage { repaired: clear, ..damage(what) }),
                 Err(error) => {
@@ -179,9 +180,9 @@ impl Scrubber<'_> {
 
     /// Bitmaps in the checkpoint that have not been needed yet, but will be.
     pub(super) fn free_space(&mut self) -> Result<(), Stopped> {
-        let pm_entry = self.core.sb.lock().devices[PM];
-        self.free_space_of(PM, &pm_entry, self.core.space.pm())?;
-        let members = self.core.space.members.all();
+        let pm_entry = self.view.devices.sb.lock().devices[PM];
+        self.free_space_of(PM, &pm_entry, self.view.store.space.pm())?;
+        let members = self.view.store.space.members.all();
         members
             .iter()
             .try_for_each(|m| self.free_space_of(usize::from(m.entry.index), &m.entry, &m.alloc))
@@ -252,16 +253,17 @@ impl Scrubber<'_> {
     /// The first record of a shard's table at or behind an index: its index, inode number, byte in
     /// PM and state.
     fn first_record(&self, shard: usize, index: u64) -> Option<(u64, Ino, u64, RecordState)> {
-        let table = self.core.shards[shard].table.read();
+        let table = self.view.inodes.shards[shard].table.read();
         let (index, ino, at) = table.at_or_after(index)?;
         Some((index, ino, at, self.record_at(at, ino)))
     }
 
     fn chunk_headers(&self, shard: usize) {
-        let core = self.core;
-        let (page, shards) = (core.sb.lock().shards_start + shard as u64, core.shards.len() as u16);
-        let table = core.shards[shard].table.read();
-        if let Err(error) = InodeTable::load(&core.pm, page, shard as u16, shards, None) {
+        let view = self.view;
+        let (page, shards) =
+            (view.devices.sb.lock().shards_start + shard as u64, view.store.shards() as u16);
+        let table = view.inodes.shards[shard].table.read();
+        if let Err(error) = InodeTable::load(&view.store.pm, page, shard as u16, shards, None) {
             let at = page * BLOCK_BYTES;
             self.record.found(Damage::new(
                 PM,
@@ -280,8 +282,8 @@ impl Scrubber<'_> {
     fn record_at(&self, at: u64, ino: Ino) -> RecordState {
         let look = |_| {
             // Its first word is stored last: who sees it sees the rest.
-            self.core.pm.load_u64(at);
-            record_state(&self.core.pm, at, ino)
+            self.view.store.pm.load_u64(at);
+            record_state(&self.view.store.pm, at, ino)
         };
         (0..LOOKS_AT_RECORD)
             .map(look)
@@ -291,7 +293,7 @@ impl Scrubber<'_> {
 
     /// An inode whose record stands at byte `at`.
     fn inode(&mut self, at: u64, ino: Ino) -> Result<(), Stopped> {
-        match self.core.get(ino) {
+        match self.view.inodes.get(ino) {
             Ok(inode) => {
                 let done = self
                     .log(&inode)
@@ -299,7 +301,7 @@ impl Scrubber<'_> {
                     .and_then(|()| self.attributes(&inode));
                 self.gather(&inode);
                 drop(inode);
-                self.core.forget(ino, 0);
+                self.view.inodes.forget(ino, 0);
                 done
             }
             // It was removed just now.
@@ -328,14 +330,14 @@ impl Scrubber<'_> {
         };
         let text = without_advice(&text);
         let text = text
-            .strip_prefix(&format!("{}: ", self.core.device_path(device).display()))
+            .strip_prefix(&format!("{}: ", self.view.store.device_path(device).display()))
             .unwrap_or(text);
         text.strip_prefix(&place).unwrap_or(text).to_owned()
     }
 
     fn log(&self, inode: &Inode) -> Result<(), Stopped> {
         let mut part = match inode.shared() {
-            Ok(inner) => inner.log.verify_record(&self.core.pm),
+            Ok(inner) => inner.log.verify_record(&self.view.store.pm),
             Err(_) => return Ok(()),
         };
         loop {
@@ -347,7 +349,7 @@ impl Scrubber<'_> {
                 return Ok(());
             };
             part = match inode.shared() {
-                Ok(inner) => inner.log.verify_pages(&self.core.pm, next, LOG_PAGES),
+                Ok(inner) => inner.log.verify_pages(&self.view.store.pm, next, LOG_PAGES),
                 Err(_) => return Ok(()),
             };
             self.record.passed(PM, part.bytes);
@@ -376,7 +378,7 @@ impl Scrubber<'_> {
                 inner.log.archive().is_some_and(|archive| Arc::ptr_eq(archive, &known))
             };
             if inner.as_ref().is_ok_and(|inner| is_current(inner)) {
-                let repaired = !self.core.is_read_only() && self.rewrite(&known).is_ok();
+                let repaired = !self.view.health.is_read_only() && self.rewrite(&known).is_ok();
                 let damage = Damage::new(device, ScrubKind::Log, at, SLOT_BYTES, what);
                 self.record.found(Damage { repaired, ..damage }.of(inode.ino));
             }
@@ -390,7 +392,7 @@ impl Scrubber<'_> {
     fn rewrite(&self, archive: &Archive) -> FsResult<()> {
         let mut blocks = AlignedBuf::new((archive.blocks() * BLOCK_BYTES) as usize);
         archive.fill(&mut blocks);
-        let disk = self.core.space.disk(archive.addr.device())?.disk.clone();
+        let disk = self.view.store.space.disk(archive.addr.device())?.disk.clone();
         disk.write_at(archive.addr.byte(), &blocks)?;
         Ok(disk.flush()?)
     }
@@ -415,7 +417,7 @@ impl Scrubber<'_> {
                     return Ok(());
                 };
                 let bytes = blocks * BLOCK_BYTES;
-                if addr.is_pm() && self.core.space.contains(addr, blocks) {
+                if addr.is_pm() && self.view.store.space.contains(addr, blocks) {
                     let mut value = vec![0u8; entry.value_len as usize];
                     let read = self.read_device(PM, addr.byte(), &mut value);
                     let matches = data_crc(&value) == entry.value_crc;

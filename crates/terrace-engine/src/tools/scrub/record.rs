@@ -14,7 +14,7 @@ use crate::base::types::{
     Time,
 };
 use crate::base::words::counted;
-use crate::inode::core::Core;
+use crate::tools::scrub::View;
 
 /// Blocks that are read at a time: 1 MiB.
 pub(crate) const READ_BLOCKS_MAX: u64 = 256;
@@ -106,16 +106,16 @@ struct Tally {
 
 impl Record {
     /// Of a scrub that begins now.
-    pub fn new(core: &Core, options: ScrubOptions) -> Self {
-        let (pm, pm_start) = (core.space.pm(), core.sb.lock().devices[0].data_start);
+    pub fn new(view: &View, options: ScrubOptions) -> Self {
+        let (pm, pm_start) = (view.store.space.pm(), view.devices.sb.lock().devices[0].data_start);
         let pm_blocks = (pm.blocks() - pm.free_blocks()).saturating_sub(pm_start);
         let mut present = vec![0];
         let mut totals = vec![0; DEVICES_MAX];
         totals[0] = pm_blocks * BLOCK_BYTES;
         let mut devices: Vec<String> =
             (0..DEVICES_MAX).map(|i| format!("disk{i}, added meanwhile")).collect();
-        devices[0] = core.pm.path().display().to_string();
-        for member in core.space.members.all() {
+        devices[0] = view.store.pm.path().display().to_string();
+        for member in view.store.space.members.all() {
             let device = usize::from(member.entry.index);
             present.push(device);
             totals[device] = member.data_blocks() * BLOCK_BYTES;

@@ -7,18 +7,20 @@
 
 use std::collections::BTreeSet;
 
-use terrace_layout::{DEVICES_MAX, DeviceEntry, Superblock};
+use terrace_layout::{DEVICES_MAX, DeviceEntry, INCOMPAT_ARCHIVES, INCOMPAT_GAPS, Superblock};
 use terrace_media::Disk;
+use terrace_store::device::{disk_entry, fresh_alloc};
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::members::Member;
 use terrace_store::planted::{Bug, planted};
 use terrace_store::superblock::{
     erase_disk_superblock, write_disk_superblock, write_pm_superblock,
 };
-use terrace_store::sync::Arc;
+use terrace_store::sync::atomic::{AtomicBool, Ordering};
+use terrace_store::sync::{Arc, Mutex};
 
-use crate::inode::core::Core;
-use crate::mount::format::{disk_entry, fresh_alloc};
+use crate::inode::health::Health;
+use crate::inode::store::Store;
 
 /// Opens the disk that is to have this device index.
 pub type OpenDisk<'a> = &'a dyn Fn(u16) -> FsResult<Arc<dyn Disk>>;
@@ -28,7 +30,74 @@ pub type OpenDisk<'a> = &'a dyn Fn(u16) -> FsResult<Arc<dyn Disk>>;
 /// device table.
 pub(crate) type Unerased = BTreeSet<u16>;
 
-impl Core {
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct DeviceTable {
+    store: Arc<Store>,
+    health: Arc<Health>,
+    pub sb: Mutex<Superblock>,
+    /// Parts of logs may lie on disks.
+    archives: AtomicBool,
+    /// Inode tables may have gaps.
+    gaps: AtomicBool,
+    /// Held from before a disk is labelled until it is in the table.
+    unerased: Mutex<Unerased>,
+}
+
+impl DeviceTable {
+    /// The table in this superblock.
+    pub fn new(store: Arc<Store>, health: Arc<Health>, sb: Superblock) -> Self {
+        Self {
+            store,
+            health,
+            archives: AtomicBool::new(sb.incompat & INCOMPAT_ARCHIVES != 0),
+            gaps: AtomicBool::new(sb.incompat & INCOMPAT_GAPS != 0),
+            sb: Mutex::new(sb),
+            unerased: Mutex::default(),
+        }
+    }
+
+    /// Whether inode tables may have gaps.
+    pub fn has_gaps(&self) -> bool {
+        self.gaps.load(Ordering::Relaxed)
+    }
+}
+
+impl DeviceTable {
+    /// Whether an inode that is not in DRAM may take a read of a disk.
+    pub fn has_archives(&self) -> bool {
+        self.archives.load(Ordering::Relaxed)
+    }
+
+    /// Older programs know nothing of archives, and must not take the volume from now on.
+    ///
+    /// # Errors
+    /// Fatal ones.
+    pub fn allow_archives(&self) -> FsResult<()> {
+        if !self.has_archives() {
+            self.change_table(
+                |sb| sb.incompat |= INCOMPAT_ARCHIVES,
+                || self.archives.store(true, Ordering::Relaxed),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Older programs know nothing of gaps in inode tables, and must not take the volume from now
+    /// on.
+    ///
+    /// # Errors
+    /// Fatal ones.
+    pub fn allow_gaps(&self) -> FsResult<()> {
+        if !self.gaps.load(Ordering::Relaxed) {
+            self.change_table(
+                |sb| sb.incompat |= INCOMPAT_GAPS,
+                || self.gaps.store(true, Ordering::Relaxed),
+            )?;
+        }
+        Ok(())
+    }
+
     pub fn add_disk(&self, tier: u8, open: OpenDisk<'_>) -> FsResult<u16> {
         if usize::from(tier) >= DEVICES_MAX {
             let message = format!("tier {tier}: choose 1 to {}", DEVICES_MAX - 1);
@@ -49,7 +118,7 @@ impl Core {
             return Err(error);
         }
         let member = Member { entry, disk: disk.clone(), alloc: fresh_alloc(&entry, sb.shards) };
-        self.change_table(|sb| sb.set_row(entry), || self.space.members.join(member))?;
+        self.change_table(|sb| sb.set_row(entry), || self.store.space.members.join(member))?;
         if planted(Bug::RowBeforeLabel) {
             label()?;
         }
@@ -76,13 +145,13 @@ impl Core {
     /// Fatal ones.
     pub fn forget_disk(&self, device: u16) -> FsResult<Option<String>> {
         let mut unerased = self.unerased.lock();
-        let disk = self.space.disk(device)?.disk.clone();
+        let disk = self.store.space.disk(device)?.disk.clone();
         if planted(Bug::EraseBeforeRow) {
             erase_disk_superblock(disk.as_ref())?;
         }
         let forget = |sb: &mut Superblock| sb.set_row(DeviceEntry::absent(device));
-        self.change_table(forget, || self.space.members.part(device))?;
-        self.disk_works(device);
+        self.change_table(forget, || self.store.space.members.part(device))?;
+        self.health.disk_works(device);
         tracing::info!("device {device} removed: {}", disk.path().display());
         Ok(self.erase(disk.as_ref(), device, &mut unerased))
     }
@@ -98,7 +167,7 @@ impl Core {
         let mut changed = *sb;
         change(&mut changed);
         changed.sequence += 1;
-        write_pm_superblock(&self.pm, &changed)?;
+        write_pm_superblock(&self.store.pm, &changed)?;
         *sb = changed;
         follow();
         Ok(())

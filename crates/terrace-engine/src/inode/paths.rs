@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use terrace_store::sync::Arc;
 
 use crate::base::types::{FileKind, Ino};
-use crate::inode::core::Core;
+use crate::inode::table::Inodes;
 
 /// Names that are read under a directory's lock.
 const BATCH: usize = 1024;
@@ -68,13 +68,13 @@ impl Walk {
     /// `wants` is asked of each inode, and `visit` is shown the path of those that are wanted.
     pub fn go_on(
         &mut self,
-        core: &Core,
+        inodes: &Inodes,
         wants: &dyn Fn(Ino) -> bool,
         visit: &mut dyn FnMut(Ino, Vec<u8>),
     ) -> Option<usize> {
         let Open { dir, position, name } = self.open.pop()?;
         let (mut last, mut names, mut below) = (None, 0, Vec::new());
-        if let Ok(inode) = core.get(dir)
+        if let Ok(inode) = inodes.get(dir)
             && let Ok(inner) = inode.shared()
             && let Ok(entries) = inner.dir()
         {
@@ -98,7 +98,7 @@ impl Walk {
         // What is below comes first: a name is not kept longer than it must be.
         match last {
             Some(last) => self.open.push(Open { dir, position: last, name }),
-            None => core.forget(dir, 0),
+            None => inodes.forget(dir, 0),
         }
         self.open.append(&mut below);
         Some(names)
@@ -110,7 +110,7 @@ pub(crate) fn shown(path: &[u8]) -> String {
     String::from_utf8_lossy(path).escape_debug().to_string()
 }
 
-impl Core {
+impl Inodes {
     /// A path of each of these inodes, as far as directories that can be read have one; none are
     /// looked for any more once it is to `stop`.
     pub fn paths_of(&self, wanted: &HashSet<u64>, stop: &dyn Fn() -> bool) -> HashMap<u64, String> {
