@@ -9,13 +9,13 @@ import java.util.Arrays;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
-/// Array fields: within the record if they have a fixed length and one tier, else buffers that are
-/// replaced as a whole.
+/// Array fields. They lie within the record if they have a fixed length and a single tier;
+/// otherwise they are buffers, which are replaced as a whole.
 final class ArrayFields {
     private static final ValueLayout.OfLong WORD =
             ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
 
-    /// What an array of bytes in memory can have, and no extent has.
+    /// The greatest length of an array of bytes in memory; it is more than any extent has.
     private static final int BYTES_MAX = Integer.MAX_VALUE - 64;
 
     private final Store store;
@@ -62,7 +62,7 @@ final class ArrayFields {
         return count;
     }
 
-    /// What arrays of this kind hold.
+    /// The class of the elements of arrays of this kind.
     static Class<?> elementOf(FieldKind kind) {
         return switch (kind) {
             case BOOLEANS -> boolean.class;
@@ -146,8 +146,8 @@ final class ArrayFields {
         return fields.getSlotElement(object, field, index);
     }
 
-    /// An array behind a slot is written anew as a whole: its buffer is never changed, as others
-    /// may be reading it, all of one commit.
+    /// An array behind a slot is replaced as a whole. Its buffer never changes, because other
+    /// threads may be reading it, and a read must see one commit.
     void setElement(DurableObject whole, int field, int index, long bits) {
         fields.write(() -> setElementIn(fields.toWrite(whole, field), field, index, bits));
     }
@@ -206,8 +206,8 @@ final class ArrayFields {
         }
     }
 
-    /// An array's memory. All machines that this library runs on are little-endian, as the format
-    /// is.
+    /// An array's memory. All machines that this library runs on are little-endian, like the
+    /// format.
     private static MemorySegment segment(Object array) {
         return switch (array) {
             case byte[] a -> MemorySegment.ofArray(a);

@@ -6,12 +6,12 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
 
-/// Moves values of fields and collections with several tags: from persistent memory when something
-/// needs the room that has no other place, and back there when there is room again.
+/// Moves values of fields and collections with several tags: away from persistent memory when a
+/// value that must lie there needs the room, and back when there is room again.
 ///
-/// A move is a transaction of its own: the value is durable at its new place before the slot leads
-/// there. Back, values come in the background, as long as an eighth of persistent memory is free,
-/// so that they are not sent away again at once.
+/// Each move is a separate transaction: the value is durable in its new place before the slot leads
+/// there. Values return in the background, as long as an eighth of persistent memory is free, so
+/// that they need not leave again at once.
 final class Balancer {
     private static final int DEMOTED_SHARE = 16;
     private static final int FREE_SHARE = 8;
@@ -21,13 +21,12 @@ final class Balancer {
     private final AtomicLong promotedBytes = new AtomicLong();
     private final AtomicLong demotedBytes = new AtomicLong();
 
-    /// Where the next look for something to demote begins. Guarded by the writer's lock.
+    /// The offset where the next search for values to demote begins. Guarded by the writer's lock.
     private long hand;
 
     private @Nullable Thread promoter;
 
-    /// Something lies elsewhere than on its best tier: else nobody is to be woken, however much is
-    /// freed.
+    /// Whether some value does not lie on its best tier. Otherwise freed space wakes no thread.
     private volatile boolean spilled;
 
     private boolean wanted;
@@ -37,7 +36,7 @@ final class Balancer {
     private final Mover.Goal down = new Down();
     private final Mover.Goal up = new Up();
 
-    /// Away from persistent memory.
+    /// Moves values away from persistent memory.
     private final class Down implements Mover.Goal {
         @Override
         public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
@@ -52,7 +51,7 @@ final class Balancer {
         }
     }
 
-    /// Back to it.
+    /// Moves values back to persistent memory.
     private final class Up implements Mover.Goal {
         @Override
         public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
@@ -80,12 +79,12 @@ final class Balancer {
         buffers.onSpillAndFree(this::spill, this::freed);
     }
 
-    /// Bytes that came back to persistent memory since the pool was opened.
+    /// Bytes of values that have returned to persistent memory since the pool was opened.
     long promotedBytes() {
         return promotedBytes.get();
     }
 
-    /// Bytes that had to leave it.
+    /// Bytes of values that had to leave persistent memory.
     long demotedBytes() {
         return demotedBytes.get();
     }
@@ -106,14 +105,14 @@ final class Balancer {
                 try {
                     step = mover.step(hand, down);
                 } catch (TierUnavailableException notNow) {
-                    // Without it nothing could go there, either, when that is over.
+                    // Without the reserve, no value could move to the remote tier once it can be
+                    // reached again.
                     store.remote().keepReserve();
                     break;
                 }
                 hand = step.next();
                 moved += step.bytes();
-                // The first room that comes of it lets the disk grow, so that the next can go
-                // there, too.
+                // The first free room lets the disk grow, so that more values can move to it.
                 store.prepare();
                 if (hand < 0) {
                     hand = 0;
@@ -136,7 +135,7 @@ final class Balancer {
         spilled = true;
     }
 
-    /// There will be room for what was sent away before, once the transaction has committed.
+    /// Once the transaction has committed, there will be room for values that were moved away.
     private void freed() {
         if (spilled) {
             store.afterCommit(this::wakePromoter);
@@ -159,10 +158,10 @@ final class Balancer {
             try {
                 promoteAll();
             } catch (TierUnavailableException | PoolBusyException notNow) {
-                // The next to free something wakes this again.
+                // The next freed value wakes this thread again.
                 continue;
             } catch (TerraceException e) {
-                // The pool is closed, or has failed: whoever uses it is told.
+                // The pool is closed, or has failed: its next use reports that.
                 return;
             } catch (IllegalStateException | InternalError e) {
                 return;
@@ -190,7 +189,7 @@ final class Balancer {
         return store.usage().roomInPmem() >= store.usage().pmemCapacity() / FREE_SHARE;
     }
 
-    /// One look at all records, as long as there is room.
+    /// Goes once over all records, as long as there is room.
     void promoteAll() {
         MoveEvent event = MoveEvent.begun(store.pmem().name(), "promotion");
         long moved = 0;
@@ -203,7 +202,7 @@ final class Balancer {
         event.end(moved);
     }
 
-    /// Nothing moves from now on.
+    /// Ends all moves.
     void stop() {
         Thread running;
         synchronized (this) {

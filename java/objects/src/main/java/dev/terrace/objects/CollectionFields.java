@@ -13,8 +13,8 @@ import java.util.function.Function;
 import java.util.function.LongFunction;
 import org.jspecify.annotations.Nullable;
 
-/// Fields that are collections: references to what the object owns, and deletes when it is deleted
-/// or another is set.
+/// Fields that are collections. An object owns the collections of its fields: it deletes them when
+/// it is deleted, or when another collection is set.
 final class CollectionFields {
     private final Pool pool;
     private final Fields fields;
@@ -110,7 +110,8 @@ final class CollectionFields {
         return found;
     }
 
-    /// The new collection is made before the old one is deleted, of which it may be a copy.
+    /// The new collection may be a copy of the old one, so it is made before the old one is
+    /// deleted.
     private <T> void set(
             DurableObject object,
             int field,
@@ -126,7 +127,7 @@ final class CollectionFields {
                 });
     }
 
-    /// Deletes what a field led to, unless somebody else has. In a transaction.
+    /// Deletes the old collection of a field, unless it has already been deleted. In a transaction.
     void delete(long reference) {
         if (reference != 0
                 && Pool.leadsTo(reference, pool.store().header(Pool.recordOf(reference)))) {

@@ -7,12 +7,12 @@ import dev.terrace.objects.internal.store.Store;
 import java.util.List;
 
 /// Moves values closer together: out of chunks of which little is in use, out of the ends of disks,
-/// which are given back then, and out of segments of which most is free.
+/// which are then given back, and out of segments that are mostly free.
 ///
-/// Objects, nodes and links do not move, so chunks that hold one stay as they are. Each plan needs
-/// a look at all slots that counts what can move, and one that moves; others read and write
-/// meanwhile, and what they change is left alone. Who ends in the middle leaves a sound pool, and
-/// the next compaction finds less to do.
+/// Objects, nodes and links do not move, so chunks with such records stay as they are. Each plan
+/// needs two passes over all slots: one counts the values that can move, the other moves them.
+/// Other threads read and write meanwhile, and values that they change are left alone. An
+/// interrupted compaction leaves a sound pool, and the next compaction finds less to do.
 final class Compactor {
     private final Pool pool;
     private final Store store;
@@ -26,7 +26,8 @@ final class Compactor {
         mover = new Mover(pool);
     }
 
-    /// Compacts, alone of its kind. Outside of transactions, as it takes many.
+    /// Compacts the pool; one compaction runs at a time. Outside of transactions, because it needs
+    /// many.
     synchronized CompactionReport run() {
         MoveEvent event = MoveEvent.begun(pool.name(), "compaction");
         CompactionReport near = compactNear();

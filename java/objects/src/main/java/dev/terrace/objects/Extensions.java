@@ -6,20 +6,21 @@ import java.util.List;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
-/// Fields of objects that their records do not hold as the class has them now: they lie in
-/// extensions, which the first who writes such a field makes.
+/// Fields of objects whose records do not hold them in the class's present form. These fields lie
+/// in extensions, which are made when such a field is first written.
 ///
 /// Invariants:
-/// * The records of an object say where each of its fields is, whatever class looks: in the first
-///   that has it, or in the last extension that took it over ([TypeMapping#takesOver]). So no build
-///   of a class reads what another one has left behind.
-/// * An extension holds something that no record before it can: a field, a wider one, or a constant
-///   of an enum, of which it has all that they had. So builds that take turns do not lengthen an
-///   object for ever.
-/// * An extension is whole before anything leads to it, and once something does, nothing reads the
-///   object in place as before.
+/// * The records of an object alone determine the place of each of its fields, for any build of the
+///   class: the first record that has the field, or the last extension that took it over
+///   ([TypeMapping#takesOver]). Therefore no build of a class reads a value that another build has
+///   replaced.
+/// * An extension holds a value that no earlier record can hold: a new field, a wider field, or a
+///   new constant of an enum, of which it has all earlier constants, too. Therefore builds that
+///   take turns do not lengthen an object forever.
+/// * An extension is complete before a reference leads to it, and from then on no thread reads the
+///   object in place.
 final class Extensions {
-    /// More of them has no object: so a chain that is damaged ends.
+    /// The greatest number of extensions of an object, so that a walk along a damaged chain ends.
     static final int MAX = 1000;
 
     private final Pool pool;
@@ -32,7 +33,7 @@ final class Extensions {
         store = pool.store();
     }
 
-    /// What a field of an object is to be read from: the object, or one of its extensions.
+    /// The record from which a field of an object is read: the object, or one of its extensions.
     DurableObject toRead(DurableObject object, int field) {
         if (object instanceof Part) {
             return object;
@@ -54,8 +55,8 @@ final class Extensions {
         return holder;
     }
 
-    /// What a field of an object is to be written to: what holds it as the class has it, or a new
-    /// extension that does. Alone.
+    /// The record to which a field of an object is written: the one that holds it in the class's
+    /// form, or a new extension. Only while no other thread writes.
     DurableObject toWrite(DurableObject object, int field) {
         DurableObject holder = toRead(object, field);
         return holder.mapping().holds(field) || object instanceof Part
@@ -78,7 +79,7 @@ final class Extensions {
                 pool, pool.mapping(object.mapping().type, Types.formOf(type)), extension, header);
     }
 
-    /// @param wanted the field that is about to be written
+    /// @param wanted the field to be written
     private Part extend(DurableObject object, int wanted) {
         DurableObject last = last(object);
         ObjectType<?> type = object.mapping().type;

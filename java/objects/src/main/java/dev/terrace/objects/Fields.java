@@ -14,10 +14,10 @@ import java.util.function.LongFunction;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/// Fields of objects, however they were stored and whatever is laid over them: what [DurableObject]
-/// leaves to others.
+/// The slow path of [DurableObject]: access to fields of objects in any form, with the words of the
+/// overlay.
 final class Fields {
-    /// Other threads see a value of these with all that it holds.
+    /// Volatile access: other threads see a value with all its contents.
     private static final VarHandle VOLATILE = MethodHandles.arrayElementVarHandle(Object[].class);
 
     private final Pool pool;
@@ -25,7 +25,7 @@ final class Fields {
     private final Buffers buffers;
     private final Extensions extensions;
 
-    /// Of each object that has some, by its reference, the fields that live in this process only.
+    /// The fields that are kept in this process only, by the reference of the object.
     private final ConcurrentHashMap<Long, @Nullable Object[]> volatiles = new ConcurrentHashMap<>();
 
     Fields(Pool pool) {
@@ -39,15 +39,15 @@ final class Fields {
         return guarded(() -> store.word(object.record()) == object.header());
     }
 
-    /// Throws if an object is not there any more.
+    /// Throws an exception if an object no longer exists.
     void check(DurableObject object) {
         if (store.word(object.record()) != object.header()) {
             throw store.stale(object.record());
         }
     }
 
-    /// Runs what reads or writes; what goes wrong when the pool is closed or a file is cut off is
-    /// told as that.
+    /// Runs a read or a write, and translates failures that occur because the pool was closed or a
+    /// file was cut off.
     private <T extends @Nullable Object> T guarded(Supplier<T> work) {
         try {
             return work.get();
@@ -56,7 +56,7 @@ final class Fields {
         }
     }
 
-    /// Reads something of an object that lies in more than one word.
+    /// Reads a value of an object that takes more than one word.
     private <T extends @Nullable Object> T read(DurableObject object, Supplier<T> work) {
         return guarded(() ->
                 store.read(() -> {
@@ -65,8 +65,8 @@ final class Fields {
                 }));
     }
 
-    /// Reads one thing of an object that is of one commit by itself. If the object is not there any
-    /// more, that is what is said, whatever was read in its place, or could not be.
+    /// Reads a value of an object that is always of one commit. If the object no longer exists, the
+    /// exception says so, whatever was read in its place.
     private <T extends @Nullable Object> T readAlone(DurableObject object, Supplier<T> work) {
         return guarded(() -> {
             T found;
@@ -132,18 +132,18 @@ final class Fields {
         return getStoredNumber(toRead(object, field), field, kind);
     }
 
-    /// What a field of an object is to be read from.
+    /// The record from which a field of an object is read.
     DurableObject toRead(DurableObject object, int field) {
         return guarded(() -> extensions.toRead(object, field));
     }
 
-    /// What a field of an object is to be written to. Only as long as nobody else writes: another
-    /// build of the class may have the field lie elsewhere then.
+    /// The record to which a field of an object is written. Valid only while no other thread
+    /// writes, because another build of the class may move the field.
     DurableObject toWrite(DurableObject object, int field) {
         return guarded(() -> extensions.toWrite(object, field));
     }
 
-    /// Runs what writes to what [#toWrite] says.
+    /// Runs a write to the record that [#toWrite] returns.
     void write(Runnable work) {
         store.requireWritable();
         guarded(() ->
@@ -153,8 +153,8 @@ final class Fields {
                 }));
     }
 
-    /// As [#getStoredBits], of a number that may not be null, also where it was stored with that
-    /// possibility.
+    /// Like [#getStoredBits], for a number that is not nullable now, but may have been stored as
+    /// nullable.
     ///
     /// @throws SchemaMismatchException if it is null
     long getStoredNumber(DurableObject object, int field, FieldKind kind) {
@@ -175,7 +175,7 @@ final class Fields {
         return unbox(value);
     }
 
-    /// As [#getBits(DurableObject, int, FieldKind)], of what this very record holds.
+    /// Like [#getBits(DurableObject, int, FieldKind)], for this record itself.
     long getStoredBits(DurableObject object, int field, FieldKind kind) {
         return readAlone(
                 object,
@@ -194,7 +194,7 @@ final class Fields {
                 });
     }
 
-    /// Bits of a value of so many bytes that lies within one word.
+    /// The bits of a value of so many bytes within one word.
     private long bitsAt(long at, int width) {
         long word = store.word(at & -Long.BYTES) >>> 8 * (at & Long.BYTES - 1);
         return word & mask(width);
@@ -282,7 +282,7 @@ final class Fields {
         });
     }
 
-    /// As [#setBits(DurableObject, int, FieldKind, long)], in this very record.
+    /// Like [#setBits(DurableObject, int, FieldKind, long)], for this record itself.
     void setStoredBits(DurableObject object, int field, FieldKind kind, long bits) {
         guarded(() -> {
             if (stored(object, field).isInline()) {
@@ -294,17 +294,17 @@ final class Fields {
         });
     }
 
-    /// A field of a record that has it.
+    /// The stored form of a field in a record that has it.
     static FieldSpec stored(DurableObject object, int field) {
         return Objects.requireNonNull(object.mapping().stored(field));
     }
 
-    /// Has the slot of a field lead to these bytes.
+    /// Stores bytes, and sets the slot of a field to them.
     void setSlot(DurableObject object, int field, byte @Nullable [] bytes) {
         change(object, () -> setStoredSlot(toWrite(object, field), field, bytes));
     }
 
-    /// As [#setSlot(DurableObject, int, byte[])], in this very record.
+    /// Like [#setSlot(DurableObject, int, byte[])], for this record itself.
     private void setStoredSlot(DurableObject holder, int field, byte @Nullable [] bytes) {
         change(
                 holder,
@@ -320,24 +320,24 @@ final class Fields {
                 });
     }
 
-    /// The bytes that the slot of a field leads to.
+    /// The bytes behind the slot of a field.
     byte @Nullable [] getSlot(DurableObject object, int field) {
         return fromSlot(object, field, null, buffers::get);
     }
 
-    /// Copies the bytes that the slot of a field leads to, as many as fit, and returns how many; -1
-    /// if it is null.
+    /// Copies the bytes behind the slot of a field, as many as fit, and returns their number; -1 if
+    /// the field is null.
     int copySlot(DurableObject object, int field, MemorySegment into) {
         return fromSlot(object, field, -1, at -> buffers.copy(at, into));
     }
 
-    /// How many bytes the slot of a field leads to; -1 if it is null.
+    /// The number of bytes behind the slot of a field; -1 if the field is null.
     int getSlotLength(DurableObject object, int field) {
         return fromSlot(object, field, -1, buffers::length);
     }
 
-    /// The bits of an element of the array that the slot of a field leads to; of one with a fixed
-    /// length that was never set they are zero.
+    /// The bits of an element of the array behind the slot of a field. They are zero if the array
+    /// has a fixed length and was never set.
     long getSlotElement(DurableObject object, int field, int index) {
         FieldSpec spec = object.mapping().field(field);
         int width = spec.kind().width();
@@ -373,7 +373,7 @@ final class Fields {
         return getStoredBoxed(toRead(object, field), field);
     }
 
-    /// As [#getBoxed(DurableObject, int)], of what this very record holds.
+    /// Like [#getBoxed(DurableObject, int)], for this record itself.
     @Nullable Object getStoredBoxed(DurableObject object, int field) {
         FieldSpec stored = object.mapping().stored(field);
         FieldKind kind = object.mapping().field(field).kind();
@@ -404,7 +404,7 @@ final class Fields {
         write(() -> setStoredBoxed(toWrite(object, field), field, value));
     }
 
-    /// As [#setBoxed(DurableObject, int, Object)], in this very record.
+    /// Like [#setBoxed(DurableObject, int, Object)], for this record itself.
     void setStoredBoxed(DurableObject object, int field, @Nullable Object value) {
         FieldKind kind = object.mapping().field(field).kind();
         FieldSpec stored = stored(object, field);
@@ -509,7 +509,7 @@ final class Fields {
             if (stored != null && (value == null || stored.constants().contains(value.name()))) {
                 setStoredEnum(holder, field, value);
             } else {
-                // An extension is made, and set: both, or neither.
+                // Making an extension and setting it is one transaction.
                 pool.change(() -> {
                     setStoredEnum(toWrite(object, field), field, value);
                     return null;
@@ -542,7 +542,7 @@ final class Fields {
         setBits(object, field, FieldKind.REFERENCE, value == null ? 0 : value.reference());
     }
 
-    // What lives in this process only
+    // Values that are kept in this process only
 
     @Nullable Object getVolatile(DurableObject object, int field) {
         guarded(() -> {

@@ -11,14 +11,12 @@ import java.util.Set;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
-/// What a pool has stored of a class, as the program's class sees it: under which names, and in
-/// which forms.
+/// The forms and names of a class in a pool, as the program's class sees them.
 ///
 /// Invariants:
-/// * A class is refused that cannot read each form that the pool has of it: one that an older build
-///   has, and a newer one has widened or renamed, is found out before it reads anything.
-/// * What class and forms say of former names is taken together: a form that is stored lists all of
-///   them.
+/// * A class that cannot read each stored form is refused. So the class of an older build is
+///   refused before it reads anything, if a newer build has widened or renamed a field.
+/// * A stored form lists all former names: those in the class and those in earlier forms.
 final class Forms {
     private final ObjectType<?> type;
     private final int ofTypes;
@@ -26,8 +24,8 @@ final class Forms {
     private final List<Set<String>> fieldNames;
     private final Map<Integer, TypeMapping> mappings = new TreeMap<>();
 
-    /// @param known all that the pool has stored, of all classes
-    /// @throws SchemaMismatchException if the class cannot be what the pool has of it
+    /// @param known all forms in the pool, of all classes
+    /// @throws SchemaMismatchException if the class does not match its stored forms
     Forms(ObjectType<?> type, Collection<StoredType> known, String pool) {
         this.type = type;
         ofTypes = known.size();
@@ -60,7 +58,7 @@ final class Forms {
         }
     }
 
-    /// The names that a class has had, by what it says and what is stored.
+    /// All names of a class, from the class itself and from its stored forms.
     static Set<String> names(ObjectType<?> type, Collection<StoredType> known) {
         Set<String> names = new LinkedHashSet<>(type.formerly());
         names.add(type.name());
@@ -71,7 +69,7 @@ final class Forms {
         return names;
     }
 
-    /// The names that a field has had, its own first.
+    /// All names of a field, its own first.
     private static Set<String> names(FieldSpec field, List<StoredType> forms) {
         Set<String> names = new LinkedHashSet<>();
         names.add(field.name());
@@ -97,13 +95,13 @@ final class Forms {
         }
     }
 
-    /// How fields are found in objects of the form with this number; null if that is none, or was
-    /// not known yet.
+    /// The mapping of fields for objects of the form with this number; null if there is no such
+    /// form, or it is newer than this object.
     @Nullable TypeMapping mapping(int id) {
         return mappings.get(id);
     }
 
-    /// How many types of any class the pool had.
+    /// The number of forms of all classes in the pool when this object was made.
     int ofTypes() {
         return ofTypes;
     }
@@ -113,8 +111,7 @@ final class Forms {
         return mappings.values();
     }
 
-    /// The form in which new objects are made; null if there is none yet that is laid out so and
-    /// lists all former names.
+    /// The form of new objects; null if no stored form has this layout and lists all former names.
     @Nullable TypeMapping current() {
         return mappings.values().stream()
                 .filter(mapping -> mapping.isNative && listsNames(mapping.form))
@@ -131,7 +128,7 @@ final class Forms {
         return lists;
     }
 
-    /// The form that the class has now, to be stored.
+    /// The present form of the class, to be stored.
     StoredType toStore(int id) {
         List<FieldSpec> fields = new ArrayList<>();
         for (int i = 0; i < fieldNames.size(); i++) {

@@ -6,10 +6,11 @@ import dev.terrace.objects.internal.store.Store;
 import java.util.HashMap;
 import java.util.Map;
 
-/// How many objects a pool has of each form of its classes, and how large the values of some of
-/// them are: found by one walk over all of it, a part at a time, so that others may write between.
+/// Counts a pool's objects of each form of its classes, and measures the values of some of them. It
+/// walks over the whole pool in parts, so that other threads can write in between.
 final class Inventory {
-    /// Objects of a form all of whose values are measured; of those behind, one stands for so many.
+    /// The number of objects of a form that are all measured; after these, one object stands for
+    /// several.
     private static final int MEASURED_FIRST = 10_000;
 
     private static final int MEASURED_THEN = 100;
@@ -20,7 +21,7 @@ final class Inventory {
     private final Map<Integer, Stock> stocks = new HashMap<>();
     private long next;
 
-    /// What there is of a form.
+    /// The counts of a form.
     static final class Stock {
         private final long[] bytes;
         private long objects;
@@ -35,12 +36,12 @@ final class Inventory {
             return objects;
         }
 
-        /// Objects that the bytes are of: those that were measured, and those that they stand for.
+        /// Objects whose bytes are counted: measured objects, and objects that they stand for.
         long measured() {
             return measured;
         }
 
-        /// Bytes of a field of this form, in all these objects, also where it lies in an extension.
+        /// Bytes of a field of this form in all these objects, including fields in extensions.
         long bytes(int field) {
             return bytes[field];
         }
@@ -63,8 +64,7 @@ final class Inventory {
         Inventory found = new Inventory(pool);
         while (found.next >= 0) {
             Inventory before = found;
-            // A look that was overtaken by a commit is repeated: what it has counted must be gone
-            // then.
+            // A read that was overtaken by a commit is repeated, so its counts go to a copy.
             found = pool.store().alone(() -> before.copy().look());
         }
         return found.stocks;
@@ -100,7 +100,7 @@ final class Inventory {
         int standsFor =
                 number < MEASURED_FIRST ? 1 : number % MEASURED_THEN == 0 ? MEASURED_THEN : 0;
         stock.measured += standsFor;
-        // Damage may have made a circle of the extensions.
+        // Damage may have made the extensions a circle.
         int parts = 0;
         for (long part = record; standsFor > 0 && part != 0 && parts <= stocks.size(); parts++) {
             int formOfPart = Types.formOf(Pool.typeOf(store.header(part)));
@@ -123,7 +123,7 @@ final class Inventory {
         }
     }
 
-    /// Bytes of a value; none if it is damaged: [Pool#check()] tells of it.
+    /// Bytes of a value; none if it is damaged: [Pool#check()] reports it.
     private long bytesAt(long at, FieldSpec field) {
         try {
             if (field.isCollection()) {

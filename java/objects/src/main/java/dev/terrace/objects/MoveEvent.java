@@ -8,7 +8,7 @@ import jdk.jfr.Label;
 import jdk.jfr.Name;
 import org.jspecify.annotations.Nullable;
 
-/// Values of a pool have moved, as a recording of the Java Flight Recorder shows it.
+/// The event of the Java Flight Recorder for values of a pool that have moved.
 @Name("dev.terrace.objects.Move")
 @Label("Move")
 @Category("Terrace Objects")
@@ -25,7 +25,7 @@ final class MoveEvent extends Event {
     @DataAmount
     long bytes;
 
-    /// One that begins now.
+    /// Begins an event now.
     static MoveEvent begun(String pool, String why) {
         MoveEvent event = new MoveEvent();
         event.pool = pool;
@@ -34,7 +34,7 @@ final class MoveEvent extends Event {
         return event;
     }
 
-    /// That is all, if it was anything.
+    /// Ends the event, and records it if any value has moved.
     void end(long moved) {
         bytes = moved;
         if (moved > 0) {

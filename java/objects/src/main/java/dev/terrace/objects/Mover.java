@@ -8,17 +8,18 @@ import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/// Finds values that are to lie elsewhere, and moves them.
+/// Finds values that should lie elsewhere, and moves them.
 ///
-/// A move is part of a transaction of bounded size: the value is durable at its new place before
-/// the slot leads there, and what it leaves is free once the slot does. Between finding and moving
-/// others may write; what they have changed is left alone. So whoever ends in the middle has only
-/// done less.
+/// A move is part of a transaction of bounded size: the value is durable in its new place before
+/// the slot leads there, and its old place is free after that. Other threads may write between
+/// finding and moving; values that they have changed are left alone. An interrupted run has only
+/// moved fewer values.
 final class Mover {
     private static final int VALUES_AT_ONCE = 64;
     private static final long BYTES_AT_ONCE = 4 << 20;
 
-    /// Values of one record that are found in one look: a look at a large collection takes a while.
+    /// The number of values of one record that are found in one step, because a step over a large
+    /// collection takes a while.
     private static final int VALUES_PER_LOOK = 4096;
 
     private static final int RECORDS_PER_LOOK = 4096;
@@ -27,31 +28,31 @@ final class Mover {
     private final Store store;
     private final Buffers buffers;
 
-    /// Which values are to move, and where to.
+    /// Decides which values move, and where to.
     interface Goal {
-        /// Whether values of the record that begins there, of this type, may be such.
+        /// Whether values of the record at this offset, of this type, may move.
         default boolean looksAt(long record, int type) {
             return true;
         }
 
-        /// Whether a value that lies there and may lie on these tiers is to move.
+        /// Whether a value in this place, with these tiers, is to move.
         boolean wants(Buffers.Place place, List<StorageTier> tiers);
 
-        /// Stores such a value, and returns its slot; [Buffers#NULL] if it stays where it is. In a
-        /// transaction.
+        /// Stores such a value in its new place, and returns its slot; [Buffers#NULL] if it does
+        /// not move. In a transaction.
         ///
-        /// @throws PoolFullException if there is no room: it stays where it is then
+        /// @throws PoolFullException if there is no room; the value does not move then
         long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes);
     }
 
-    /// What a look has found and moved.
+    /// The result of a step.
     ///
-    /// @param next where to go on; -1 at the end
+    /// @param next where to continue; -1 at the end
     record Step(long next, long values, long bytes) {}
 
-    /// A value that is to move: of the record that begins at `record` with this header and state,
-    /// the slot at `at`, in what begins at `owner`. It may lie on these tiers as long as the pool
-    /// has been told no others (`told`).
+    /// A value that is to move. Its slot is at `at`, in the record or node at `owner`, and belongs
+    /// to the record at `record` with this header and state. Its tiers are valid as long as the
+    /// number of placement changes is `told`.
     private record Candidate(
             long record,
             long header,
@@ -69,7 +70,8 @@ final class Mover {
         buffers = pool.buffers();
     }
 
-    /// Looks at some records from an offset of persistent memory on, and moves what a goal wants.
+    /// Goes over some records from an offset of persistent memory on, and moves the values that a
+    /// goal selects.
     Step step(long from, Goal goal) {
         List<Candidate> found = new ArrayList<>();
         long next = store.alone(() -> find(from, goal, found));
@@ -78,7 +80,7 @@ final class Mover {
         return new Step(again ? found.getLast().record : next, moved.values, moved.bytes);
     }
 
-    /// Looks at all records once, and moves what a goal wants.
+    /// Goes over all records once, and moves the values that a goal selects.
     Step run(Goal goal) {
         long values = 0;
         long bytes = 0;
@@ -91,7 +93,7 @@ final class Mover {
         return new Step(-1, values, bytes);
     }
 
-    /// Moves what a goal wants of what the pool itself owns.
+    /// Moves the values that a goal selects among those that the pool itself owns.
     Step stepOfPool(Goal goal) {
         List<Candidate> found = new ArrayList<>();
         store.alone(() -> {
@@ -111,7 +113,7 @@ final class Mover {
                     Records.links(pool, record, new Finder(record, goal, found));
                 }
             } catch (PoolDamagedException | IndexOutOfBoundsException e) {
-                // A check tells of it; nothing of such a record moves.
+                // A check reports the damage; no value of such a record moves.
                 found.subList(before, found.size()).clear();
             }
             bytes += found.subList(before, found.size()).stream().mapToLong(Candidate::bytes).sum();
@@ -123,7 +125,7 @@ final class Mover {
         return record;
     }
 
-    /// What sees the slots of a record; of what the pool itself owns if that is 0.
+    /// Receives the slots of a record; record 0 stands for the pool itself.
     private final class Finder implements Links {
         private final long record;
         private final long state;
@@ -143,7 +145,7 @@ final class Mover {
 
         @Override
         public void owned(long offset) {
-            // Only values move: places of all else are known elsewhere.
+            // Only values move: other references lead to the places of records.
         }
 
         @Override
@@ -176,7 +178,7 @@ final class Mover {
         }
     }
 
-    /// What tells whether the slots of a record are where they were; 0 where they never move.
+    /// A number that changes when slots of a record move; 0 if they never do.
     private long state(long record) {
         boolean isCollection =
                 record != 0 && CollectionRecords.isCollection(Pool.typeOf(store.word(record)));
@@ -201,7 +203,7 @@ final class Mover {
         return new Step(-1, values, bytes);
     }
 
-    /// Moves values that are still as they were found, in one transaction.
+    /// Moves values that have not changed since they were found, in one transaction.
     private Step move(List<Candidate> candidates, Goal goal) {
         try {
             return store.transact(() -> {
@@ -223,14 +225,14 @@ final class Mover {
                 return new Step(-1, values, moved);
             });
         } catch (PoolFullException noRoomThere) {
-            // One at a time, some may still fit; and where that is not so either, there is nothing
-            // to be done.
+            // Moved one at a time, some values may still fit. A single value without room stays
+            // where it is.
             return candidates.size() == 1 ? new Step(-1, 0, 0) : moveEach(candidates, goal);
         }
     }
 
-    /// The bytes of a value; null if they are damaged: it stays, for a check to tell of, and others
-    /// move.
+    /// The bytes of a value; null if they are damaged: the value stays, so that a check reports it,
+    /// and other values move.
     private byte @Nullable [] wholeOf(Candidate value) {
         try {
             return buffers.get(value.at);
@@ -250,9 +252,9 @@ final class Mover {
         return new Step(-1, values, bytes);
     }
 
-    /// Whoever has said that a value may lie elsewhere moves it. Also elements that have come to
-    /// lie elsewhere leave words behind that still lead to their buffers: so the state is compared,
-    /// too.
+    /// Whether a value has not changed since it was found. If its tiers have changed, the code that
+    /// changed them moves it. Elements that have moved leave old words behind that still lead to
+    /// their buffers: therefore the state is compared, too.
     private boolean isAsFound(Candidate value) {
         return store.word(value.record) == value.header
                 && state(value.record) == value.state

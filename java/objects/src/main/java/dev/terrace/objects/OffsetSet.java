@@ -4,11 +4,11 @@ import java.util.BitSet;
 import java.util.HashMap;
 import java.util.Map;
 
-/// A set of offsets at which things begin, in a pool of any size.
+/// A set of offsets of records and values, in a pool of any size.
 final class OffsetSet {
     private static final int GRANULE_SHIFT = 4;
 
-    /// Bytes of the pool that one bit set is for, as a logarithm.
+    /// The bytes of the pool for each bit set, as a logarithm.
     private static final int PART_SHIFT = 30;
 
     private final Map<Long, BitSet> parts = new HashMap<>();
@@ -17,7 +17,7 @@ final class OffsetSet {
         return (int) (offset & (1L << PART_SHIFT) - 1) >>> GRANULE_SHIFT;
     }
 
-    /// Adds an offset; whether it was not there.
+    /// Adds an offset, and returns whether it is new.
     boolean add(long offset) {
         BitSet part = parts.computeIfAbsent(offset >>> PART_SHIFT, _ -> new BitSet());
         boolean isNew = !part.get(bit(offset));

@@ -8,13 +8,13 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/// The pools that are open in this process, each once to be written and once to be read: a second
-/// lock on the same file would undo the first, and two that write would not see each other. One
-/// that is only read sees what has been committed, as another process would.
+/// The pools that are open in this process. Each pool is open at most once for writing and once
+/// read-only: a second lock on the same file would undo the first, and two writers would not see
+/// each other's changes. The read-only pool sees committed states, as another process would.
 final class OpenPools {
     private static final Map<Key, Open> POOLS = new HashMap<>();
 
-    /// A pool's directory, and whether it is only read.
+    /// A pool's directory, and whether it is read-only.
     private record Key(Path directory, boolean readOnly) {}
 
     private static final class Open {
@@ -62,7 +62,7 @@ final class OpenPools {
         }
     }
 
-    /// A pool that cannot be used gives its files back, and its lock.
+    /// A pool that cannot be opened closes its files and releases its lock.
     private static Pool poolOn(PoolFiles files) {
         boolean done = false;
         try {

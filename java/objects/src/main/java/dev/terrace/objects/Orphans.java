@@ -8,9 +8,9 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 
-/// Looks at what no root reaches: objects and collections may be so, with all that they own. A
-/// buffer, a node or an extension that none of them owns cannot: transactions free what they cut
-/// off, so it tells of a word that led there and is damaged.
+/// Sorts the records and values that no root reaches. Objects and collections may be leaked, with
+/// all that they own. A buffer, node or extension without an owner cannot be leaked, because
+/// transactions free all that they cut off: it is a sign that a reference to it is damaged.
 final class Orphans implements Links {
     private final Pool pool;
     private final Store store;
@@ -21,9 +21,9 @@ final class Orphans implements Links {
         store = pool.store();
     }
 
-    /// Those that nothing owns.
+    /// The leaks that no object or collection owns.
     ///
-    /// @param leaks what no root reaches
+    /// @param leaks all records and values that no root reaches
     List<Buffers.Place> among(List<Buffers.Place> leaks) {
         leaks.stream().filter(this::isItsOwn).forEach(leak -> show(leak.offset()));
         return leaks.stream().filter(leak -> !isItsOwn(leak) && !owned.contains(leak)).toList();
@@ -38,7 +38,7 @@ final class Orphans implements Links {
         try {
             Records.links(pool, record, this);
         } catch (PoolDamagedException | IndexOutOfBoundsException e) {
-            // What it owns is named, as what led there is damaged.
+            // The collection is damaged, so all that it owns is reported.
             return;
         }
     }
@@ -60,6 +60,6 @@ final class Orphans implements Links {
 
     @Override
     public void reference(long reference) {
-        // What it leads to is not owned.
+        // Objects that it refers to are not owned.
     }
 }

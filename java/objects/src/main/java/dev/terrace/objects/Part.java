@@ -1,8 +1,8 @@
 package dev.terrace.objects;
 
-/// A handle of one record alone: of an object without its extensions, or of one of these.
+/// A handle of a single record: of an object without its extensions, or of one extension.
 final class Part extends DurableObject {
-    /// Of what begins at an offset, in the form that a mapping is of.
+    /// The record at an offset, in the form of a mapping.
     static Part at(Pool pool, TypeMapping mapping, long record, long header) {
         Part part = new Part();
         part.bind(pool, mapping, record, header);

@@ -18,19 +18,19 @@ import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
-/// Tiers that a pool has been told for fields of its classes: they hold instead of the tags.
+/// The placements of a pool: tiers for fields of its classes that override their tags.
 ///
-/// Each class has one entry at most in the chain, the whole of it in the key. Only who writes needs
-/// them, and keeps them; whoever else asks looks anew, as another thread, or another process, may
-/// be changing them.
+/// Each class has at most one entry in the chain, which lies completely in the key. Only the
+/// writing thread needs placements often, and caches them. All other threads read them anew,
+/// because another thread or process may be changing them.
 final class Placements {
     private final Store store;
     private final Chain chain;
 
-    /// By class and field, for who has the writer's lock. Null: not looked at yet.
+    /// The tiers by class and field, for the thread with the writer's lock. Null: not read yet.
     private volatile @Nullable Map<String, Map<String, List<StorageTier>>> byClass;
 
-    /// How often something was said, or taken back.
+    /// The number of changes, including changes that were rolled back.
     private volatile int changes;
 
     Placements(Store store, Chain chain) {
@@ -38,8 +38,8 @@ final class Placements {
         this.chain = chain;
     }
 
-    /// All there are, by class and field: those that have been committed, and, within a
-    /// transaction, what that has changed.
+    /// All placements by class and field: the committed ones, with the changes of the present
+    /// transaction.
     Map<String, Map<String, List<StorageTier>>> all() {
         return store.read(this::load);
     }
@@ -63,8 +63,8 @@ final class Placements {
         return found;
     }
 
-    /// The tiers of a field, whatever it and its class were called; null if its tags say them. For
-    /// who has the writer's lock, or does not store by it.
+    /// The tiers of a field, under any of its names and its class's names; null if its tags apply.
+    /// For a thread with the writer's lock, or one that stores nothing by the result.
     @Nullable List<StorageTier> tiers(ObjectType<?> type, FieldSpec field) {
         Map<String, Map<String, List<StorageTier>>> known = kept();
         if (known.isEmpty()) {
@@ -90,8 +90,7 @@ final class Placements {
                 .orElse(null);
     }
 
-    /// Has these tiers hold for a class from now on, and no others: none, if there are none. In a
-    /// transaction.
+    /// Sets the placement of a class; if there are no tiers, its tags apply. In a transaction.
     void set(ObjectType<?> type, Map<String, List<StorageTier>> fields) {
         List<byte[]> old = new ArrayList<>();
         chain.forEach((key, _) -> {
@@ -108,8 +107,8 @@ final class Placements {
         store.afterRollback(this::forget);
     }
 
-    /// A number that is another after something was said: who has found where values may lie looks
-    /// again then. Changed under the writer's lock.
+    /// A number that changes with each placement, so that cached tiers are read again. Changed
+    /// under the writer's lock.
     int changes() {
         return changes;
     }
@@ -119,17 +118,17 @@ final class Placements {
         byClass = null;
     }
 
-    /// Has libraries that know nothing of this write to the pool no more.
+    /// Keeps versions of this library without placements from writing to the pool.
     void prepare() {
         Feature.PLACEMENTS.addTo(store.pmem());
     }
 
-    /// Shows what the chain owns.
+    /// Shows the links and slots that the chain owns.
     void links(Links links) {
         chain.links(links, false);
     }
 
-    /// What is said of a class.
+    /// The placement of a class.
     private record Entry(String type, Map<String, List<StorageTier>> fields) {
         byte[] encode() {
             ByteArrayOutputStream bytes = new ByteArrayOutputStream();

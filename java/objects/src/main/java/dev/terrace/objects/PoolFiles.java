@@ -24,9 +24,9 @@ import java.util.List;
 import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
-/// The files of an open pool: `pool` in persistent memory, `disk-0` and so on, and `lock`, which
-/// the process that writes has locked. Nothing else ever opens `lock`: the system drops a process's
-/// lock when it closes any channel of the file.
+/// The files of an open pool: `pool` in persistent memory, `disk-0` and so on, and `lock`, on which
+/// the writing process holds a lock. No other code ever opens `lock`, because the system releases a
+/// process's lock when the process closes any channel of the file.
 final class PoolFiles {
     private static final String POOL = "pool";
     private static final long LOG_BYTES_MAX = 1 << 20;
@@ -43,7 +43,7 @@ final class PoolFiles {
         this.lock = lock;
     }
 
-    /// Opens the files in a directory, and makes them if need be.
+    /// Opens the files in a directory, and creates them if needed.
     static PoolFiles open(Path directory, PoolOptions options) throws IOException {
         PoolOpenEvent event = new PoolOpenEvent();
         event.begin();
@@ -74,7 +74,7 @@ final class PoolFiles {
         }
     }
 
-    /// Comes before the lock, whose file has no business in a directory that is something else.
+    /// This comes before the lock, so that no lock file is made in a directory that is not a pool.
     private static void requirePool(Path directory, PoolOptions options) {
         Path file = directory.resolve(POOL);
         if (Files.isDirectory(file) || !options.create() && !Files.exists(file)) {
@@ -107,7 +107,7 @@ final class PoolFiles {
         return channel;
     }
 
-    /// Makes an empty pool: under another name until it is whole.
+    /// Creates an empty pool, under another name until it is complete.
     private static void make(Path directory, PoolOptions options) throws IOException {
         Path unfinished = directory.resolve(POOL + ".new");
         Files.deleteIfExists(unfinished);
@@ -124,7 +124,7 @@ final class PoolFiles {
             throw e;
         }
         Files.move(unfinished, directory.resolve(POOL), StandardCopyOption.ATOMIC_MOVE);
-        // If its old name came back, the next to make a pool would delete what it holds.
+        // If the rename were lost, the next creation of a pool would delete the file.
         MappedRegion.syncNames(directory);
     }
 
@@ -180,9 +180,9 @@ final class PoolFiles {
         return store;
     }
 
-    /// What lies behind the extents that the pool knows is one that had come when the process
-    /// ended, and holds zeros. If it does not, their number is damaged, and what is there must not
-    /// be overwritten.
+    /// The file may have one more extent than the pool knows, if the process ended while it grew.
+    /// Such an extent holds zeros. Otherwise the number of extents is damaged, and the bytes must
+    /// not be overwritten.
     private static void requireZeros(Path file, long from, int extentShift) throws IOException {
         boolean zeros = Files.size(file) - from <= 1L << extentShift;
         try (InputStream in = Files.newInputStream(file)) {
@@ -213,7 +213,7 @@ final class PoolFiles {
         long extents = extentsOfDisk(pmem, number);
         if (!Files.exists(file)) {
             if (extents > 0) {
-                // It may be lost, but whoever did not name its directory sees the same.
+                // The file may be lost, or its directory was not named, which looks the same.
                 throw new PoolFormatException(
                         file
                                 + " is missing: name the directory that it is in as the pool's disk"
@@ -230,8 +230,8 @@ final class PoolFiles {
         return new Store.TierRegion(disk.tier(), region);
     }
 
-    /// Maps what of a disk is in use, which may become less meanwhile, if another process compacts
-    /// the pool.
+    /// Maps the used part of a disk, which may shrink meanwhile if another process compacts the
+    /// pool.
     private static MappedRegion mapDisk(
             Path file, int number, boolean readOnly, long bytesMax, MappedRegion pmem, Arena arena)
             throws IOException {
@@ -248,7 +248,7 @@ final class PoolFiles {
         }
     }
 
-    /// Values on a disk that was not named would be found by nobody.
+    /// Values on a disk that was not named could not be found.
     private static void requireNoMore(Path directory, int disks, MappedRegion pmem) {
         for (int number = disks; number < Superblock.DISKS_MAX; number++) {
             if (extentsOfDisk(pmem, number) != 0) {
@@ -271,7 +271,7 @@ final class PoolFiles {
         return directory;
     }
 
-    /// Whether it is only read.
+    /// Whether the pool is read-only.
     boolean isReadOnly() {
         return lock == null;
     }

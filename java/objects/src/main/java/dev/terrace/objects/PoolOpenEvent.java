@@ -8,7 +8,7 @@ import jdk.jfr.Label;
 import jdk.jfr.Name;
 import org.jspecify.annotations.Nullable;
 
-/// A pool was opened, as a recording of the Java Flight Recorder shows it.
+/// The event of the Java Flight Recorder for a pool that was opened.
 @Name("dev.terrace.objects.PoolOpen")
 @Label("Pool Open")
 @Category("Terrace Objects")

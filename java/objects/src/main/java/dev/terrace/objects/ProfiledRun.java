@@ -12,8 +12,8 @@ import java.util.ServiceLoader;
 import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
 
-/// Makes profiles of a program that knows nothing of it: of each pool from when it is opened until
-/// it is closed, or the program ends, if that was started with `-Dterrace.profile=DIRECTORY`.
+/// Makes profiles of a program that was started with `-Dterrace.profile=DIRECTORY`, without changes
+/// to the program: a profile of each pool, from its opening until it is closed or the program ends.
 final class ProfiledRun {
     private static final String PROPERTY = "terrace.profile";
     private static final @Nullable String DIRECTORY = System.getProperty(PROPERTY);
@@ -28,10 +28,10 @@ final class ProfiledRun {
 
     private ProfiledRun() {}
 
-    /// Begins with a pool that was opened.
+    /// Begins a profile of a pool that was opened.
     ///
-    /// @throws IllegalStateException if nothing can write the profile, with the name of the jar
-    ///   that is missing
+    /// @throws IllegalStateException if no class can write the profile; the message names the
+    ///   missing jar
     static void begin(Pool pool) {
         if (DIRECTORY != null) {
             sink();
@@ -39,12 +39,12 @@ final class ProfiledRun {
         }
     }
 
-    /// Ends with all pools that are still open, as the program does. Nobody is there to be thrown
-    /// at any more.
+    /// Ends the profiles of all open pools when the program ends. No caller is left to catch
+    /// exceptions.
     private static void endAll() {
         for (Pool pool : UNDER_WAY.keySet()) {
             try {
-                // Who ends the program within a transaction waits for this in turn.
+                // A thread that ends the program within a transaction waits for this shutdown.
                 if (!pool.store().isAtRestWithin(PATIENCE)) {
                     throw new IllegalStateException(
                             pool.name() + " is in the middle of a transaction that does not end");
@@ -57,7 +57,7 @@ final class ProfiledRun {
         }
     }
 
-    /// Ends with a pool that is about to be closed, and writes what it was.
+    /// Ends the profile of a pool that is about to be closed, and writes it.
     ///
     /// @throws UncheckedIOException if it cannot be written
     static void end(Pool pool) {
@@ -89,8 +89,8 @@ final class ProfiledRun {
         }
     }
 
-    /// Named after the pool, and numbered from the second on. It is made at once, empty: other
-    /// processes may be at the same.
+    /// The file is named after the pool, with a number from the second profile on. It is created at
+    /// once, empty, because other processes may be doing the same.
     private static Path newFile(Path directory, Pool pool) throws IOException {
         PoolFiles files = pool.files();
         Path name = files == null ? null : files.directory().getFileName();

@@ -6,18 +6,18 @@ import dev.terrace.objects.internal.store.Links;
 import dev.terrace.objects.internal.store.Store;
 import java.util.List;
 
-/// Where each record leads: the one walk for who looks for slots, checks, or counts.
+/// Shows the references of records, to all code that searches for slots, checks, or counts.
 ///
-/// Whoever shows all records, in the order of their addresses, and what the pool itself owns
-/// ([Pool#links(Links)]), has shown each slot of the pool once: those in the nodes of a collection
-/// belong to its record.
+/// Showing all records, in the order of their addresses, and the slots that the pool itself owns
+/// ([Pool#links(Links)]), shows each slot of the pool exactly once. The slots in the nodes of a
+/// collection belong to its record.
 final class Records {
     private Records() {}
 
-    /// Shows where the object, extension or collection at `record` leads; nothing if something else
-    /// begins there. In a transaction, or a consistent read.
+    /// Shows the references of the object, extension or collection at `record`; nothing if another
+    /// kind of record begins there. In a transaction, or a consistent read.
     ///
-    /// @throws PoolDamagedException if a collection is not sound
+    /// @throws PoolDamagedException if a collection is damaged
     static void links(Pool pool, long record, Links links) {
         int type = Pool.typeOf(pool.store().word(record));
         if (Types.formOf(type) != 0) {

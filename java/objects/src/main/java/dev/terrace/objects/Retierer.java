@@ -9,11 +9,11 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/// Brings the values of a class to the tiers that its tags, or what the pool has been told instead
-/// of them, name now: those behind slots, and elements of collections that its objects own.
+/// Moves the values of a class to the tiers of its tags, or of the pool's placement: values behind
+/// slots, and elements of collections that its objects own.
 ///
-/// What lies where it should is left alone, so who ends in the middle has only done less, and
-/// whoever calls this again goes on.
+/// Values that already lie there are left alone. Therefore an interrupted run has only moved fewer
+/// values, and the next run continues.
 final class Retierer {
     private static final int RECORDS_AT_ONCE = 512;
 
@@ -54,8 +54,8 @@ final class Retierer {
         return form > 0 && forms.get(form);
     }
 
-    /// Has the collections that some records own go by the present tags from now on; returns where
-    /// to go on, or -1 at the end.
+    /// Sets the tiers of the collections that some records own to the present tags; returns where
+    /// to continue, or -1 at the end.
     private long retagCollections(long from) {
         long next = store.nextAllocated(from);
         List<Long> records = new ArrayList<>();
@@ -101,14 +101,14 @@ final class Retierer {
         }
     }
 
-    /// Those that the pool has; all, if it has none of them, so that who wants to store there is
-    /// told.
+    /// The tiers that the pool has; all of them if it has none, so that storing a value reports the
+    /// missing tier.
     private List<StorageTier> known(List<StorageTier> tiers) {
         List<StorageTier> known = tiers.stream().filter(buffers::isThere).toList();
         return known.isEmpty() ? tiers : known;
     }
 
-    /// Values of the class, and those of its collections, that do not lie on the first tier of
+    /// Selects values of the class, and of its collections, that do not lie on the first tier of
     /// their tags.
     private abstract class NotOnBest implements Mover.Goal {
         @Override
@@ -123,7 +123,8 @@ final class Retierer {
     }
 
     private final class ToBest extends NotOnBest {
-        /// Who has found no room for so many bytes on some tiers need not look for it there again.
+        /// The least number of bytes for which these tiers had no room, so that they are not tried
+        /// again.
         private final Map<List<StorageTier>, Integer> noRoomFor = new HashMap<>();
 
         @Override

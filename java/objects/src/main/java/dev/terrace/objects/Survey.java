@@ -14,8 +14,8 @@ import java.util.Map;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
-/// A walk from the roots to all that they reach, and a look at what is in use and was not reached.
-/// In a transaction, or a consistent read.
+/// Walks from the roots to all that they reach, and finds space in use that was not reached. In a
+/// transaction, or a consistent read.
 final class Survey implements Links {
     private static final int GRANULE_BYTES = 16;
     private static final int PROBLEMS_MAX = 1000;
@@ -24,7 +24,8 @@ final class Survey implements Links {
     private final Pool pool;
     private final Store store;
 
-    /// By disk, -1 for persistent memory: where something begins that was reached.
+    /// The offsets of all records and values that were reached, by disk, with -1 for persistent
+    /// memory.
     private final Map<Integer, OffsetSet> reached = new HashMap<>();
 
     private final Deque<Long> toVisit = new ArrayDeque<>();
@@ -37,7 +38,7 @@ final class Survey implements Links {
     private long staleReferences;
     private String place = "the superblock";
 
-    /// The class of the object that is looked at; null for what is the pool's own.
+    /// The class of the present object; null for parts of the pool itself.
     private @Nullable String owner;
 
     Survey(Pool pool) {
@@ -45,7 +46,7 @@ final class Survey implements Links {
         store = pool.store();
     }
 
-    /// Looks at everything.
+    /// Checks the whole pool.
     PoolReport run() {
         store.links(this);
         pool.links(this);
@@ -65,7 +66,7 @@ final class Survey implements Links {
                 staleReferences);
     }
 
-    /// What is in use and was not reached.
+    /// The parts in use that were not reached.
     List<Buffers.Place> leaks() {
         return leaks;
     }
@@ -76,7 +77,7 @@ final class Survey implements Links {
         }
     }
 
-    /// Whether this is the first to reach what begins there.
+    /// Whether the part at this offset is reached for the first time.
     private boolean reach(int disk, long offset) {
         return reached.computeIfAbsent(disk, _ -> new OffsetSet()).add(offset);
     }
@@ -168,7 +169,7 @@ final class Survey implements Links {
         }
     }
 
-    /// What begins there is the owner's.
+    /// Counts the part at this offset for its owner.
     private void take(int disk, long offset) {
         if (owner != null) {
             bytes.merge(owner, store.sizeOf(disk, offset), Long::sum);

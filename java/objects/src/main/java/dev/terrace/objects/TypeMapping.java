@@ -6,17 +6,18 @@ import java.util.List;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
-/// How the fields of a class are found in objects that were stored in some form of it.
+/// Maps the fields of a class to the fields of a stored form of it.
 ///
-/// Permitted: a field that is new (it is zero or null in old objects), one that is gone, one with
-/// another name ([Formerly]), other tiers, a wider number, other constants of an enum, a number
-/// that may be null or may not. Everything else is refused, with the difference named.
+/// These differences are permitted: a new field (zero or null in old objects), a removed field, a
+/// renamed field ([Formerly]), other tiers, a wider number, other constants of an enum, and a
+/// number that becomes or stops being nullable. All others are refused, and the difference is
+/// named.
 final class TypeMapping {
     final int id;
     final ObjectType<?> type;
     final StoredType form;
 
-    /// Whether objects of this form are laid out as the generated class expects it.
+    /// Whether objects of this form have the layout that the generated class expects.
     final boolean isNative;
 
     final int bytes;
@@ -24,7 +25,7 @@ final class TypeMapping {
     private final int[] presence;
     private final @Nullable FieldSpec[] stored;
 
-    /// A form as it is, for who looks at that alone.
+    /// Maps a form to itself.
     TypeMapping(StoredType form) {
         this(
                 ObjectType.of(form),
@@ -33,8 +34,8 @@ final class TypeMapping {
                 new HashSet<>());
     }
 
-    /// @param names of each field of the class all names that it has had, the latest first
-    /// @param differences takes those that are not permitted
+    /// @param names all names of each field of the class, the latest first
+    /// @param differences receives differences that are not permitted
     TypeMapping(
             ObjectType<?> type, StoredType form, List<Set<String>> names, Set<String> differences) {
         id = form.id();
@@ -105,9 +106,9 @@ final class TypeMapping {
         }
     }
 
-    /// Which collection a field leads to, if it leads to one. What is in it, or what class an
-    /// object is of that a field leads to, is looked at when it is read: that class may have
-    /// another name now.
+    /// The kind of collection of a field, if it has one. The types of its elements, like the class
+    /// of a referenced object, are checked when they are read, because that class may have another
+    /// name now.
     private static String collectionOf(FieldSpec field) {
         int types = field.target().indexOf('<');
         return types < 0 ? "" : field.target().substring(0, types);
@@ -128,26 +129,27 @@ final class TypeMapping {
         };
     }
 
-    /// Whether a field that was stored like this is one that looks like that now, its former names
-    /// aside.
+    /// Whether a stored field and a field of the class are equal, except for former names.
     private static boolean describes(FieldSpec then, FieldSpec now) {
         return then.formerly(new String[0]).equals(now.formerly(new String[0]));
     }
 
-    /// Whether a field of this kind, with these constants, takes the values of another as they are.
+    /// Whether a field of this kind, with these constants, can hold the values of another field
+    /// unchanged.
     static boolean isAlike(FieldSpec one, FieldSpec other) {
         return one.kind() == other.kind() && one.constants().equals(other.constants());
     }
 
-    /// Whether a record of this form holds a field as the class has it.
+    /// Whether a record of this form holds a field in the form of the class.
     boolean holds(int field) {
         FieldSpec then = stored[field];
         return then != null && isAlike(then, field(field));
     }
 
-    /// Whether an extension of this form holds a field that a record before it holds as `before`,
-    /// or does not hold if that is null. It does if its values are not alike: who made it has taken
-    /// them over; and if it did not know that the field was called so: it was another one then.
+    /// Whether an extension of this form holds a field that an earlier record holds in the form
+    /// `before`, or does not hold if that is null. It does if the two forms store values
+    /// differently, because the value was taken over when the extension was made. It also does if
+    /// its build did not know this name of the field, because it was another field then.
     boolean takesOver(int field, @Nullable FieldSpec before) {
         FieldSpec then = stored[field];
         if (then == null || before == null) {
@@ -160,22 +162,23 @@ final class TypeMapping {
         return !isSame || !isAlike(then, before);
     }
 
-    /// Byte of a field in a record; -1 if it has none.
+    /// The offset of a field in a record; -1 if the record does not have it.
     int offset(int field) {
         return offsets[field];
     }
 
-    /// The bit, from the record's begin, that says whether a field is there; -1 if it needs none.
+    /// The bit, counted from the record's begin, that tells a value of the field from null; -1 if
+    /// it has none.
     int presence(int field) {
         return presence[field];
     }
 
-    /// A field as it was stored; null if it was not.
+    /// The stored form of a field; null if it was not stored.
     @Nullable FieldSpec stored(int field) {
         return stored[field];
     }
 
-    /// A field as the class has it.
+    /// A field in the form of the class.
     FieldSpec field(int field) {
         return type.fields().get(field);
     }

@@ -16,12 +16,12 @@ import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
-/// The classes that a pool knows, each in every form that it had when objects of it were made.
+/// The classes of a pool, each in all forms in which objects of it were made.
 final class Types {
-    /// Set in the type of a record that is an extension.
+    /// The bit that is set in the type of an extension.
     static final int EXTENSION = 0x8000;
 
-    /// Numbers above are those of collections and of buffers, also without [#EXTENSION].
+    /// Numbers above this one belong to collections and buffers, also without [#EXTENSION].
     private static final int ID_MAX = 0x7eff;
 
     private final Store store;
@@ -38,7 +38,7 @@ final class Types {
         this.placements = placements;
     }
 
-    /// The form in which new objects of a class are made. In a transaction.
+    /// The form of new objects of a class. In a transaction.
     TypeMapping current(ObjectType<?> type) {
         TypeMapping known = current.get(type);
         if (known != null) {
@@ -56,10 +56,11 @@ final class Types {
         return mapping;
     }
 
-    /// The form of a new extension of an object: as the class is now, but enums have the constants,
-    /// too, that the object has them among. In a transaction.
+    /// The form of a new extension of an object: the present form of the class, with enums that
+    /// also have the constants of the object's records. In a transaction.
     ///
-    /// @param held how each field is held by what the object has already; null if it is not
+    /// @param held the form of each field in the object's existing records; null if none of them
+    ///   holds the field
     TypeMapping extending(ObjectType<?> type, IntFunction<@Nullable FieldSpec> held) {
         StoredType now = current(type).form;
         List<FieldSpec> fields =
@@ -83,7 +84,7 @@ final class Types {
         return field.among(field.target(), all.distinct().toArray(String[]::new));
     }
 
-    /// Looks at what the pool has of a class.
+    /// Reads the forms of a class.
     private Forms look(ObjectType<?> type) {
         load();
         List<StoredType> known = List.copyOf(byId.values());
@@ -104,17 +105,17 @@ final class Types {
         chain.add(stored.encode(), id);
         byId.put(id, stored);
         store.afterRollback(() -> {
-            // A class that met the form meanwhile must not take another for it that gets its
-            // number.
+            // The number may be given to another form, which a class that has met this one must not
+            // confuse with it.
             forms.clear();
             byId.clear();
         });
         return stored(type, id);
     }
 
-    /// Where values of each field of a form may lie by what the pool has been told, else by the
-    /// tags that its class has now: those that the program gives it, as far as it has made objects
-    /// of it; else those of its newest form.
+    /// The tiers of each field of a form: by the pool's placement, or by the present tags of its
+    /// class. These are the tags of the program's class if it has used that class, else the tags of
+    /// the newest form.
     List<List<StorageTier>> tiers(StoredType stored) {
         return tiers.computeIfAbsent(stored.id(), _ -> findTiers(stored));
     }
@@ -124,7 +125,7 @@ final class Types {
         return stored.fields().stream().map(field -> tiers(field, now)).toList();
     }
 
-    /// What a class is now, as far as that is known here.
+    /// The present class, if the program has used it.
     private ObjectType<?> current(StoredType stored) {
         return current.values().stream()
                 .filter(mapping -> isFormOf(stored, mapping.type))
@@ -144,13 +145,13 @@ final class Types {
         return stored.tiers();
     }
 
-    /// Where values of a field of a class may lie, the best first.
+    /// The tiers of a field of a class, the best first.
     List<StorageTier> tiers(ObjectType<?> type, FieldSpec field) {
         List<StorageTier> placed = placements.tiers(type, field);
         return placed == null ? field.tiers() : placed;
     }
 
-    /// Throws if these tiers cannot hold for fields of a class.
+    /// Throws an exception if these tiers are not possible for fields of a class.
     ///
     /// @throws SchemaMismatchException if the pool knows no such class, or it has no such field
     /// @throws IllegalArgumentException if a field can lie nowhere else, or not on one of these
@@ -162,8 +163,7 @@ final class Types {
         fields.forEach((field, its) -> requirePlaceable(type, field, its, isThere));
     }
 
-    /// Has these tiers hold for fields of a class, instead of its tags, and no others. In a
-    /// transaction.
+    /// Sets the placement of a class, which overrides its tags. In a transaction.
     void place(String name, Map<String, List<StorageTier>> fields) {
         placements.set(current(newest(name)), fields);
         tiers.clear();
@@ -228,13 +228,13 @@ final class Types {
                                                 .toList()));
     }
 
-    /// The numbers of the forms that a class has had, also under other names.
+    /// The numbers of all forms of a class, under all its names.
     BitSet formsOf(String name) {
         load();
         return formsOf(current(newest(name)));
     }
 
-    /// The numbers of the forms that a class has had, also under other names.
+    /// The numbers of all forms of a class, under all its names.
     BitSet formsOf(ObjectType<?> type) {
         load();
         BitSet forms = new BitSet();
@@ -248,10 +248,10 @@ final class Types {
         return Forms.names(type, byId.values()).contains(stored.name());
     }
 
-    /// How fields of a class are found in objects of the form with this number.
+    /// The mapping of a class's fields for objects of the form with this number.
     ///
-    /// @throws SchemaMismatchException if that is a form of another class, or this class cannot be
-    ///   what the pool has of it
+    /// @throws SchemaMismatchException if that is a form of another class, or this class does not
+    ///   match its stored forms
     TypeMapping stored(ObjectType<?> type, int id) {
         Forms its = forms.get(type);
         TypeMapping known = its == null ? null : its.mapping(id);
@@ -267,24 +267,23 @@ final class Types {
         return mapping;
     }
 
-    /// Whether a type's number is that of a class, not of something that the library keeps for
-    /// itself.
+    /// Whether a type number belongs to a class, and not to a structure of the library.
     static boolean isClass(int id) {
         return id > 0 && id <= ID_MAX;
     }
 
-    /// The form that an object, or an extension of one, is stored in; 0 for anything else.
+    /// The number of the form of an object or an extension; 0 for any other record.
     static int formOf(int type) {
         int form = type & ~EXTENSION;
         return isClass(form) ? form : 0;
     }
 
-    /// Shows what the table of types owns.
+    /// Shows the links and slots that the table of types owns.
     void links(Links links) {
         chain.links(links, false);
     }
 
-    /// How fields of a class are found in objects of each form of it, by the forms' numbers.
+    /// The mappings of a class's fields for each of its forms, by the forms' numbers.
     @Nullable TypeMapping[] mappingsOf(ObjectType<?> type) {
         Collection<TypeMapping> its = look(type).mappings();
         @Nullable TypeMapping[] found =
@@ -303,7 +302,7 @@ final class Types {
 
     /// The form with this number.
     ///
-    /// @throws SchemaMismatchException if it is one that collections have
+    /// @throws SchemaMismatchException if it is a number of collections
     /// @throws PoolDamagedException if there is none
     StoredType byId(int id) {
         if (id > ID_MAX) {

@@ -5,8 +5,8 @@ import dev.terrace.objects.internal.store.Buffers;
 import dev.terrace.objects.internal.store.Store;
 import dev.terrace.objects.internal.store.Text;
 
-/// Whether what an object or a collection holds are values of its fields and elements: getters take
-/// them as they are.
+/// Checks that the values of an object or a collection are valid for its fields or elements:
+/// getters do not check that.
 final class ValueCheck {
     private final Pool pool;
     private final Store store;
@@ -18,10 +18,10 @@ final class ValueCheck {
         this.record = record;
     }
 
-    /// Looks at the object or the collection at `record`, all of whose buffers are there. Fields of
-    /// extensions are not looked at: those that are not the extension's to hold mean nothing.
+    /// Checks the object or the collection at `record`, all of whose buffers exist. Fields of
+    /// extensions are not checked, because fields that an extension does not hold have no meaning.
     ///
-    /// @throws PoolDamagedException with what is wrong first
+    /// @throws PoolDamagedException for the first damage that is found
     static void run(Pool pool, long record) {
         int type = Pool.typeOf(pool.store().word(record));
         if (Types.isClass(type)) {
