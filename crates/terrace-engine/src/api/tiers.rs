@@ -107,7 +107,7 @@ impl Volume {
     /// # Errors
     /// `ESTALE` if it is gone; damage.
     pub fn pin_of(&self, ino: Ino) -> FsResult<Option<u8>> {
-        Ok(self.parts.inodes.get(ino)?.pin.get())
+        Ok(self.parts.inodes.get(ino)?.tiers.pin.get())
     }
 
     /// Does all that the policy does for a durable write of `len` bytes at `offset`, and nothing

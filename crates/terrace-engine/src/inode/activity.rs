@@ -81,12 +81,12 @@ impl Activity {
 impl Activity {
     /// The attribute of an inode, whose lock the caller holds, says this now.
     pub fn set_pin(&self, inode: &Inode, inner: &Inner, pin: Option<u8>) {
-        inode.pin.set(pin);
+        inode.tiers.pin.set(pin);
         if !inode.is_file() {
             return;
         }
         if pin.is_some() {
-            inode.listed.store(0, Ordering::Relaxed);
+            inode.tiers.unlist_everywhere();
             self.shards[inode.shard].lists.lock().forget(inode.ino);
         }
         self.note_pinned(inode, self.is_stray(pin, inner));
@@ -98,13 +98,13 @@ impl Activity {
 
     /// A file has been loaded or made, has got a pin or lost it, or has got data on a device.
     pub fn note_pinned(&self, inode: &Inode, is_stray: bool) {
-        self.shards[inode.shard].lists.lock().pins.note(inode.ino, inode.pin.get(), is_stray);
+        self.shards[inode.shard].lists.lock().pins.note(inode.ino, inode.tiers.pin.get(), is_stray);
     }
 
     /// A pinned file, whose lock the caller holds, has got data in this tier.
     #[inline]
     pub fn note_pinned_data_in(&self, inode: &Inode, tier: u8) {
-        if inode.pin.get().is_some_and(|pin| pin != tier) {
+        if inode.tiers.pin.get().is_some_and(|pin| pin != tier) {
             self.note_pinned(inode, true);
         }
     }
@@ -189,17 +189,11 @@ impl Activity {
     /// The file has data in a tier: it may be found cold there.
     #[inline]
     pub fn note_data_in(&self, inode: &Inode, tier: u8, mean: Time) {
-        if inode.pin.get().is_some() {
+        if inode.tiers.pin.get().is_some() {
             return self.note_pinned_data_in(inode, tier);
         }
-        if inode.listed.load(Ordering::Relaxed) & tier_bit(tier) == 0 {
-            inode.listed.fetch_or(tier_bit(tier), Ordering::Relaxed);
+        if inode.tiers.list(tier) {
             self.shards[inode.shard].lists.lock().of_tier(tier).note(inode.ino.0, mean.0);
         }
     }
-}
-
-/// The bit of a tier in [`Inode::listed`].
-pub(crate) fn tier_bit(tier: u8) -> u64 {
-    1 << tier.min(63)
 }

@@ -42,6 +42,7 @@ pub(crate) mod health;
 pub(crate) mod lists;
 pub(crate) mod orphans;
 pub(crate) mod paths;
+pub(crate) mod predictors;
 pub(crate) mod reclaim;
 pub(crate) mod resident;
 pub(crate) mod store;

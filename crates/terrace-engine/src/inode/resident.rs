@@ -18,13 +18,13 @@ use terrace_store::index::{Extent, Freed, Segment};
 use terrace_store::journal::Journal;
 use terrace_store::log::{Draft, Log, LogMedia, NewLog, Refs, place};
 use terrace_store::planted::{Bug, planted};
-use terrace_store::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use terrace_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_store::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::base::pin::Pin;
 use crate::base::types::{Attr, FileKind, Ino, Time};
 use crate::inode::cache::PageMap;
 use crate::inode::dir::DirData;
+use crate::inode::predictors::{ReadHabits, TierWords};
 
 /// An inode.
 #[derive(Debug)]
@@ -53,25 +53,12 @@ pub(crate) struct Inode {
     pub moving: Mutex<()>,
     /// One flusher at a time; taken before `inner`.
     pub flush: Mutex<()>,
-    /// Where the last read ended, to notice sequential ones.
-    pub read_end: AtomicU64,
-    /// Blocks read since the last write: the read-frequency predictor.
-    pub reads_in_row: AtomicU64,
-    /// Mean time of writes, by blocks (amtime): what the file's `heat` says, for those who do not
-    /// hold `inner`.
-    pub amtime: AtomicI64,
-    /// How often it was synced without its predictor's knowledge.
-    pub syncs: AtomicU64,
-    /// Mean time of reads, by blocks (artime).
-    pub read_time: AtomicI64,
-    /// When its log was last copied in vain, since somebody changed it meanwhile; 0: never.
-    pub log_overtaken: AtomicI64,
-    /// A bit per tier: the file is listed there, for movers to find it.
-    pub listed: AtomicU64,
+    /// How it is read.
+    pub reading: ReadHabits,
+    /// What the tiering floor knows of it.
+    pub tiers: TierWords,
     /// Of a directory: a listing has left out an inode that could not be read.
     pub left_out: AtomicBool,
-    /// The tier that its data belongs to, if it is pinned.
-    pub pin: Pin,
     pub inner: RwLock<Inner>,
 }
 
@@ -601,30 +588,6 @@ impl Inode {
     /// Whether it has data.
     pub fn is_file(&self) -> bool {
         self.kind == FileKind::Regular
-    }
-
-    /// `len` bytes of a file of `size` bytes were read: the predictor counts them, and the mean
-    /// time of reads moves by as much of the way to now.
-    pub fn note_read(&self, len: usize, size: u64) {
-        // Not in one step: a count and a mean survive a race.
-        let blocks = self.reads_in_row.load(Ordering::Relaxed)
-            + (len as u64).div_ceil(terrace_layout::BLOCK_BYTES);
-        self.reads_in_row.store(blocks, Ordering::Relaxed);
-        let (mean, now) = (self.read_time.load(Ordering::Relaxed), Time::now().0);
-        let share = (len as f64 / size.max(1) as f64).min(1.0);
-        let moved =
-            if mean == 0 { now } else { mean + (now.saturating_sub(mean) as f64 * share) as i64 };
-        self.read_time.store(moved, Ordering::Relaxed);
-    }
-
-    /// Notes where a read of `len` bytes at `offset` ends; true if it began where the last one
-    /// ended.
-    pub fn note_read_end(&self, offset: u64, len: usize) -> bool {
-        // Not in one step: a hint need not survive a race, and a locked instruction costs more than
-        // all the rest.
-        let sequential = self.read_end.load(Ordering::Relaxed) == offset;
-        self.read_end.store(offset + len as u64, Ordering::Relaxed);
-        sequential
     }
 
     /// The parent of a directory, if somebody has come from there; the root's is the root.

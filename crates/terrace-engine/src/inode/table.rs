@@ -12,11 +12,11 @@ use terrace_store::itable::{InodeTable, RecordState, first_generation, record_st
 use terrace_store::log::LogMedia;
 use terrace_store::planted::{Bug, planted};
 use terrace_store::space::Purpose;
-use terrace_store::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use terrace_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_store::sync::{Arc, Mutex, RwLock, limit};
 
 use crate::base::options::OpenOptions;
-use crate::base::pin::{PIN_XATTR, Pin, parse_pin, pin_value};
+use crate::base::pin::{PIN_XATTR, parse_pin, pin_value};
 use crate::base::recorder::Recorder;
 use crate::base::types::{AtimePolicy, FileKind, Ino, Time};
 use crate::inode::activity::Activity;
@@ -26,6 +26,7 @@ use crate::inode::device_table::DeviceTable;
 use crate::inode::dirty::DirtyFiles;
 use crate::inode::health::Health;
 use crate::inode::orphans::{OpenOrphans, Orphan};
+use crate::inode::predictors::{ReadHabits, TierWords};
 use crate::inode::resident::{Inner, Inode, Replay, inline_len, kind_of, xattr_blocks};
 use crate::inode::store::Store;
 
@@ -207,8 +208,9 @@ impl Inodes {
             };
             let loaded = self.load_inode(shard, ino);
             // Only what is pinned is a stray; nobody else has it yet.
-            let is_stray =
-                |inode: &Arc<Inode>| self.activity.is_stray(inode.pin.get(), &inode.inner.read());
+            let is_stray = |inode: &Arc<Inode>| {
+                self.activity.is_stray(inode.tiers.pin.get(), &inode.inner.read())
+            };
             let strays = loaded.as_ref().is_ok_and(is_stray);
             let mut inodes = shard.inodes.write();
             if let Some(inode) = inodes.get(&ino.0) {
@@ -220,7 +222,7 @@ impl Inodes {
                 || planted(Bug::LoadStale)
             {
                 return loaded.inspect(|inode| {
-                    if inode.is_file() && inode.pin.get().is_some() {
+                    if inode.is_file() && inode.tiers.pin.get().is_some() {
                         self.activity.note_pinned(inode, strays);
                     }
                     inodes.insert(ino.0, inode.clone());
@@ -302,7 +304,7 @@ impl Inodes {
 
     /// The DRAM side of an inode.
     pub fn make_inode(&self, ino: Ino, record: &InodeRecord, inner: Inner) -> FsResult<Inode> {
-        let amtime = inner.file().map_or(0, |file| file.heat.mean().0);
+        let amtime = inner.file().map_or(Time(0), |file| file.heat.mean());
         let kind = kind_of(record)?;
         Ok(Inode {
             ino,
@@ -319,15 +321,9 @@ impl Inodes {
             pages: self.cache.map(ino.0, record.generation),
             moving: Mutex::new(()),
             flush: Mutex::new(()),
-            read_end: AtomicU64::new(0),
-            reads_in_row: AtomicU64::new(0),
-            amtime: AtomicI64::new(amtime),
-            syncs: AtomicU64::new(0),
-            read_time: AtomicI64::new(0),
-            log_overtaken: AtomicI64::new(0),
-            listed: AtomicU64::new(0),
+            reading: ReadHabits::default(),
+            tiers: TierWords::new(self.pin_in_log(kind, &inner)?, amtime),
             left_out: AtomicBool::new(false),
-            pin: Pin::new(self.pin_in_log(kind, &inner)?),
             inner: RwLock::new(inner),
         })
     }

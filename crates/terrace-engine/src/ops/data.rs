@@ -73,7 +73,7 @@ impl Files {
     /// `EISDIR`, `EINVAL` for what has no data; `EIO` with the place.
     pub fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
         let inode = self.inodes.get(ino)?;
-        let sequential = inode.note_read_end(offset, buf.len());
+        let sequential = inode.reading.note_end(offset, buf.len());
         let (len, stale_atime) = {
             let inner = inode.shared()?;
             let size = inner.file()?.size;
@@ -81,7 +81,7 @@ impl Files {
             if len > 0 {
                 self.pages.read_range(&inode, &inner, offset, &mut buf[..len], sequential)?;
             }
-            inode.note_read(len, size);
+            inode.reading.note(len, size);
             self.activity.shards[inode.shard].recent.note(inode.ino);
             (len, self.inodes.wants_atime(&inner))
         };
@@ -187,17 +187,15 @@ impl Files {
         let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
         inner.file()?.index.prefetch(from);
         let now = Time::now();
-        if inode.syncs.load(Ordering::Relaxed) > 0 {
-            // More than two say no more than two do.
-            for _ in 0..inode.syncs.swap(0, Ordering::Relaxed).min(2) {
-                self.tiering.note_synced(inner.file_mut()?.1);
-            }
+        // More than two say no more than two do.
+        for _ in 0..inode.tiers.take_syncs().min(2) {
+            self.tiering.note_synced(inner.file_mut()?.1);
         }
         let uncover = self.tail_to_uncover(inode, inner, end, Some(from))?;
         let file = inner.file()?;
         // A commit to PM must not commit a size that only dirty pages have reached.
         let joins_dirty = file.size > file.committed || self.cache.is_dirty(&inode.pages, from, to);
-        let write = Write { offset, end, durable, joins_dirty, pin: inode.pin.get() };
+        let write = Write { offset, end, durable, joins_dirty, pin: inode.tiers.pin.get() };
         let mut choice = self.tiering.choose(file, write)?;
         if choice.target == Target::Pm {
             if let Some(tail) = uncover {
@@ -620,7 +618,7 @@ impl Files {
                     .file_mut()
                     .map(|(_, file)| self.tiering.note_synced(file))
                     .unwrap_or_default(),
-                None => drop(inode.syncs.fetch_add(1, Ordering::Relaxed)),
+                None => inode.tiers.note_sync(),
             }
             if !data_only && inode.shared()?.meta.lazy {
                 let mut inner = inode.exclusive()?;

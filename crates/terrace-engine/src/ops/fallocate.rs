@@ -102,7 +102,7 @@ impl Files {
         holes: &[(u64, u64)],
     ) -> FsResult<Vec<(u64, BlockAddr, u64)>> {
         let need: u64 = holes.iter().map(|h| h.1).sum();
-        if let Some(tier) = inode.pin.get().filter(|&tier| tier > 0) {
+        if let Some(tier) = inode.tiers.pin.get().filter(|&tier| tier > 0) {
             let runs = self.pages.take_runs_on(inode.shard, holes, Tiers::from(tier));
             let runs =
                 runs.or_else(|_| self.pages.take_runs_on(inode.shard, holes, Tiers::from(1)));
@@ -110,7 +110,7 @@ impl Files {
                 return runs;
             }
         }
-        let in_pm = self.tiering.pm_takes(need, inode.pin.get())?;
+        let in_pm = self.tiering.pm_takes(need, inode.tiers.pin.get())?;
         let runs =
             self.pages.take_runs_on(inode.shard, holes, Tiers::from(if in_pm { 0 } else { 1 }));
         if runs.as_ref().is_err_and(FsError::is_no_room) {

@@ -299,8 +299,11 @@ impl Names {
         if set_gid && new.kind == FileKind::Directory {
             mode |= 0o2000;
         }
-        let pin =
-            dir.pin.get().filter(|_| matches!(new.kind, FileKind::Regular | FileKind::Directory));
+        let pin = dir
+            .tiers
+            .pin
+            .get()
+            .filter(|_| matches!(new.kind, FileKind::Regular | FileKind::Directory));
         xattrs.extend(pin.map(|tier| (PIN_XATTR.as_bytes(), pin_value(tier).into_bytes())));
         let shard = self.inodes.pick_shard(dir);
         self.inodes.reclaim_some(shard)?;

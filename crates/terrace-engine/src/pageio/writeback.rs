@@ -116,7 +116,7 @@ impl PageIo {
         let write = |first| {
             self.write_pages(pages, Destination { shard: inode.shard, tiers: Tiers::from(first) })
         };
-        let placed = match inode.pin.get().filter(|&tier| tier > 1).map(write) {
+        let placed = match inode.tiers.pin.get().filter(|&tier| tier > 1).map(write) {
             // Room on any disk was promised.
             None => write(1)?,
             Some(Ok(placed)) => placed,

@@ -210,12 +210,12 @@ impl Tiering {
     ) -> FsResult<Option<LeavingLog>> {
         let inner = inode.shared()?;
         // What changes its log need not change the file: reads that note when they are.
-        let used = inner.meta.ctime.0.max(inode.log_overtaken.load(Ordering::Relaxed));
+        let used = inner.meta.ctime.0.max(inode.tiers.log_overtaken_ns());
         let is_cold = log_is_cold(pressure, Time::now().0, used, &self.tuning.params());
         // What is pinned to PM stays there with its log; what is about to go, or to be written
         // back, is not worth it.
         let is_awaited = inode.pages.has_dirty() && pressure < Pressure::Highest;
-        let stays = inode.pin.get() == Some(0) || is_awaited || inner.meta.nlink == 0;
+        let stays = inode.tiers.pin.get() == Some(0) || is_awaited || inner.meta.nlink == 0;
         if !is_cold || stays || !inner.log.has_pages() {
             Ok(None)
         } else {
@@ -396,7 +396,7 @@ impl Tiering {
         let is_gone = inode.deleted.load(Ordering::Acquire);
         let is_current = inner.log.is_as_drafted(&new.0) && times_of(&inner) == times;
         if is_gone || !(is_current || planted(Bug::ArchiveNotValidated)) {
-            inode.log_overtaken.store(Time::now().0, Ordering::Relaxed);
+            inode.tiers.note_log_overtaken();
             self.counters.add(Counter::MigrationsOvertaken, new.0.disk_blocks() * BLOCK_BYTES);
             return Ok(None);
         }

@@ -45,7 +45,7 @@ impl Tiering {
                 .inodes
                 .get(Ino(ino))
                 .ok()
-                .filter(|inode| exists && inode.pin.get() == Some(pin))
+                .filter(|inode| exists && inode.tiers.pin.get() == Some(pin))
             else {
                 self.note_pin_anew(Ino(ino));
                 continue;
@@ -93,7 +93,8 @@ impl Tiering {
             return;
         };
         let inner = inode.inner.read();
-        let pin = inode.pin.get().filter(|&pin| self.store.space.tiers().any(|tier| tier == pin));
+        let pin =
+            inode.tiers.pin.get().filter(|&pin| self.store.space.tiers().any(|tier| tier == pin));
         if !inode.deleted.load(Ordering::Acquire) {
             self.activity.set_pin(&inode, &inner, pin);
         }
@@ -103,7 +104,7 @@ impl Tiering {
     pub fn note_home(&self, inode: &Arc<Inode>) {
         let inner = inode.inner.read();
         if !inode.deleted.load(Ordering::Acquire) {
-            self.activity.note_pinned(inode, self.activity.is_stray(inode.pin.get(), &inner));
+            self.activity.note_pinned(inode, self.activity.is_stray(inode.tiers.pin.get(), &inner));
         }
     }
 }

@@ -8,7 +8,6 @@ use terrace_policy::{
 };
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::file::FileData;
-use terrace_store::sync::atomic::Ordering;
 
 use crate::base::counters::Counter;
 use crate::base::types::{FileOpinion, Ino, Time};
@@ -60,7 +59,8 @@ impl Tiering {
         for _ in 0..times {
             let joins_dirty =
                 file.size > file.committed || self.cache.is_dirty(&inode.pages, from, to);
-            let write = Write { offset, end, durable: true, joins_dirty, pin: inode.pin.get() };
+            let write =
+                Write { offset, end, durable: true, joins_dirty, pin: inode.tiers.pin.get() };
             let choice = self.choose(file, write)?;
             file.heat.wrote(to - from, file.index.data_blocks(), file.mtime);
             self.learn_from(&inode, file, write, choice, 0);
@@ -133,8 +133,8 @@ impl Tiering {
     pub fn opinion_of(&self, inode: &Inode, file: &FileData) -> FileOpinion {
         let (params, now) = (self.tuning.params(), Time::now());
         let age = |time_ns: i64| now.0.saturating_sub(time_ns).max(0) as u64 / 1_000_000_000;
-        let read_time = inode.read_time.load(Ordering::Relaxed);
-        let reads = inode.reads_in_row.load(Ordering::Relaxed);
+        let read_time = inode.reading.mean_time_ns();
+        let reads = inode.reading.blocks_in_row();
         FileOpinion {
             synchronous: self.options.durable || file.habits.is_synchronous(),
             read_dominated: is_read_dominated(reads, file.size.div_ceil(BLOCK_BYTES), &params),
@@ -154,10 +154,10 @@ impl Tiering {
         choice: Choice,
         len: u64,
     ) {
-        inode.reads_in_row.store(0, Ordering::Relaxed);
+        inode.reading.note_written();
         self.counters.add(choice.reason, len);
         self.note_written(file, write);
-        inode.amtime.store(file.heat.mean().0, Ordering::Relaxed);
+        inode.tiers.set_amtime(file.heat.mean());
         self.activity.shards[inode.shard].recent.note(inode.ino);
         self.activity.note_traffic();
     }

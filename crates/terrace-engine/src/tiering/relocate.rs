@@ -198,7 +198,7 @@ impl Tiering {
         let inode = self.inodes.get(ino)?;
         self.check_tier(tier)?;
         inode.shared()?.file()?;
-        if let Some(pin) = inode.pin.get().filter(|&pin| pin != tier) {
+        if let Some(pin) = inode.tiers.pin.get().filter(|&pin| pin != tier) {
             let message = format!("it is pinned to {}: `terrace unpin` lifts that", tier_name(pin));
             return Err(FsError::with_message(libc::EPERM, message));
         }
@@ -208,7 +208,7 @@ impl Tiering {
         };
         let moved = self.move_blocks(&inode, tier, blocks);
         self.buffers.release();
-        if inode.pin.get().is_some() {
+        if inode.tiers.pin.get().is_some() {
             self.note_home(&inode);
         }
         moved

@@ -19,7 +19,6 @@ use terrace_store::sync::atomic::Ordering;
 use crate::base::counters::Counter;
 use crate::base::types::{Ino, Time};
 use crate::base::words::tier_name;
-use crate::inode::activity::tier_bit;
 use crate::inode::resident::Inode;
 use crate::tiering::Tiering;
 use crate::tiering::relocate::{Order, Wanted};
@@ -99,18 +98,15 @@ impl Tiering {
         loop {
             let inodes = self.inodes.shards[shard].inodes.read();
             // A file that is not in DRAM has not changed since it was listed.
-            let current = |ino| {
-                Some(
-                    inodes.get(&ino).map_or(i64::MIN, |inode| inode.amtime.load(Ordering::Relaxed)),
-                )
-            };
+            let current =
+                |ino| Some(inodes.get(&ino).map_or(i64::MIN, |inode| inode.tiers.amtime_ns()));
             let (ino, _) =
                 self.activity.shards[shard].lists.lock().of_tier(tier).pop_coldest(current)?;
             drop(inodes);
             // The number may be another's by now, or nobody's.
             if let Some(inode) = self.inodes.get(Ino(ino)).ok().filter(|inode| inode.is_file()) {
-                inode.listed.fetch_and(!tier_bit(tier), Ordering::Relaxed);
-                if inode.pin.get().is_none() {
+                inode.tiers.unlist(tier);
+                if inode.tiers.pin.get().is_none() {
                     return Some(inode);
                 }
                 self.inodes.let_go(inode);
@@ -284,7 +280,7 @@ impl Tiering {
         let room = budget.saturating_sub(used);
         let is_dominated = |inode: &Inode| {
             let blocks = inode.inner.try_read()?.file().ok()?.size.div_ceil(BLOCK_BYTES);
-            Some(is_read_dominated(inode.reads_in_row.load(Ordering::Relaxed), blocks, &params))
+            Some(is_read_dominated(inode.reading.blocks_in_row(), blocks, &params))
         };
         let in_pm = |extent: &Extent| extent.addr.is_pm();
         let selection = Selection {
@@ -347,9 +343,8 @@ impl Tiering {
     /// hottest first.
     fn hottest_files(&self, shard: usize, there: &dyn Fn(&Extent) -> bool) -> Vec<Arc<Inode>> {
         let inodes = self.inodes.shards[shard].inodes.read();
-        let may_move = |inode: &&Arc<Inode>| inode.is_file() && inode.pin.get().is_none();
-        let is_read =
-            |inode: &&Arc<Inode>| may_move(inode) && inode.reads_in_row.load(Ordering::Relaxed) > 0;
+        let may_move = |inode: &&Arc<Inode>| inode.is_file() && inode.tiers.pin.get().is_none();
+        let is_read = |inode: &&Arc<Inode>| may_move(inode) && inode.reading.blocks_in_row() > 0;
         let has_data_there = |inode: &&Arc<Inode>| {
             let inner = inode.inner.try_read();
             inner.and_then(|inner| {
@@ -357,8 +352,7 @@ impl Tiering {
             }) == Some(true)
         };
         let files = inodes.values().filter(is_read).filter(has_data_there);
-        let mut hot =
-            files.map(|inode| (inode.read_time.load(Ordering::Relaxed), inode.ino.0)).collect();
+        let mut hot = files.map(|inode| (inode.reading.mean_time_ns(), inode.ino.0)).collect();
         hottest(&mut hot, TRIED_FILES_MAX);
         hot.iter().filter_map(|(_, ino)| inodes.get(ino).cloned()).collect()
     }

@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 use terrace_layout::BLOCK_BYTES;
 use terrace_policy::hottest;
-use terrace_store::sync::atomic::Ordering;
 use terrace_store::sync::{Arc, Mutex, limit};
 
 use crate::base::types::Ino;
@@ -106,9 +105,7 @@ impl Ranking {
                 .inos()
                 .filter_map(|ino| inodes.get(&ino))
                 .filter(|inode| inode.is_file());
-            let time = |inode: &Inode| {
-                inode.read_time.load(Ordering::Relaxed).max(inode.amtime.load(Ordering::Relaxed))
-            };
+            let time = |inode: &Inode| inode.reading.mean_time_ns().max(inode.tiers.amtime_ns());
             used.extend(recent.map(|inode| (time(inode), inode.ino.0)));
         }
         hottest(&mut used, SHOWN);
@@ -126,15 +123,17 @@ impl Ranking {
                 lists.cold.iter().flat_map(|list| list.coldest_first().take(LISTED_MAX))
             {
                 // A file that is not in DRAM has not changed since it was listed.
-                let now =
-                    inodes.get(&ino).map_or(listed, |inode| inode.amtime.load(Ordering::Relaxed));
+                let now = inodes.get(&ino).map_or(listed, |inode| inode.tiers.amtime_ns());
                 cold.push((now, ino));
             }
         }
         cold.sort_unstable();
         cold.dedup_by_key(|&mut (_, ino)| ino);
         let files = cold.into_iter().filter_map(|(_, ino)| self.inodes.get(Ino(ino)).ok());
-        files.filter(|inode| inode.is_file() && inode.pin.get().is_none()).take(2 * SHOWN).collect()
+        files
+            .filter(|inode| inode.is_file() && inode.tiers.pin.get().is_none())
+            .take(2 * SHOWN)
+            .collect()
     }
 
     fn ranked(&self, inode: &Arc<Inode>, paths: &Paths) -> Option<RankedFile> {

@@ -249,7 +249,7 @@ impl Reports {
                 len_bytes: archive.blocks() * BLOCK_BYTES,
             }),
             opinion: self.tiering.opinion_of(&inode, file),
-            pin: inode.pin.get().map(tier_name),
+            pin: inode.tiers.pin.get().map(tier_name),
             more: (extents_end.is_some() || dirty_end.is_some()).then_some(more),
         })
     }
