@@ -12,10 +12,13 @@ pub const CRATES: &[&[&str]] = &[
 ];
 
 /// Packages whose modules have an order, from top to bottom. A module uses lower ones only.
-pub const MODULES: &[(&str, &[&str])] = &[];
+pub const MODULES: &[(&str, &[&str])] = &[(
+    "terrace-engine",
+    &["lib", "api", "tools", "mount", "ops", "tiering", "pageio", "inode", "base"],
+)];
 
 /// Packages whose modules still form circles or use their root.
-pub const CIRCLES_EXPECTED: &[&str] = &["terrace-engine", "terrace-media", "terrace-bench"];
+pub const CIRCLES_EXPECTED: &[&str] = &["terrace-media", "terrace-bench"];
 
 /// Where lines are still too wide: beginnings of paths.
 pub const WIDE_LINES_EXPECTED: &[&str] = &[

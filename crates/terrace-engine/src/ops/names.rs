@@ -5,6 +5,7 @@
 //! refers to does not exist, and recovery frees its record.
 
 mod in_place;
+mod link_loss;
 mod rename;
 
 use std::collections::HashSet;
@@ -19,7 +20,8 @@ use terrace_store::sync::atomic::Ordering;
 use terrace_store::sync::{Arc, Mutex};
 
 use self::in_place::InPlace;
-use self::rename::{LinkLoss, Rename};
+use self::link_loss::LinkLoss;
+use self::rename::Rename;
 use crate::base::pin::{PIN_XATTR, pin_value};
 use crate::base::types::{Attr, DirEntry, FileKind, Ino, NewInode, RenameFlags, Time};
 use crate::inode::activity::Activity;

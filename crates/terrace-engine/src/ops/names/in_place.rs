@@ -13,7 +13,7 @@ use terrace_store::error::{FsResult, fail};
 use terrace_store::log::Log;
 use terrace_store::planted::{Bug, planted};
 
-use super::rename::LinkLoss;
+use super::link_loss::LinkLoss;
 use crate::base::types::Time;
 use crate::inode::dir::{Dentry, DirData};
 use crate::inode::resident::Inner;
