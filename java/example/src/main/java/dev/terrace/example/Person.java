@@ -30,7 +30,7 @@ class Person {
     @Recompute("score")
     double score;
 
-    /// What a person's image is worth: computed when it is first asked for after the pool was
+    /// The value of a person's image, which is computed when it is first read after the pool was
     /// opened.
     static double score(DurablePerson person) {
         long sum = 0;

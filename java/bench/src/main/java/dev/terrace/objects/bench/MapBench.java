@@ -32,7 +32,7 @@ import org.openjdk.jmh.annotations.Warmup;
         value = 2,
         jvmArgsAppend = {"-Xmx2g", "--add-opens=java.base/java.nio=ALL-UNNAMED"})
 public class MapBench {
-    /// Which map.
+    /// The kind of map.
     @Param({"heap", "pool", "mapdb", "mapdb-commit"})
     public String map = "heap";
 

@@ -31,7 +31,7 @@ import org.openjdk.jmh.annotations.Warmup;
         value = 2,
         jvmArgsAppend = {"-Xmx2g", "--add-opens=java.base/java.nio=ALL-UNNAMED"})
 public class MapFillBench {
-    /// Which map.
+    /// The kind of map.
     @Param({"heap", "pool", "mapdb"})
     public String map = "heap";
 

@@ -47,7 +47,7 @@ final class Maps implements AutoCloseable {
                 : db.hashMap(name, Serializer.LONG, Serializer.LONG).createOrOpen();
     }
 
-    /// What was put is durable, where that needs to be said.
+    /// Makes all puts durable, for maps that need a commit.
     void commit() {
         if (commits && db != null) {
             db.commit();

@@ -49,7 +49,7 @@ public class ReadBench {
     private static final int LARGE_EXTENT_BYTES = 64 << 20;
     private static final int SMALL_EXTENT_BYTES = 1 << 20;
 
-    /// What is least for an object that is read from a mapping.
+    /// The least that an object needs to read from a mapping.
     private record PlainHandle(MemorySegment memory, long record) {
         int getNumber() {
             return memory.get(INT, record + NUMBER_AT);

@@ -37,7 +37,7 @@ public class ScanBench {
     private static final int ROW_AT = DurableSample.TYPE.offset(1);
     private static final int EXTENT_BYTES = 64 << 20;
 
-    /// Who scans: the process that writes the pool, or one that has opened it only to be read.
+    /// The process that scans: the one that writes the pool, or one that has opened it read-only.
     @Param({"writer", "reader"})
     public String who = "writer";
 

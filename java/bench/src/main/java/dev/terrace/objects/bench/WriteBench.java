@@ -29,7 +29,7 @@ import org.openjdk.jmh.annotations.Warmup;
 public class WriteBench {
     private static final int EXTENT_BYTES = 64 << 20;
 
-    /// What the pool lies on.
+    /// The kind of memory below the pool.
     @Param({"emulated", "msync"})
     public String durability = "emulated";
 

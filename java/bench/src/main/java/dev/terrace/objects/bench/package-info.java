@@ -1,4 +1,4 @@
-/// What pools and objects cost, each beside what a program would do without them.
+/// The costs of pools and objects, each beside the costs of a program without them.
 @NullMarked
 package dev.terrace.objects.bench;
 

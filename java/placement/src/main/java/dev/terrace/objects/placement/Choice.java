@@ -2,7 +2,7 @@ package dev.terrace.objects.placement;
 
 import java.util.List;
 
-/// What it would mean to keep a field on one of a problem's devices.
+/// The consequences of keeping a field on one of a problem's devices.
 ///
 /// @param accessNanos what all accesses cost: F · C
 /// @param failureNanos what failures of the device cost: F · R · P or X · R · P

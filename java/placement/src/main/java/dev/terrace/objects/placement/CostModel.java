@@ -1,6 +1,6 @@
 package dev.terrace.objects.placement;
 
-/// What a failure of a device costs.
+/// The models of the cost of a device's failure.
 public enum CostModel {
     /// As the paper's formula (1) has it: F · C + F · R · P. Each access is charged a
     /// recomputation, as often as its device fails.
@@ -21,7 +21,7 @@ public enum CostModel {
         }
     };
 
-    /// What failures of a device cost a field on it, in nanoseconds.
+    /// The cost of a device's failures for a field on it, in nanoseconds.
     abstract double failureNanos(
             double accesses, double objects, double recomputeNanos, double probability);
 }

@@ -2,12 +2,12 @@ package dev.terrace.objects.placement;
 
 import java.util.List;
 
-/// What an access costs by the bytes it moves: measured points, and straight lines between them.
-/// Before the first point it costs as much as there; behind the last one the last line goes on.
+/// The cost of an access as a function of its bytes: measured points, and straight lines between
+/// them. Before the first point the cost is constant; after the last point the last line continues.
 ///
 /// @param points by bytes, each larger than the one before; at least one
 public record CostTable(List<Point> points) {
-    /// What an access of so many bytes costs.
+    /// The cost of an access of so many bytes.
     ///
     /// @param bytes not negative
     /// @param nanos not negative
@@ -44,7 +44,7 @@ public record CostTable(List<Point> points) {
         return new CostTable(List.of(new Point(0, nanos)));
     }
 
-    /// What an access of so many bytes costs, in nanoseconds; never below 0.
+    /// The cost of an access of so many bytes, in nanoseconds; never below 0.
     public double nanos(double bytes) {
         Point left = points.getFirst();
         if (points.size() == 1 || bytes <= left.bytes()) {

@@ -5,8 +5,8 @@ import dev.terrace.objects.FieldSpec;
 import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.internal.store.StoredSize;
 
-/// What a field of one object takes of each tier: B of the paper's section 3.4, with what is around
-/// the value.
+/// The bytes of a field of one object on each tier: B of the paper's section 3.4, with headers and
+/// rounding.
 ///
 /// @param spec the field
 /// @param valueBytes of a value, the mean
@@ -59,7 +59,7 @@ record FieldFootprint(FieldSpec spec, double valueBytes, double values) {
         return tier != StorageTier.DRAM && tier != StorageTier.PMEM && !StoredSize.isInSlot(bytes);
     }
 
-    /// What it takes of persistent memory when it lies on a tier.
+    /// The bytes in persistent memory of a field that lies on a tier.
     long pmemBytes(StorageTier tier) {
         return StoredSize.inRecord(spec.on(tier))
                 + switch (tier) {
@@ -69,7 +69,7 @@ record FieldFootprint(FieldSpec spec, double valueBytes, double values) {
                 };
     }
 
-    /// What it takes of a tier other than persistent memory when it lies there.
+    /// The bytes of a field on its tier, for tiers other than persistent memory.
     long bytesOn(StorageTier tier) {
         return switch (tier) {
             case DRAM -> HEAP_BYTES + wholeBytes();

@@ -3,7 +3,7 @@ package dev.terrace.objects.placement;
 import dev.terrace.objects.Profile;
 import java.util.List;
 
-/// Which field of which class.
+/// The name of a field and its class.
 ///
 /// @param type the tagged class, fully qualified
 /// @param field as the schema has it; those of an embedded object are `outer.inner`

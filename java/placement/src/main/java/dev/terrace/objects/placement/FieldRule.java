@@ -5,7 +5,7 @@ import java.util.EnumSet;
 import java.util.Map;
 import java.util.Set;
 
-/// What the user says of a field.
+/// A rule of the user for a field.
 ///
 /// @param durable whether it must lie on a durable device
 /// @param allowed the only tiers that it may lie on

@@ -26,14 +26,14 @@ final class IntegerProgram {
     private static final IntegerStrategy.GMICutConfiguration NO_CUTS =
             new IntegerStrategy.GMICutConfiguration().withFractionality(1);
 
-    /// What share of the time it may take to say what does not fit: that is said soon, also if a
-    /// little less could be too much.
+    /// The share of the time limit for explaining why a problem has no solution: a quick
+    /// explanation matters more than the smallest one.
     private static final int EXPLANATION_SHARE = 10;
 
     private final PlacementProblem problem;
     private final Duration limit;
 
-    /// What was found.
+    /// The result of a search.
     ///
     /// @param assignment null if none was found
     /// @param isProved whether no other is better

@@ -29,8 +29,8 @@ record JsonFile<T extends Record>(String format, int version, Class<T> type) {
     private static final String FORMAT = "format";
     private static final String VERSION = "version";
 
-    /// Records by their components only: what methods of theirs say can be told from those.
-    /// Whatever is missing or not known is an error.
+    /// Records are written by their components only, because the results of their methods follow
+    /// from these. Missing and unknown properties are errors.
     private static final ObjectMapper MAPPER =
             JsonMapper.builder()
                     .visibility(PropertyAccessor.ALL, JsonAutoDetect.Visibility.NONE)

@@ -45,7 +45,7 @@ public record Placement(PlacementProblem problem, List<Integer> assignment, doub
         return assignment.stream().mapToInt(Integer::intValue).toArray();
     }
 
-    /// What all accesses and failures cost in it, in nanoseconds.
+    /// The cost of all accesses and failures, in nanoseconds.
     public double cost() {
         return problem.cost(array());
     }
@@ -91,7 +91,7 @@ public record Placement(PlacementProblem problem, List<Integer> assignment, doub
         return tiers;
     }
 
-    /// What it takes of each device.
+    /// The space in use on each device.
     public List<Use> uses() {
         long[] bytes = problem.bytes(array());
         List<Use> uses = new ArrayList<>();

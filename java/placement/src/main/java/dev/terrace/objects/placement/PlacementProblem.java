@@ -112,7 +112,7 @@ public record PlacementProblem(
                 : tiers.indexOf(tier);
     }
 
-    /// What an assignment costs in all, in nanoseconds.
+    /// The total cost of an assignment, in nanoseconds.
     public double cost(int[] assignment) {
         double sum = 0;
         for (int i = 0; i < assignment.length; i++) {
@@ -121,8 +121,8 @@ public record PlacementProblem(
         return sum;
     }
 
-    /// What an assignment takes of each device, in bytes; `Long.MAX_VALUE` for what no long can
-    /// say.
+    /// The bytes of an assignment on each device; `Long.MAX_VALUE` if a long cannot hold the
+    /// number.
     public long[] bytes(int[] assignment) {
         long[] sums = reservedBytes.stream().mapToLong(Long::longValue).toArray();
         for (int i = 0; i < assignment.length; i++) {
@@ -153,7 +153,7 @@ public record PlacementProblem(
         return Arrays.stream(overflow(assignment)).allMatch(over -> over == 0);
     }
 
-    /// What a device would mean for a field.
+    /// The choice of a device for a field.
     Choice choice(int field, int device) {
         return fields.get(field).choices().get(device);
     }

@@ -32,7 +32,7 @@ final class Predictor {
         }
 
         private double at(double value) {
-            // What is to be predicted may not be positive, though all that is known is.
+            // The value to be predicted may be zero, even if all known values are positive.
             return isLogarithmic ? Math.log(Math.max(value, Double.MIN_NORMAL)) : value;
         }
     }

@@ -21,10 +21,10 @@ import java.util.stream.Stream;
 
 /// Measures what accesses cost on this machine: C of the paper's section 3.4.
 ///
-/// A scratch pool with the tiers of the pool that is meant has objects on each tier, whose real
-/// getters and setters are called. What they cost when all they read is in memory is the *path*;
-/// for a disk and a remote tier, what their device takes to read the value is added, for the share
-/// of reads that no cache answers. Writes are transactions of their own, made durable.
+/// The probe makes a scratch pool with the tiers of the real pool, and calls the getters and
+/// setters of objects on each tier. Their cost when all values are in memory is the *path*. For a
+/// disk and a remote tier, the device's time for reading the value is added, for the share of reads
+/// that no cache answers. Each write is a durable transaction.
 ///
 /// @param pmem a directory on the persistent memory
 /// @param options the pool's disks and remote tier, and how large they may become; scratch files
@@ -294,7 +294,7 @@ public record Probe(Path pmem, PoolOptions options, Effort effort, double cached
                 "requests to " + segments.name());
     }
 
-    /// What a device takes to read a value of some bytes.
+    /// The time that a device takes to read a value of some bytes.
     private interface DeviceReads {
         double median(int size);
     }

@@ -8,8 +8,8 @@ import dev.terrace.objects.StorageTier;
 import java.util.List;
 import java.util.Objects;
 
-/// What the annotation processor makes of a class with a number and bytes on one tier: an object
-/// whose accesses are measured.
+/// An object whose accesses are measured. It has the form that the annotation processor generates
+/// for a class with a number and bytes on one tier.
 final class Probed extends DurableObject {
     private static final int NUMBER = 0;
     private static final int BYTES = 1;

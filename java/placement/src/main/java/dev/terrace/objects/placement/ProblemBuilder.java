@@ -150,9 +150,9 @@ final class ProblemBuilder {
         return new Choice(accessNanos(field, footprint, device), failure, List.of(bytes), refusal);
     }
 
-    /// F · C. What is not stored as it lies in memory, and has no bytes to address, is read and
-    /// written as a whole for each of its elements; what is so short that it lies in its slot is
-    /// read from persistent memory, whatever its tag says.
+    /// F · C. A value on a device that is not byte-addressable is read and written as a whole for
+    /// each of its elements. A value that is short enough for its slot is read from persistent
+    /// memory, for any tag.
     private double accessNanos(FieldProfile field, FieldFootprint footprint, Device device) {
         double whole = footprint.valueBytes();
         double readBytes = field.reads() == 0 ? whole : (double) field.bytesRead() / field.reads();

@@ -23,7 +23,7 @@ public record Surface(
     public static final List<String> CHOICES =
             List.of("DRAM DRAM", "DRAM PMEM", "PMEM DRAM", "PMEM PMEM");
 
-    /// What does not change.
+    /// The constants of the surface.
     ///
     /// @param dramNanos of an access to memory
     /// @param pmemNanos of an access to persistent memory

@@ -21,7 +21,8 @@ import javax.lang.model.util.Elements;
 import javax.lang.model.util.Types;
 import org.jspecify.annotations.Nullable;
 
-/// What code in one package can see, and how it reads and writes the fields of a class.
+/// The types that code in one package can access, and the code that reads and writes the fields of
+/// a class.
 final class Access {
     private final Elements elements;
     private final Types types;

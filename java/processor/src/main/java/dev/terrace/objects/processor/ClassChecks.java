@@ -8,7 +8,7 @@ import javax.lang.model.element.Modifier;
 import javax.lang.model.element.TypeElement;
 import javax.lang.model.element.VariableElement;
 
-/// Which classes can be tagged, and which embedded.
+/// Checks which classes can be tagged, and which can be embedded.
 final class ClassChecks {
     private ClassChecks() {}
 

@@ -26,7 +26,8 @@ final class Copying {
 
     /// The methods of a level.
     static List<MethodSpec> methods(Level level) {
-        // What is embedded is filled where it is made, as no reference leads to it; so is a record.
+        // Embedded objects are filled where they are made, because no reference leads to them; so
+        // are records.
         return level.isRoot() && !level.of().record()
                 ? List.of(store(level), make(level), load(level))
                 : List.of(store(level), make(level));

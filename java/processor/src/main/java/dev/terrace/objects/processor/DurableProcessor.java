@@ -67,7 +67,7 @@ public final class DurableProcessor extends AbstractProcessor {
     @Override
     public boolean process(Set<? extends TypeElement> annotations, RoundEnvironment round) {
         if (round.processingOver()) {
-            // What is still unknown now, the compiler itself complains about.
+            // The compiler itself reports types that are still unknown now.
             return false;
         }
         Problems reporter = problems;

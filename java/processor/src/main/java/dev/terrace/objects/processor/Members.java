@@ -23,7 +23,7 @@ final class Members {
     private final Problems problems;
     private final List<MethodSpec> methods = new ArrayList<>();
 
-    /// Whose a method is, by its signature.
+    /// The owner of each method, by its signature.
     private final Map<String, String> owners = new HashMap<>();
 
     /// @param base `DurableObject`
@@ -58,8 +58,8 @@ final class Members {
         String signature = signature(method);
         String other = owners.putIfAbsent(signature, "the field " + slot.schemaName() + " has");
         if (other != null) {
-            // What an embedded class brings is reported where it is embedded: the names are of this
-            // class's making.
+            // A clash in an embedded class is reported at the embedding field, because this class
+            // makes the names.
             Element at =
                     slot.within().isEmpty() ? slot.element() : slot.within().getFirst().element();
             problems.at(

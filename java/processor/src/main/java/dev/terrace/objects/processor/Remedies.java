@@ -2,7 +2,7 @@ package dev.terrace.objects.processor;
 
 import java.util.Map;
 
-/// What to use in place of well-known types that are not stored.
+/// Replacements for well-known types that are not stored.
 final class Remedies {
     private static final Map<String, String> BY_TYPE =
             Map.ofEntries(
@@ -47,7 +47,7 @@ final class Remedies {
 
     private Remedies() {}
 
-    /// What to use in place of a type, by its fully qualified name.
+    /// The replacement for a type, by its fully qualified name.
     static String of(String type) {
         String known = BY_TYPE.get(type);
         if (known != null) {

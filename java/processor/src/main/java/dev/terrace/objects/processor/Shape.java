@@ -5,7 +5,7 @@ import com.palantir.javapoet.TypeName;
 import dev.terrace.objects.FieldKind;
 import java.util.List;
 
-/// What a field's type means to the pool.
+/// The form in which a pool stores a field's type.
 sealed interface Shape {
     /// The kind in the schema.
     FieldKind kind();

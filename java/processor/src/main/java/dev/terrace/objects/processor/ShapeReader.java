@@ -49,7 +49,7 @@ final class ShapeReader {
         this.access = access;
     }
 
-    /// What a field in DRAM is: any type that the generated class can name.
+    /// The shape of a field in DRAM, which may have any type that the generated class can name.
     @Nullable Shape readVolatile(Element field, TypeMirror type, Tags tags) {
         if (!access.isVisible(type)) {
             return refuseVisibility(field, type);
@@ -58,7 +58,7 @@ final class ShapeReader {
         return new Shape.Volatile(volatileKind(type), TypeName.get(type), recompute);
     }
 
-    /// What a field that is not embedded and not in DRAM is, or null after an error.
+    /// The shape of a field that is not embedded and not in DRAM, or null after an error.
     @Nullable Shape read(Element field, TypeMirror type, Tags tags) {
         if (!access.isVisible(type)) {
             return refuseVisibility(field, type);
@@ -295,8 +295,7 @@ final class ShapeReader {
                 .contains(name);
     }
 
-    /// What the type would be stored as outside DRAM, so that a field may move there later without
-    /// another kind.
+    /// The kind of the type outside DRAM, so that a field can move there later with the same kind.
     private static FieldKind volatileKind(TypeMirror type) {
         if (type.getKind().isPrimitive()) {
             return primitiveKind(type);

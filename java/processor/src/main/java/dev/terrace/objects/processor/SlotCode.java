@@ -26,7 +26,7 @@ final class SlotCode {
         return type.annotated(NULLABLE);
     }
 
-    /// What the getter returns.
+    /// The type that the getter returns.
     static TypeName type(Slot slot) {
         return switch (slot.shape()) {
             case Shape.Primitive(var _, var type) -> type;
@@ -52,7 +52,7 @@ final class SlotCode {
         };
     }
 
-    /// What the setter takes: any collection, not only a durable one.
+    /// The type that the setter takes: any collection, not only a durable one.
     static TypeName parameterType(Slot slot) {
         return switch (slot.shape()) {
             case Shape.Sequence(var item) ->
@@ -70,7 +70,7 @@ final class SlotCode {
         };
     }
 
-    /// What the runtime's methods for the slot have in their names: `Int`, `BoxedInt`, `Ints`.
+    /// The suffix of the runtime's methods for the slot: `Int`, `BoxedInt`, `Ints`.
     static String suffix(Slot slot) {
         String kind = Names.capitalized(slot.shape().kind().name().toLowerCase(Locale.ROOT));
         return switch (slot.shape()) {
@@ -133,7 +133,7 @@ final class SlotCode {
         return CodeBlock.of("set$L($L$L, $L)", suffix(slot), slot.place(), types, value);
     }
 
-    /// What the tagged class holds, made from the stored value.
+    /// Code that converts the stored value to the value of the tagged class.
     static CodeBlock toPlain(Slot slot) {
         return switch (slot.shape()) {
             case Shape.Reference(var _, var durable) ->
@@ -149,7 +149,7 @@ final class SlotCode {
         };
     }
 
-    /// What is stored, made from what the tagged class holds.
+    /// Code that converts a value of the tagged class to the stored value.
     static CodeBlock fromPlain(Slot slot, CodeBlock value) {
         return switch (slot.shape()) {
             case Shape.Reference(var _, var durable) ->
@@ -168,7 +168,7 @@ final class SlotCode {
                 : CodeBlock.of("");
     }
 
-    /// What a slot of an embedded object holds where there is no object.
+    /// The value of a slot of an embedded object if there is no object.
     static CodeBlock zero(Shape shape) {
         return switch (shape) {
             case Shape.Primitive(var _, var type) -> zero(type);

@@ -72,7 +72,7 @@ public final class HadoopSegments implements SegmentStore, AutoCloseable {
         return directory.toString();
     }
 
-    /// What is done with the file system.
+    /// A use of the file system.
     private interface Use<T> {
         T get() throws IOException;
     }

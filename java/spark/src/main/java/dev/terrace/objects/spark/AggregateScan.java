@@ -86,7 +86,7 @@ final class AggregateScan implements Scan, Batch {
         }
     }
 
-    /// What answers a query; null if the manifest does not.
+    /// A scan that answers a query from the manifest; null if the manifest does not suffice.
     static @Nullable AggregateScan of(
             String name, Aggregation aggregation, Manifest manifest, StructType schema) {
         if (aggregation.groupByExpressions().length > 0) {

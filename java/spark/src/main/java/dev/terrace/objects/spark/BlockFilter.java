@@ -13,8 +13,8 @@ import org.apache.spark.sql.types.NumericType;
 import org.apache.spark.sql.types.StructType;
 import org.jspecify.annotations.Nullable;
 
-/// What a query's condition says of whole blocks, or parts: whether one may have a row that it
-/// holds for. Which rows those are is for Spark to find out.
+/// A query's condition for whole blocks, or parts: whether one of them may have a row that meets
+/// the condition. Spark itself finds these rows.
 sealed interface BlockFilter extends Serializable {
     /// Characters of a constant that are shown.
     int CONSTANT_MAX = 60;
@@ -25,7 +25,7 @@ sealed interface BlockFilter extends Serializable {
     /// The condition as SQL has it, of columns with these names.
     String words(List<String> columns);
 
-    /// What is known of the columns of some rows.
+    /// Facts about the columns of some rows.
     interface Facts {
         /// How many rows there are.
         long rows();
@@ -126,7 +126,7 @@ sealed interface BlockFilter extends Serializable {
         }
     }
 
-    /// What a predicate says of blocks; null: nothing.
+    /// The filter of blocks for a predicate; null if there is none.
     ///
     /// Handled: comparisons of a column with a constant of its type by `=`, `<=>`, `<`, `<=`, `>`,
     /// `>=`, `IN` and `STARTS_WITH`, `IS NULL`, `IS NOT NULL`, and `AND` and `OR` of them.
@@ -192,7 +192,7 @@ sealed interface BlockFilter extends Serializable {
                 : new Comparison(column, order, key, inSql(literal.value(), type));
     }
 
-    /// What the plan shows of a constant, which may be of any length.
+    /// The text of a constant in the plan; constants may have any length.
     private static String inSql(Object value, DataType type) {
         String sql =
                 type instanceof NumericType

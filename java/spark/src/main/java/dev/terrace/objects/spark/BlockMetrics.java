@@ -3,7 +3,8 @@ package dev.terrace.objects.spark;
 import org.apache.spark.sql.connector.metric.CustomSumMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
-/// What Spark's user interface shows of a scan: how many blocks were read, and how many skipped.
+/// The metrics of a scan in Spark's user interface: the number of blocks that were read, and of
+/// those that were skipped.
 final class BlockMetrics {
     private static final String READ = "blocksRead";
     private static final String SKIPPED = "blocksSkipped";

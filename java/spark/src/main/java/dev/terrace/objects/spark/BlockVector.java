@@ -14,9 +14,9 @@ import org.apache.spark.sql.vectorized.ColumnarMap;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.jspecify.annotations.Nullable;
 
-/// The values of a column in one block after the other. What of it is asked for is copied out of
-/// the pool when it is, as a whole, into arrays that are used again: who only asks which rows are
-/// null reads no values.
+/// The values of a column in one block after the other. Values, and null bits, are copied out of
+/// the pool when they are first asked for, as a whole, into arrays that are reused. A query that
+/// only tests for null reads no values.
 ///
 /// Invariant: each array has exactly as many elements as the block has rows, or as the offsets say,
 /// and offsets never fall, before anything of it is shown. So nobody is ever shown what another

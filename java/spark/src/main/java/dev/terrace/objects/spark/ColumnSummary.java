@@ -10,8 +10,8 @@ import org.apache.spark.sql.types.NullType;
 import org.apache.spark.sql.types.StructType;
 import org.jspecify.annotations.Nullable;
 
-/// What the values of a column in a part are like. Bounds are keys whose bytes, compared as
-/// unsigned numbers, are in the order of the values.
+/// A summary of a column's values in a part. Bounds are keys whose bytes, compared as unsigned
+/// numbers, have the order of the values.
 ///
 /// @param nulls how many are null
 /// @param bytes of all values, as they are stored

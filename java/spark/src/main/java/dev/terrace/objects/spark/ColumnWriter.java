@@ -92,7 +92,7 @@ final class ColumnWriter {
         }
     }
 
-    /// What a row without a value holds where all rows have one.
+    /// Sets the value of rows without a value, in columns whose elements cannot be null.
     private void clear() {
         switch (values) {
             case byte[] a -> {
@@ -214,7 +214,7 @@ final class ColumnWriter {
         }
     }
 
-    /// What all values were like that were stored.
+    /// A summary of all stored values.
     ColumnSummary summary() {
         return new ColumnSummary(
                 nullsBefore,

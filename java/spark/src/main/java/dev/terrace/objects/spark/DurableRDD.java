@@ -189,10 +189,10 @@ public final class DurableRDD<P, D extends DurableObject> extends JavaRDD<P> {
         };
     }
 
-    /// An RDD of what `work` makes of each partition, on the objects in place, without a copy of
-    /// any: a cursor leads one handle from object to object. What it makes must not hold on to the
-    /// cursor or the handle, nor be computed from them after it has returned: the pool is closed
-    /// when the task ends.
+    /// An RDD of the results of `work` for each partition. The work reads the objects in place,
+    /// without copies: a cursor moves one handle from object to object. The results must not refer
+    /// to the cursor or the handle, nor be computed from them after `work` has returned, because
+    /// the pool is closed when the task ends.
     ///
     /// ```java
     /// JavaRDD<Double> sums = saved.mapInPlace(points -> {

@@ -6,7 +6,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
 
-/// What this node is called.
+/// The name of this node.
 final class Hosts {
     private Hosts() {}
 

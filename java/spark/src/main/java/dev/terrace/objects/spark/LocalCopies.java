@@ -89,7 +89,7 @@ final class LocalCopies {
                 }
             }
             MappedRegion.syncNames(unfinished);
-            // What a process left that was killed between the two.
+            // Removes the remains of a process that was killed between the two steps.
             PartStore.deleteTree(directory);
             Files.move(unfinished, directory, StandardCopyOption.ATOMIC_MOVE);
             // The disk's before the pool's, by which a copy is known.

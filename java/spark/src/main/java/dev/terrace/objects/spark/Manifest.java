@@ -14,7 +14,7 @@ import java.util.Map;
 import java.util.zip.CRC32C;
 import org.jspecify.annotations.Nullable;
 
-/// What a directory holds as of one commit: a file that is written once (TABLE-FORMAT.md).
+/// The contents of a directory as of one commit: a file that is written once (TABLE-FORMAT.md).
 ///
 /// @param number of the commit, from 1
 /// @param kind what the parts hold: [#OBJECTS] or [#TABLE]
@@ -94,7 +94,7 @@ record Manifest(
         }
     }
 
-    /// What [#encode()] made.
+    /// Decodes the result of [#encode()].
     ///
     /// @param name of the file, for messages
     /// @throws PoolFormatException if this is no manifest, or one of a version that this library

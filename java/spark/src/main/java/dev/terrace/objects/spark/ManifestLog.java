@@ -54,7 +54,7 @@ final class ManifestLog {
                 .toList();
     }
 
-    /// What the directory holds; null: nothing was ever committed.
+    /// The last manifest of the directory; null if nothing was ever committed.
     ///
     /// @throws PoolDamagedException if that is damaged
     @Nullable Manifest current() throws IOException {
@@ -74,7 +74,7 @@ final class ManifestLog {
         }
     }
 
-    /// What the directory holds, which is of this kind.
+    /// The last manifest of the directory, which must be of this kind.
     ///
     /// @throws FileNotFoundException if nothing was ever committed
     /// @throws IllegalArgumentException if it is of another kind

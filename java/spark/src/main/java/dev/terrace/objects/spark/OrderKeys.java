@@ -15,7 +15,7 @@ import org.jspecify.annotations.Nullable;
 /// values as Spark compares them. Numbers have eight, the sign turned round; strings and binary
 /// values their own.
 final class OrderKeys {
-    /// What is kept of a long value's key.
+    /// The number of bytes that are kept of a long value's key.
     static final int BYTES_MAX = 64;
 
     private OrderKeys() {}

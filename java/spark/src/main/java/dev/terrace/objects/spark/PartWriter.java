@@ -85,8 +85,8 @@ final class PartWriter {
         }
     }
 
-    /// Removes all that was written. What cannot be removed is left to the driver, so that nothing
-    /// hides why the attempt failed.
+    /// Removes all files that were written. Files that cannot be removed are left to the driver, so
+    /// that a second failure does not hide why the attempt failed.
     void abandon() {
         close();
         try {

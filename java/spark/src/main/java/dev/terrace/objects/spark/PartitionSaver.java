@@ -67,7 +67,7 @@ record PartitionSaver<P, D extends DurableObject>(
         return count;
     }
 
-    /// Who reads the partition walks over all objects of the class.
+    /// Readers of the partition walk over all objects of the class.
     private void requireOnlyElements(Pool pool, long count) {
         long there = 0;
         Cursor<D> cursor = pool.cursor(ObjectType.of(handle));

@@ -17,8 +17,8 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.reflect.ClassTag;
 
-/// What is made of the pools of a directory, one after the other: each is open, to be read, from
-/// when its task begins until that ends.
+/// An RDD that is computed from the pools of a directory, one after the other. Each pool is open
+/// read-only from the beginning of its task to its end.
 ///
 /// @param <T> what is made
 final class PoolRDD<T> extends RDD<T> {
@@ -28,7 +28,7 @@ final class PoolRDD<T> extends RDD<T> {
     private final Part[] parts;
     private final Work<T> work;
 
-    /// What is made of a pool.
+    /// The work on a pool.
     ///
     /// @param <T> what is made
     @FunctionalInterface

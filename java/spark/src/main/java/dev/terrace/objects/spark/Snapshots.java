@@ -11,20 +11,20 @@ import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.api.java.JavaSparkContext;
 
-/// What is kept of a directory's past. Each commit leaves a manifest, and what it does not lead to
-/// any more stays for who has begun to read it.
+/// The past states of a directory. Each commit leaves a manifest. Parts of earlier manifests stay
+/// for readers that have begun to read them.
 public final class Snapshots {
     private Snapshots() {}
 
-    /// What a vacuum has removed.
+    /// The result of a vacuum.
     ///
     /// @param manifests of commits that others have come after
     /// @param parts to which none leads any more, or that were left by jobs that were killed
     public record Removed(int manifests, int parts) {}
 
-    /// Removes manifests but the last, parts that only those led to, and what jobs have left whose
-    /// driver was killed: all as far as it is older than `age`. Who reads or writes for longer than
-    /// that may find that its parts have gone.
+    /// Removes all manifests but the last, parts that only these manifests lead to, and remains of
+    /// jobs whose driver was killed, if they are older than `age`. A job that reads or writes for
+    /// longer than that may lose its parts.
     ///
     /// @param directory of a [DurableRDD] or a table
     /// @param age at least as long as the longest query or job takes
@@ -45,8 +45,8 @@ public final class Snapshots {
             throw new FileNotFoundException(log.root() + " is not there: look at the path");
         }
         PartStore store = new PartStore(log.root(), PartitionOptions.defaults(), configuration);
-        // What a job writes or has committed until now is in one of these three, looked at in this
-        // order.
+        // All that a job writes, or has committed so far, is in one of these three, if they are
+        // read in this order.
         Set<String> unowned = store.namesBefore(before);
         List<WriteJob> jobs = WriteJob.begunBefore(log, Instant.MAX, configuration);
         List<Long> numbers = log.numbers();

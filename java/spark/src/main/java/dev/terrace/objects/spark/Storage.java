@@ -60,7 +60,7 @@ record Storage(FileSystem files, Path directory) {
         }
     }
 
-    /// What is in the directory that has not changed since then.
+    /// The entries of the directory that have not changed since then.
     List<FileStatus> before(Instant then) throws IOException {
         try {
             return Stream.of(files.listStatus(directory))

@@ -16,8 +16,8 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.jdk.javaapi.CollectionConverters;
 
-/// What a table's options say (SPARK.md): which tier each column is on, and where its pools lie.
-/// They are kept in the manifest, so that later writes go by them, if they do not say otherwise.
+/// The options of a table (SPARK.md): the tier of each column, and the place of its pools. The
+/// manifest keeps them, so that they also apply to later writes that do not override them.
 ///
 /// @param values by their names in lower case
 record TableOptions(Map<String, String> values) implements Serializable {

@@ -31,8 +31,8 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 
-/// What a query reads of a table: some columns of the blocks, of those parts that may have rows for
-/// it.
+/// The part of a table that a query reads: some columns of the blocks, in those parts that may have
+/// matching rows.
 final class TableScan implements Scan, Batch, SupportsReportStatistics {
     /// Each walks over all blocks of a part.
     private static final int SHARES_MAX = 1000;
@@ -103,7 +103,7 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
         }
     }
 
-    /// What the manifest knows of a part's columns.
+    /// The manifest's facts about a part's columns.
     private record PartFacts(Part part) implements BlockFilter.Facts {
         @Override
         public long rows() {
@@ -245,14 +245,14 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
         return Expressions.column("`" + column.replace("`", "``") + "`");
     }
 
-    /// What is known of the rows that are read.
+    /// Statistics of the rows that are read.
     private record TableFigures(
             OptionalLong sizeInBytes,
             OptionalLong numRows,
             Map<NamedReference, ColumnStatistics> columnStats)
             implements Statistics {}
 
-    /// What is known of a column.
+    /// Statistics of a column.
     private record ColumnFigures(
             long nulls, long meanBytes, Optional<Object> min, Optional<Object> max)
             implements ColumnStatistics {

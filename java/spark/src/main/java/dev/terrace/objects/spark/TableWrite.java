@@ -52,7 +52,7 @@ final class TableWrite implements Write, BatchWrite {
         assert checked.columns().size() == schema.size();
     }
 
-    /// What a part's writer tells the driver.
+    /// The message of a part's writer to the driver.
     ///
     /// @param part null: there were no rows
     private record Written(@Nullable Part part) implements WriterCommitMessage {

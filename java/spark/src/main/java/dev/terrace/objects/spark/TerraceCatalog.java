@@ -75,7 +75,7 @@ public final class TerraceCatalog implements StagingTableCatalog {
         }
     }
 
-    /// What is thrown where a query names a table that is not there.
+    /// The exception for a query that names a missing table.
     static NoSuchTableException noTable(String path) {
         return new NoSuchTableException(Identifier.of(new String[] {TerraceSource.NAME}, path));
     }

@@ -157,7 +157,7 @@ final class WriteJob {
         }
     }
 
-    /// What comes after a manifest.
+    /// The next manifest, as a function of the last one.
     @FunctionalInterface
     interface Change {
         /// The next manifest.
@@ -171,9 +171,8 @@ final class WriteJob {
         }
     }
 
-    /// What has become of the job is known by now: if something cannot be removed, that changes
-    /// nothing, and must not hide why the job failed. The job's file stays then, and a vacuum goes
-    /// on.
+    /// The job has already succeeded or failed. A file that cannot be removed changes nothing, and
+    /// must not hide why the job failed. The job's file stays then, and a vacuum continues.
     private void removeAllBut(Set<String> kept) {
         try {
             clean(kept);

@@ -43,8 +43,8 @@ public final class DeletionTests {
         return pair;
     }
 
-    /// What a getter says of an object that may be gone: the first look that is not of the old one,
-    /// or that it is gone.
+    /// The result of a getter for an object that may be gone: the first read that is not of the old
+    /// object, or that it is gone.
     private static long lookOrStale(LongSupplier getter) {
         try {
             return Rig.look(1, getter);

@@ -4,7 +4,8 @@ import dev.terrace.objects.Durable;
 import dev.terrace.objects.FixedLength;
 import org.jspecify.annotations.Nullable;
 
-/// What the tests write and read: numbers, arrays and a text, all in persistent memory.
+/// The object that the tests write and read: numbers, arrays and a string, all in persistent
+/// memory.
 @Durable
 class Pair {
     /// Elements of a row.

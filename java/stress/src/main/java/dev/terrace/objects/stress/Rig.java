@@ -134,7 +134,7 @@ final class Rig {
         return READER.handle(DurablePair.TYPE, pair.reference());
     }
 
-    /// What a text is among those that a test writes: its number from 1 on, 0 for null, -1 if it is
+    /// The number of a string among those that a test writes, from 1 on; 0 for null, -1 if it is
     /// none of them.
     static int number(String text, List<String> texts) {
         int index = texts.indexOf(text);

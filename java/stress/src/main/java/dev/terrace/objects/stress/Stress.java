@@ -28,7 +28,7 @@ public final class Stress {
 
     private Stress() {}
 
-    /// Runs tests. What is seen goes to standard output, and to a report.
+    /// Runs tests. It writes the results to standard output, and to a report.
     ///
     /// @param arguments a regular expression for their names; `quick`, or `long` for all modes of
     ///   the compiler that jcstress knows; the report's directory; options of jcstress

@@ -1,5 +1,5 @@
-/// What threads, and processes that only read, may see of what another thread writes: each test
-/// lists it, and jcstress looks for anything else.
+/// Tests of the values that threads, and read-only processes, may see while another thread writes.
+/// Each test lists them, and jcstress looks for any others.
 @NullMarked
 package dev.terrace.objects.stress;
 

@@ -3,7 +3,7 @@ package dev.terrace.objects.tools;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.HelpCommand;
 
-/// What placements are applied to.
+/// The command with subcommands for the targets of placements.
 @Command(
         name = "apply",
         description =

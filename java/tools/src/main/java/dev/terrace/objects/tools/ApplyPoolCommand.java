@@ -72,8 +72,8 @@ final class ApplyPoolCommand extends PoolCommand {
         }
     }
 
-    /// What is to be said to the pool: nothing of what is so anyway, as it lies within the records
-    /// or lives in memory.
+    /// The placement for the pool, without fields that cannot move because they lie within records
+    /// or in memory.
     private static Map<String, Map<String, List<StorageTier>>> possible(
             Pool pool, Map<String, Map<String, List<StorageTier>>> wanted) throws IOException {
         Map<String, FieldSpec> stored = new TreeMap<>();

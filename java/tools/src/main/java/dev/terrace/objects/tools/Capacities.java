@@ -7,11 +7,11 @@ import java.util.Locale;
 import java.util.Map;
 import picocli.CommandLine.ITypeConverter;
 
-/// What `--capacity` says.
+/// The values of `--capacity`.
 final class Capacities {
     private Capacities() {}
 
-    /// What stands before the equals sign.
+    /// Converts the part before the equals sign.
     static final class NameConverter implements ITypeConverter<String> {
         @Override
         public String convert(String name) {

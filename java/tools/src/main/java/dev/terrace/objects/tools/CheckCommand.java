@@ -31,7 +31,7 @@ final class CheckCommand extends PoolCommand {
         }
     }
 
-    /// What was found, to be written as JSON.
+    /// The findings, for JSON.
     static Map<String, Object> asMap(PoolReport report) {
         Map<String, Object> map = new LinkedHashMap<>();
         map.put("sound", report.problems().isEmpty());
@@ -43,7 +43,7 @@ final class CheckCommand extends PoolCommand {
         return map;
     }
 
-    /// What was found, to be read.
+    /// Prints the findings for people.
     static void print(PoolReport report, PrintWriter out) {
         report.problems().forEach(problem -> out.println("damaged: " + Text.oneLine(problem)));
         long objects = report.objects().values().stream().mapToLong(Long::longValue).sum();

@@ -8,7 +8,7 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
-/// What subcommands are that work on files: something that is done, and returns the exit status.
+/// A subcommand that works on files. It does something, and returns the exit status.
 @Command(mixinStandardHelpOptions = true)
 abstract class FileCommand implements Callable<Integer> {
     /// Whether the answer is JSON.
@@ -23,7 +23,7 @@ abstract class FileCommand implements Callable<Integer> {
         return spec.commandLine().getOut();
     }
 
-    /// What the command line says that cannot be.
+    /// The exception for an invalid command line.
     final ParameterException wrong(String what) {
         return new ParameterException(spec.commandLine(), what);
     }

@@ -17,7 +17,7 @@ import org.jspecify.annotations.Nullable;
 /// @param profile that it is for
 /// @param placement the answer
 record PlacementReport(Profile profile, Placement placement) {
-    /// What it costs as the fields are tagged now; null if the devices are not those of the tags.
+    /// The cost with the present tags; null if the devices do not have the tags' tiers.
     private @Nullable Double costNow() {
         PlacementProblem problem = placement.problem();
         int @Nullable [] now = problem.tagged(profile);

@@ -14,7 +14,7 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.TypeConversionException;
 
-/// Which pool, and how the answer is to look: what all subcommands on pools are told.
+/// The arguments of all subcommands on pools: the pool, and the form of the answer.
 final class PoolArguments {
     @Parameters(paramLabel = "POOL", description = "The pool's directory.")
     private Path pool = Path.of("");
@@ -33,7 +33,7 @@ final class PoolArguments {
     @Option(names = "--json", description = "Answers in JSON.")
     private boolean json;
 
-    /// What `--patience` says.
+    /// Converts the value of `--patience`.
     static final class PatienceConverter implements ITypeConverter<Duration> {
         @Override
         public Duration convert(String value) {

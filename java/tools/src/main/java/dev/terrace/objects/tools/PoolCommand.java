@@ -7,10 +7,10 @@ import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Spec;
 
-/// What all subcommands are: something that is done with a pool, and returns the exit status.
+/// A subcommand that works on a pool. It does something with the pool, and returns the exit status.
 @Command(mixinStandardHelpOptions = true)
 abstract class PoolCommand implements Callable<Integer> {
-    /// Which pool, and how to answer.
+    /// The pool, and the form of the answer.
     @Mixin PoolArguments arguments = new PoolArguments();
 
     /// This command.

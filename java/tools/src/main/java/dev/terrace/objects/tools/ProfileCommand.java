@@ -3,7 +3,7 @@ package dev.terrace.objects.tools;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.HelpCommand;
 
-/// What is done with profiles.
+/// The command with subcommands for profiles.
 @Command(
         name = "profile",
         description =

@@ -14,7 +14,7 @@ import picocli.CommandLine.Model.CommandSpec;
 final class Progress {
     private Progress() {}
 
-    /// Runs `work`. What is said meanwhile is gone from the terminal afterwards.
+    /// Runs `work`. Messages meanwhile are removed from the terminal afterwards.
     static <T> T during(CommandSpec spec, Supplier<T> work) {
         if (!isTerminal()) {
             return work.get();

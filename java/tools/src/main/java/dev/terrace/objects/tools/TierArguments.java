@@ -17,7 +17,7 @@ import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 import picocli.CommandLine.TypeConversionException;
 
-/// Which tiers a pool has besides persistent memory.
+/// The tiers of a pool besides persistent memory.
 final class TierArguments {
     @Option(
             names = "--disk",
@@ -40,7 +40,7 @@ final class TierArguments {
     @Spec(Spec.Target.MIXEE)
     private CommandSpec command = CommandSpec.create();
 
-    /// What `--disk` says.
+    /// Converts the value of `--disk`.
     static final class DiskConverter implements ITypeConverter<PoolOptions.Disk> {
         @Override
         public PoolOptions.Disk convert(String value) {
@@ -56,7 +56,7 @@ final class TierArguments {
         }
     }
 
-    /// What is done with a pool that has these tiers.
+    /// Work on a pool with these tiers.
     ///
     /// @param <T> what comes of it
     @FunctionalInterface

@@ -6,7 +6,7 @@ import java.nio.file.Path;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
-/// What an experiment is told.
+/// The settings of an experiment.
 ///
 /// @param command that is running, as it can be given again
 /// @param data the archive ego-facebook.tar.gz; null: a synthetic graph

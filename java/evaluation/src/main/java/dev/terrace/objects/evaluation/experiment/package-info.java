@@ -1,4 +1,4 @@
-/// What each experiment of the evaluation is, and what it is told.
+/// The interface of the evaluation's experiments, and their settings.
 @NullMarked
 package dev.terrace.objects.evaluation.experiment;
 

@@ -3,7 +3,7 @@ package dev.terrace.objects.evaluation.graph;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/// What layouts have found, which is to be the same.
+/// The results of layouts, which must be equal.
 final class Answers {
     private @Nullable Long first;
     private @Nullable List<Long> all;

@@ -5,8 +5,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/// What a profile's features are sorted into, with the number of features that each has in the data
-/// set ego-Facebook.
+/// The categories of a profile's features, with the number of features of each in the data set
+/// ego-Facebook.
 ///
 /// A feature has a number: those of the first category come first.
 enum Category {

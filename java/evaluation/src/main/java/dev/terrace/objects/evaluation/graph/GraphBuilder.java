@@ -38,7 +38,7 @@ final class GraphBuilder {
         return edges;
     }
 
-    /// What there is now.
+    /// The graph so far.
     SocialGraph build() {
         return new SocialGraph(numbers(friends), numbers(features));
     }

@@ -17,7 +17,7 @@ import java.util.List;
 public final class GraphExperiment implements Experiment {
     private static final int MIB = 1 << 20;
 
-    /// What a process needs that has no people at all.
+    /// The heap of a process without any people.
     private static final int HEAP_MIB_MIN = 24;
 
     private static final long SEED = 5;

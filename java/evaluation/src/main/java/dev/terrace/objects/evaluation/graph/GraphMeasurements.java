@@ -2,7 +2,7 @@ package dev.terrace.objects.evaluation.graph;
 
 import java.util.List;
 
-/// What was measured of graph search.
+/// The measurements of graph search.
 ///
 /// @param graph which graph
 /// @param people of the graph's file

@@ -21,13 +21,13 @@ import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
-/// What is to be said of graph search.
+/// The report's section on graph search.
 final class GraphSection {
     private static final double MICROS = 1e6;
     private static final double MIB = 1 << 20;
     private static final double PERCENT = 100;
 
-    /// What the paper's lower figure, 40 % less time, leaves.
+    /// The paper's lower figure: 40 % less time.
     private static final double GOAL = 0.6;
 
     private GraphSection() {}

@@ -66,7 +66,7 @@ enum Layout {
 
     private static final String FILE = "people";
 
-    /// What it is called in reports.
+    /// Its name in reports.
     final String title;
 
     /// Whether it makes an object of a person's bytes whenever it looks at one: it is searched less

@@ -61,7 +61,7 @@ record LayoutRuns(
                         .toArray());
     }
 
-    /// What share of the time of searches the garbage collector stopped the process for.
+    /// The share of the searches' time for which the garbage collector stopped the process.
     double gcShare() {
         double seconds = 0;
         GcPauses gc = new GcPauses(0, 0, 0, 0);

@@ -14,9 +14,9 @@ import java.util.List;
 import java.util.function.BiFunction;
 import java.util.function.Supplier;
 
-/// People in a pool. On the heap are only their handles, in the order of their numbers, so that
-/// those of friends lie near each other. What reads their fields is written for each class, as
-/// generated classes have nothing in common by which it could be written once.
+/// People in a pool. Only their handles are on the heap, in the order of their numbers, so that the
+/// handles of friends lie near each other. The code that reads fields exists for each class,
+/// because generated classes have no common type with these fields.
 ///
 /// @param <D> the generated class
 abstract class PoolPeople<D extends DurableObject> extends People<D> {

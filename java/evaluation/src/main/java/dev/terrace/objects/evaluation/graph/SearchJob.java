@@ -17,7 +17,7 @@ import java.util.List;
 record SearchJob(
         Layout layout, Path graph, Path pmem, Path disk, List<Query> queries, int first, int rounds)
         implements Job<SearchJob.Result> {
-    /// What came out.
+    /// The result of the job.
     ///
     /// @param open how long it took until people could be searched
     /// @param warmUp the first searches

@@ -23,7 +23,7 @@ import java.util.Map;
 ///
 /// The file is all of them, then where each ends, then how many there are.
 final class SerializedPeople extends PlainPeople {
-    /// What a person takes on the heap, roughly, with what leads to it.
+    /// The rough number of bytes of a person on the heap, with the references to it.
     private static final int BYTES_EACH = 1500;
 
     private final FileChannel file;

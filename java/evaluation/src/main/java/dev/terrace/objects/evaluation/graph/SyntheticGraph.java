@@ -11,8 +11,8 @@ final class SyntheticGraph {
 
     private static final int EDGES = 88_234;
 
-    /// What share of people have some feature of a category that is searched by, and of any other;
-    /// in the data set it is 1 % to 98 %.
+    /// The share of people with a feature of a category that is searched by, and of any other
+    /// category; in the data set it is 1 % to 98 %.
     private static final double HAS_SEARCHED = 0.35;
 
     private static final double HAS_OTHER = 0.30;

@@ -23,7 +23,7 @@ final class KMeans {
         this.meter = meter;
     }
 
-    /// What was found.
+    /// The clusters that were found.
     ///
     /// @param rows how many points there are
     /// @param centres one after the other

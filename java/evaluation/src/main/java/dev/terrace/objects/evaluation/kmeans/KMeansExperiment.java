@@ -20,8 +20,8 @@ public final class KMeansExperiment implements Experiment {
     private static final int ITERATIONS = 10;
     private static final int ITERATIONS_QUICK = 2;
 
-    /// What Spark needs to start at all, in MiB: 450 without one of the young generation's spaces,
-    /// which ParallelGC does not count.
+    /// The heap that Spark needs to start, in MiB: 450 without one of the young generation's
+    /// spaces, which ParallelGC does not count.
     private static final int HEAP_MIB_MIN = 512;
 
     /// Room for all points on the heap: Spark keeps them on little more than half of it, and each

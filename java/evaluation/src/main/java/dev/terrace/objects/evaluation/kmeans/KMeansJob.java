@@ -11,7 +11,7 @@ import org.apache.spark.sql.SparkSession;
 /// Finds clusters once.
 record KMeansJob(Source source, PointFiles files, Path pmem, int iterations)
         implements Job<KMeansJob.Result> {
-    /// What came out.
+    /// The result of the job.
     ///
     /// @param phases the algorithm's steps, in the order in which they were taken
     /// @param gc of the whole process, with the start of Spark
@@ -30,7 +30,7 @@ record KMeansJob(Source source, PointFiles files, Path pmem, int iterations)
             return phases.stream().mapToDouble(Phase::seconds).sum();
         }
 
-        /// What all steps took of the processors, in seconds.
+        /// The processor time of all steps, in seconds.
         double cpuSeconds() {
             return phases.stream().mapToDouble(Phase::cpuSeconds).sum();
         }

@@ -4,7 +4,7 @@ import dev.terrace.objects.evaluation.run.Jvm;
 import java.util.Comparator;
 import java.util.List;
 
-/// What was measured of k-means.
+/// The measurements of k-means.
 ///
 /// @param rows how many points
 /// @param iterations of the algorithm
@@ -24,7 +24,7 @@ record KMeansMeasurements(
     /// How long files are, in bytes.
     record FileBytes(long text, long binary, long parquet) {}
 
-    /// What a collector has seen.
+    /// The measurements with one garbage collector.
     ByCollector with(Jvm.Collector collector) {
         return new ByCollector(
                 collector,

@@ -22,7 +22,7 @@ import java.util.function.ToDoubleFunction;
 import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
 
-/// What is to be said of k-means.
+/// The report's section on k-means.
 final class KMeansSection {
     private static final double MIB = 1 << 20;
     private static final String HEAP_TOO_SMALL = "heap too small";

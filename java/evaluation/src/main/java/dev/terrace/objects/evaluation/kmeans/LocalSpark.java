@@ -7,7 +7,7 @@ import org.apache.spark.sql.SparkSession;
 
 /// Spark in one process, on two of its threads.
 final class LocalSpark {
-    /// What a Java process needs for Spark to run in it.
+    /// The options of a Java process in which Spark runs.
     static final List<String> FLAGS = List.of(JavaModuleOptions.defaultModuleOptionArray());
 
     private static final String MASTER = "local[2]";

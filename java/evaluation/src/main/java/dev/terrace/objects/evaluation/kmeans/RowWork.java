@@ -2,7 +2,7 @@ package dev.terrace.objects.evaluation.kmeans;
 
 import java.io.Serializable;
 
-/// What is done with the points of a partition, in whatever task.
+/// Work on the points of a partition, in any task.
 ///
 /// @param <R> what comes out
 @FunctionalInterface

@@ -112,7 +112,7 @@ enum Source {
     private static final int POOLS = 8;
     private static final String TABLE_FORMAT = "terrace";
 
-    /// What it is called in reports.
+    /// Its name in reports.
     final String title;
 
     Source(String title) {
@@ -126,7 +126,7 @@ enum Source {
     /// else.
     void store(SparkSession session, PointFiles files, Path pmem) throws IOException {}
 
-    /// What of persistent memory is this source's.
+    /// The directory of this source in persistent memory.
     ///
     /// @throws IllegalArgumentException if nothing is
     Path inPmem(Path pmem) {

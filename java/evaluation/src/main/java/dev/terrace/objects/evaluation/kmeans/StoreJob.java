@@ -9,7 +9,7 @@ import org.apache.spark.sql.SparkSession;
 
 /// Stores points as some sources need them, each as a phase with its name.
 record StoreJob(List<Source> sources, PointFiles files, Path pmem) implements Job<StoreJob.Result> {
-    /// What came out.
+    /// The result of the job.
     record Result(List<Phase> phases) {}
 
     @Override

@@ -2,7 +2,7 @@ package dev.terrace.objects.evaluation.kmeans;
 
 import java.io.Serializable;
 
-/// What some points add up to.
+/// The sums of some points.
 ///
 /// @param coordinates of each cluster, the sums over its points, one cluster after the other
 /// @param points of each cluster

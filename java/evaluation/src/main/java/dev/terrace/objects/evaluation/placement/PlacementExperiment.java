@@ -23,7 +23,8 @@ import java.util.Locale;
 import java.util.function.ToDoubleFunction;
 import org.jspecify.annotations.Nullable;
 
-/// What profiled placement (section 3.4 of the paper) says a workload will cost, and what it costs.
+/// The costs of a workload that profiled placement (section 3.4 of the paper) predicts, and its
+/// measured costs.
 public final class PlacementExperiment implements Experiment {
     private static final int ARTICLES = 10_000;
     private static final int ARTICLES_QUICK = 200;
@@ -31,7 +32,7 @@ public final class PlacementExperiment implements Experiment {
     private static final double MILLION = 1e6;
     private static final double MIB = 1 << 20;
 
-    /// What was measured.
+    /// The measurements.
     ///
     /// @param warm with the disk's pages in memory
     /// @param cold with none of them there; null if the system could not be told to forget them

@@ -45,13 +45,13 @@ record PlacementJob(Path pmem, Path disk, int articles, int runs, boolean isCold
     /// So that code is compiled.
     private static final int WARM_UP = 20;
 
-    /// What came out.
+    /// The result of the job.
     ///
     /// @param fields each of them
     /// @param movedBytes by the placement
     record Result(List<FieldCosts> fields, long movedBytes) {}
 
-    /// What all reads of a field cost, in nanoseconds.
+    /// The cost of all reads of a field, in nanoseconds.
     ///
     /// @param reads in a run
     /// @param tier where it was placed; before it was on the disk
@@ -244,7 +244,7 @@ record PlacementJob(Path pmem, Path disk, int articles, int runs, boolean isCold
         return costs;
     }
 
-    /// What the field cost where it was.
+    /// The cost of the field in its old place.
     private static double onDisk(Placement.Explanation explanation) {
         return explanation.device().tier() == StorageTier.SSD
                 ? explanation.choice().nanos()

@@ -1,4 +1,4 @@
-/// What placement predicts, beside what is measured once a pool has been told.
+/// Predictions of placement, beside measurements of a pool with that placement.
 @NullMarked
 package dev.terrace.objects.evaluation.placement;
 

@@ -31,7 +31,7 @@ public final class ReopenExperiment implements Experiment {
     private static final int OPENINGS = 4;
     private static final int OPENINGS_BEFORE = 2;
 
-    /// What was measured.
+    /// A measurement.
     ///
     /// @param left how the pool was left
     /// @param lies where

@@ -4,7 +4,7 @@ import dev.terrace.objects.evaluation.run.Spread;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/// What the paper, or this project's design, states of some work, and what was measured.
+/// A claim of the paper, or of this project's design, about some work, and the measurement.
 ///
 /// @param work what was done
 /// @param paper what the paper states; "–" if nothing
@@ -13,7 +13,7 @@ import org.jspecify.annotations.Nullable;
 /// @param goal the most that this number is to be; null if there is none
 public record Claim(
         String work, String paper, String ours, @Nullable Double value, @Nullable Double goal) {
-    /// What a table of claims has.
+    /// The columns of a table of claims.
     static final List<String> COLUMNS = List.of("work", "paper", "ours", "to reach", "verdict");
 
     /// The row of such a table.
@@ -21,7 +21,7 @@ public record Claim(
         return List.of(work, paper, ours, toReach(), verdict());
     }
 
-    /// What is to be said of it.
+    /// The verdict on the claim.
     public String verdict() {
         if (value == null) {
             return "not measured";

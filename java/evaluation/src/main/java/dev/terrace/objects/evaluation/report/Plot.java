@@ -18,7 +18,7 @@ final class Plot {
     private static final int TICKS = 5;
     private static final double DOT = 3.5;
 
-    /// What share of a group's width its bars take.
+    /// The share of a group's width that its bars take.
     private static final double BARS = 0.8;
 
     private static final String GRID = "#dddddd";

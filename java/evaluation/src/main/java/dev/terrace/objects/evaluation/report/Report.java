@@ -24,7 +24,7 @@ public final class Report {
 
     private final List<String> order;
 
-    /// What a report is made of.
+    /// The data of a report.
     ///
     /// @param sections as the page has them
     private record Data(List<Section> sections) {}

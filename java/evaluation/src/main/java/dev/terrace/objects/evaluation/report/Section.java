@@ -3,7 +3,7 @@ package dev.terrace.objects.evaluation.report;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.List;
 
-/// What an experiment has shown.
+/// The results of an experiment.
 ///
 /// @param id the experiment
 /// @param title what it is

@@ -1,4 +1,4 @@
-/// What was measured, as tables, plots and verdicts.
+/// Measurements as tables, plots and verdicts.
 @NullMarked
 package dev.terrace.objects.evaluation.report;
 

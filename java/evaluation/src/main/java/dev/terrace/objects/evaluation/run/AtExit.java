@@ -3,9 +3,9 @@ package dev.terrace.objects.evaluation.run;
 import java.util.ArrayDeque;
 import java.util.Deque;
 
-/// What is still to be done when this process is told to end before its work is done, as by Ctrl-C:
-/// processes that it has started are ended, and what it has put into memory is removed, which
-/// nobody else would do.
+/// The actions to run when this process must end before its work is done, as by Ctrl-C. They end
+/// processes that it has started, and remove files that it has put into memory, because no other
+/// process would.
 final class AtExit {
     private static final Deque<Runnable> ACTIONS = new ArrayDeque<>();
 

@@ -3,7 +3,7 @@ package dev.terrace.objects.evaluation.run;
 import java.lang.management.GarbageCollectorMXBean;
 import java.lang.management.ManagementFactory;
 
-/// What collections have done to a process since it began.
+/// The garbage collections of a process since it began.
 ///
 /// @param young collections of the young generation only; with G1 also the short pauses of its
 ///   concurrent work

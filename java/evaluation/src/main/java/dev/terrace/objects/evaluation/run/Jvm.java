@@ -14,14 +14,14 @@ public record Jvm(Collector collector, int heapMib, List<String> flags) {
 
     /// A garbage collector.
     public enum Collector {
-        /// What the paper's authors had, as far as it still exists.
+        /// The collector of the paper's authors, as far as it still exists.
         PARALLEL("-XX:+UseParallelGC", "ParallelGC"),
-        /// What Java takes by itself.
+        /// Java's default.
         G1("-XX:+UseG1GC", "G1");
 
         private final String flag;
 
-        /// What it is called in reports.
+        /// Its name in reports.
         public final String title;
 
         Collector(String flag, String title) {
@@ -52,7 +52,7 @@ public record Jvm(Collector collector, int heapMib, List<String> flags) {
         return new Jvm(collector, heapMib, all);
     }
 
-    /// What it is called in reports.
+    /// Its name in reports.
     public String title() {
         return collector.title
                 + (heapMib == 0 ? ", heap as Java chooses" : ", heap of " + heapMib + " MiB");

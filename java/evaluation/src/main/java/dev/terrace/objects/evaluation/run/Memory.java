@@ -5,7 +5,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 
-/// What memory a process has taken, in bytes.
+/// The memory of a process, in bytes.
 ///
 /// @param heapMax how large its heap might have become
 /// @param residentPeak the most that was resident at a time, with pages of files that it had

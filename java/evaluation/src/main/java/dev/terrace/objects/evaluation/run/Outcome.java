@@ -1,6 +1,6 @@
 package dev.terrace.objects.evaluation.run;
 
-/// What came out of a process.
+/// The result of a process.
 ///
 /// @param result of its work
 /// @param memory that it took

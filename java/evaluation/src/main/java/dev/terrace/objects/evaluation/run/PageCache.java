@@ -5,7 +5,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.concurrent.TimeUnit;
 
-/// What the system keeps of files in memory.
+/// The system's page cache.
 public final class PageCache {
     private static final Path DROP = Path.of("/proc/sys/vm/drop_caches");
 

@@ -26,7 +26,7 @@ public final class SurfaceExperiment implements Experiment {
     private static final int BOTH_IN_DRAM = 0;
     private static final int BOTH_IN_PMEM = 3;
 
-    /// Which choice is the cheapest where.
+    /// The cheapest choice at each point.
     ///
     /// @param iterationNanos of the columns
     /// @param failures of the rows

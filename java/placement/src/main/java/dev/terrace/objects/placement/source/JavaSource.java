@@ -39,7 +39,7 @@ record JavaSource(
         return unit.getPackageName() == null ? "" : unit.getPackageName().toString();
     }
 
-    /// What is imported so, with `.*` of all of a package or class.
+    /// The imports of this kind; `.*` stands for all names of a package or class.
     Stream<String> imports(boolean isStatic) {
         return unit.getImports().stream()
                 .filter(each -> each.isStatic() == isStatic)
@@ -72,7 +72,7 @@ record JavaSource(
                 .toList();
     }
 
-    /// What ends lines here.
+    /// The line separator of this source.
     String lineEnd() {
         return text.contains("\r\n") ? "\r\n" : "\n";
     }

@@ -28,7 +28,7 @@ public final class SourceTagger {
     private final Map<Path, String> texts;
     private final JavaSources sources;
 
-    /// What is wanted of a field.
+    /// The tiers that are wanted for a field.
     ///
     /// @param name in the schema, with its class
     /// @param tiers wanted
@@ -71,15 +71,14 @@ public final class SourceTagger {
         return new SourceTagger(texts);
     }
 
-    /// What has to change so that fields lie as a placement says.
+    /// The changes that give fields the tiers of a placement.
     ///
     /// @throws TaggingException if that cannot be; it says all that is in the way
     public Retagging retag(Placement placement) {
         return retag(placement.tiers());
     }
 
-    /// What has to change so that fields lie on these tiers, by class and field, the best tier
-    /// first.
+    /// The changes that give fields these tiers, by class and field, the best tier first.
     ///
     /// @throws TaggingException if that cannot be; it says all that is in the way
     public Retagging retag(Map<String, Map<String, List<StorageTier>>> tiers) {
@@ -149,8 +148,8 @@ public final class SourceTagger {
         return edited;
     }
 
-    /// What a field's tag is to say; empty for none. Where nothing is to change, that is what it
-    /// says.
+    /// The tiers for a field's tag; empty for no tag. They are the tag's present tiers if nothing
+    /// changes.
     private static List<StorageTier> tag(VariableTree field, List<Wish> wishes) {
         return wishes.stream().allMatch(Wish::isGranted)
                 ? Tags.declared(field)
@@ -240,7 +239,7 @@ public final class SourceTagger {
         }
     }
 
-    /// What the annotation processor would refuse.
+    /// The reason why the annotation processor would refuse the tiers.
     private static String problem(VariableTree field, List<StorageTier> wanted) {
         boolean isDram = wanted.contains(StorageTier.DRAM);
         if (wanted.isEmpty() || EnumSet.copyOf(wanted).size() < wanted.size()) {

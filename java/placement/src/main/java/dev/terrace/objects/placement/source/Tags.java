@@ -11,7 +11,7 @@ import java.util.Optional;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
-/// What the `@Tier` of a field says.
+/// The tiers in a field's `@Tier`.
 final class Tags {
     static final String TIER = "Tier";
 
@@ -43,7 +43,8 @@ final class Tags {
                                 : each);
     }
 
-    /// What names no tier is left out: so it is not what anybody wants.
+    /// Expressions that do not name a tier are left out, so that the tag never equals the wanted
+    /// one.
     private static Stream<StorageTier> tiers(ExpressionTree value) {
         if (value instanceof NewArrayTree array) {
             return array.getInitializers().stream().flatMap(Tags::tiers);
