@@ -156,11 +156,13 @@ impl DeviceAlloc {
     }
 
     /// Blocks of the device.
+    #[inline]
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
 
     /// Blocks that nobody has.
+    #[inline]
     pub fn free_blocks(&self) -> u64 {
         self.free.load(Ordering::Relaxed)
     }
@@ -294,6 +296,7 @@ impl DeviceAlloc {
     }
 
     /// The start of a run that was taken back although some of it was free: it had two owners.
+    #[inline]
     pub fn freed_twice(&self) -> Option<u64> {
         self.freed_twice.load(Ordering::Acquire).checked_sub(1)
     }

@@ -27,6 +27,7 @@ pub struct FsError {
 
 impl FsError {
     /// An error that its errno describes completely.
+    #[inline]
     pub const fn new(errno: i32) -> Self {
         Self { errno, fatal: false, message: None, on_disk: None }
     }
@@ -58,16 +59,19 @@ impl FsError {
 
     /// There was no room, and nothing has changed. PM that cannot be synced says `ENOSPC`, too, and
     /// that is fatal.
+    #[inline]
     pub fn is_no_room(&self) -> bool {
         !self.fatal && self.errno == libc::ENOSPC
     }
 
     /// See [`Self::fatal`].
+    #[inline]
     pub fn is_fatal(&self) -> bool {
         self.fatal
     }
 
     /// The errno that a program sees.
+    #[inline]
     pub fn errno(&self) -> i32 {
         self.errno
     }
@@ -108,6 +112,7 @@ impl From<LayoutError> for FsError {
 }
 
 /// A fence that must succeed.
+#[inline]
 pub fn fence(pm: &Pm) -> FsResult<()> {
     switch();
     pm.fence().map_err(FsError::fatal)
@@ -128,6 +133,7 @@ pub fn without_advice(what: &str) -> &str {
 }
 
 /// Shorthand for `Err(FsError::new(errno))`.
+#[inline]
 pub fn fail<T>(errno: i32) -> FsResult<T> {
     Err(FsError::new(errno))
 }

@@ -100,6 +100,7 @@ impl FileData {
 }
 
 /// Moves a "latest entry of its kind" reference to entry `index` of the last batch.
+#[inline]
 pub fn move_ref(log: &mut Log, reference: &mut u64, index: usize) {
     let position = log.position(index);
     log.refs.move_to(reference, position);

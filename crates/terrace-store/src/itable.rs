@@ -106,6 +106,7 @@ fn header(shard: u16, first_index: u64, records: u64, next: CheckedPtr, free: u6
 }
 
 /// Shard and index in it of an inode.
+#[inline]
 pub fn shard_of(ino: Ino, shards: u64) -> usize {
     ((ino.0 - 1) % shards) as usize
 }
@@ -179,6 +180,7 @@ impl InodeTable {
     }
 
     /// Byte of an inode's record in PM; `None` if the table does not reach that far.
+    #[inline]
     pub fn locate(&self, ino: Ino) -> Option<u64> {
         let index = (ino.0.checked_sub(1)?) / self.shards;
         self.chunk_of(index).map(|c| self.chunks[c].record_at(index))

@@ -82,6 +82,7 @@ impl Members {
     }
 
     /// The disk with this index.
+    #[inline]
     pub fn get(&self, device: u16) -> Option<Arc<Member>> {
         let slot = usize::from(device).checked_sub(1)?;
         Some(self.0.read().get(slot)?.as_ref()?.member.clone())
@@ -93,6 +94,7 @@ impl Members {
     }
 
     /// Keeps standings as they are, for as long as it is held.
+    #[inline]
     pub fn places(&self) -> RwLockReadGuard<'_, Places> {
         self.0.read()
     }
@@ -119,16 +121,19 @@ impl FindDisk for Members {
 }
 
 /// The places but for those that are closed.
+#[inline]
 pub fn not_closed(places: &Places) -> impl Iterator<Item = &Place> {
     places.iter().flatten().filter(|place| place.standing != Standing::Closed)
 }
 
 /// The places of disks that take everything.
+#[inline]
 pub fn open(places: &Places) -> impl Iterator<Item = &Place> {
     places.iter().flatten().filter(|place| place.standing == Standing::Open)
 }
 
 /// Free blocks of some disks.
+#[inline]
 pub fn free_blocks<'a>(places: impl Iterator<Item = &'a Place>) -> u64 {
     places.map(|place| place.member.alloc.free_blocks()).sum()
 }

@@ -36,11 +36,13 @@ pub struct Tiers {
 
 impl Tiers {
     /// This tier and all below it.
+    #[inline]
     pub fn from(first: u8) -> Tiers {
         Tiers { first, last: u8::MAX }
     }
 
     /// Whether a tier is among them.
+    #[inline]
     pub fn contains(self, tier: u8) -> bool {
         (self.first..=self.last).contains(&tier)
     }
@@ -79,6 +81,7 @@ impl Space {
     }
 
     /// Disk blocks free and not promised to anybody.
+    #[inline]
     pub fn disk_available(&self) -> u64 {
         self.disk_free().saturating_sub(self.disk_reserved.load(Ordering::Acquire))
     }
@@ -94,6 +97,7 @@ impl Space {
     }
 
     /// Whether there is a disk that takes anything.
+    #[inline]
     pub fn has_disks(&self) -> bool {
         not_closed(&self.members.places()).next().is_some()
     }
@@ -133,6 +137,7 @@ impl Space {
     }
 
     /// The tier of the device on which `addr` lies.
+    #[inline]
     pub fn tier_of(&self, addr: BlockAddr) -> u8 {
         self.tier(addr.device())
     }
@@ -161,11 +166,13 @@ impl Space {
     }
 
     /// Free space of PM.
+    #[inline]
     pub fn pm(&self) -> &DeviceAlloc {
         &self.pm_alloc
     }
 
     /// The tier of a device; of one that there is not, PM's.
+    #[inline]
     pub fn tier(&self, device: u16) -> u8 {
         if device == 0 {
             return 0;
@@ -178,16 +185,19 @@ impl Space {
     }
 
     /// The source of blocks for shard `shard` and this purpose.
+    #[inline]
     pub fn source(&self, shard: usize, purpose: Purpose) -> ShardSource<'_> {
         ShardSource { space: self, shard, purpose }
     }
 
     /// How full PM is.
+    #[inline]
     pub fn pm_space(&self) -> PmSpace {
         PmSpace { blocks: self.pm().blocks(), free: self.pm().free_blocks() }
     }
 
     /// Blocks of file data that PM still takes.
+    #[inline]
     pub fn room_for_data(&self) -> u64 {
         self.placement.room_for_data(self.pm_space())
     }
@@ -328,6 +338,7 @@ impl Space {
     }
 
     /// Whether any disk block is promised.
+    #[inline]
     pub fn has_promises(&self) -> bool {
         self.disk_reserved.load(Ordering::Acquire) > 0
     }
@@ -355,6 +366,7 @@ impl Space {
         total.is_some_and(|total| fits(total, free_blocks(open(&self.members.places()))))
     }
 
+    #[inline]
     fn disk_free(&self) -> u64 {
         free_blocks(not_closed(&self.members.places()))
     }
@@ -409,6 +421,7 @@ impl Space {
     }
 
     /// Whether `addr..addr + blocks` lies on a device of this volume, where files may own blocks.
+    #[inline]
     pub fn contains(&self, addr: BlockAddr, blocks: u64) -> bool {
         let inside =
             |d: &DeviceEntry| addr.block() >= d.data_start && addr.block() + blocks <= d.blocks;

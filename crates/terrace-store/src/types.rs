@@ -18,6 +18,7 @@ pub struct Time(pub i64);
 impl Time {
     /// The wall clock, as of its last tick (some milliseconds ago at most): what the kernel's file
     /// systems put into timestamps, at a fifth of the cost of the exact time.
+    #[inline]
     pub fn now() -> Time {
         let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `ts` is a valid, writable timespec; CLOCK_REALTIME_COARSE always exists.
@@ -26,11 +27,13 @@ impl Time {
     }
 
     /// From seconds and nanoseconds (`0..1_000_000_000`), clamped to the representable range.
+    #[inline]
     pub fn from_parts(seconds: i64, nanoseconds: u32) -> Time {
         Time(seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(nanoseconds)))
     }
 
     /// Whole seconds (rounded down) and the nanoseconds above them.
+    #[inline]
     pub fn parts(self) -> (i64, u32) {
         (self.0.div_euclid(1_000_000_000), self.0.rem_euclid(1_000_000_000) as u32)
     }
@@ -58,6 +61,7 @@ pub enum FileKind {
 
 impl FileKind {
     /// The `S_IFMT` bits of this kind.
+    #[inline]
     pub fn format_bits(self) -> u32 {
         match self {
             FileKind::Regular => libc::S_IFREG,
@@ -71,6 +75,7 @@ impl FileKind {
     }
 
     /// The kind that a mode's `S_IFMT` bits name; `None` for bits that name none.
+    #[inline]
     pub fn from_mode(mode: u32) -> Option<FileKind> {
         Some(match mode & libc::S_IFMT {
             libc::S_IFREG => FileKind::Regular,

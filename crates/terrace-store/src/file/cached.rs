@@ -22,11 +22,13 @@ pub struct CachedWrites(BTreeMap<u64, Record>);
 
 impl CachedWrites {
     /// Whether no write is noted.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// A write to the page cache.
+    #[inline]
     pub fn note(&mut self, from: u64, blocks: u64, counter: u8) {
         self.forget(from, from + blocks);
         self.0.insert(from, Record { blocks, counter, area_blocks: blocks });

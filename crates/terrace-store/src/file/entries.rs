@@ -109,6 +109,7 @@ pub(super) fn copy_of(mut piece: WriteEntry, skip: u32, crcs: &[u32]) -> (WriteE
 ///
 /// # Errors
 /// PM that cannot be read.
+#[inline]
 pub fn read_write_entry(entries: Entries<'_>, position: u64) -> FsResult<WriteEntry> {
     let mut bytes = [0u8; size_of::<WriteEntry>()];
     entries.read(position, &mut bytes)?;
@@ -116,6 +117,7 @@ pub fn read_write_entry(entries: Entries<'_>, position: u64) -> FsResult<WriteEn
 }
 
 /// Blocks of an entry before the extent at `file_block` that is left of it.
+#[inline]
 pub fn blocks_before(entry: &WriteEntry, file_block: u64) -> u32 {
     file_block.saturating_sub(entry.file_block) as u32
 }

@@ -40,6 +40,7 @@ impl Heat {
     }
 
     /// Mean modification time.
+    #[inline]
     pub fn mean(&self) -> Time {
         Time(self.mean.time_ns())
     }
@@ -77,6 +78,7 @@ impl Heat {
     }
 
     /// An append that began inside a block changed these.
+    #[inline]
     pub fn append(&mut self, from: u64, to: u64) {
         let before =
             self.filled.take().filter(|filled| (filled.end..=filled.end + 1).contains(&from));
@@ -85,6 +87,7 @@ impl Heat {
     }
 
     /// Bytes of the block were overwritten in place.
+    #[inline]
     pub fn patch(&mut self, block: u64) {
         self.touch(block);
         // It is used for more than appends.
@@ -95,6 +98,7 @@ impl Heat {
 
     /// Whether one of the blocks changed in place, has not been spared for it yet, and may change
     /// again: those that appends have filled up will not.
+    #[inline]
     pub fn is_in_use(&self, from: u64, to: u64) -> bool {
         let Range { start, end } = self.filled.clone().unwrap_or(to..to);
         self.is_touched(from, to.min(start)) || self.is_touched(from.max(end), to)
@@ -119,6 +123,7 @@ impl Heat {
     }
 
     /// Whether [`Self::cool`] has anything to do.
+    #[inline]
     pub fn is_to_be_cooled(&self, now: Time) -> bool {
         now.0.saturating_sub(self.cooled.0) >= SPARED_NS
             && !(self.touched.is_empty() && self.spared.is_empty())

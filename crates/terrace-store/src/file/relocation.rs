@@ -27,6 +27,7 @@ pub(super) struct Relocation {
 }
 
 impl Relocation {
+    #[inline]
     fn range(&self, from: u64, to: u64) -> Range<usize> {
         let index =
             |block: u64| block.saturating_sub(self.from).min(self.overtaken.len() as u64) as usize;
@@ -52,11 +53,13 @@ impl FileData {
     }
 
     /// Whether the copy of file block `block` is what the file still holds.
+    #[inline]
     pub fn is_current(&self, block: u64) -> bool {
         !self.is_overtaken(block, 1)
     }
 
     /// Whether one of the file blocks `from..from + blocks` has changed since the relocation began.
+    #[inline]
     pub fn is_overtaken(&self, from: u64, blocks: u64) -> bool {
         let relocation = self.relocation.as_ref().expect("asked during a relocation");
         let noted = relocation.from..=relocation.from + relocation.overtaken.len() as u64;

@@ -37,6 +37,7 @@ impl FileData {
 
     /// The PM block that holds the last, partly filled block of what is committed, if it is a
     /// written PM block.
+    #[inline]
     pub(super) fn pm_tail_block(&self) -> Option<BlockAddr> {
         if self.committed.is_multiple_of(BLOCK_BYTES) {
             return None;

@@ -49,11 +49,13 @@ impl std::fmt::Debug for PmWrite<'_> {
 
 impl<'a> PmWrite<'a> {
     /// The byte of the file behind the last one that is written.
+    #[inline]
     pub(super) fn end(&self) -> u64 {
         self.offset + self.data.len() as u64
     }
 
     /// The write without its first `bytes`.
+    #[inline]
     pub(super) fn without_first(&self, bytes: usize) -> PmWrite<'a> {
         PmWrite { offset: self.offset + bytes as u64, data: &self.data[bytes..], ..*self }
     }
@@ -144,6 +146,7 @@ impl FileData {
     }
 
     /// The committed PM block inside which a small overwrite lies.
+    #[inline]
     pub(super) fn patched_block(&self, offset: u64, end: u64) -> Option<BlockAddr> {
         let one_block = offset / BLOCK_BYTES == (end - 1) / BLOCK_BYTES;
         if !one_block || end > self.committed || end - offset > PATCH_BYTES_MAX as u64 {
@@ -153,6 +156,7 @@ impl FileData {
     }
 
     /// Where file block `block` is, if PM holds it and it was written.
+    #[inline]
     pub(super) fn written_pm_block(&self, block: u64) -> Option<BlockAddr> {
         match self.index.lookup(block) {
             Segment::Extent(e) if e.addr.is_pm() && !e.unwritten() => Some(e.addr),

@@ -54,6 +54,7 @@ const FLAGS: u64 = 63;
 
 impl Extent {
     /// A run of blocks with the position of its entry in the log.
+    #[inline]
     pub fn new(
         addr: BlockAddr,
         blocks: u32,
@@ -68,6 +69,7 @@ impl Extent {
 
     /// The same, with what the write-size predictor remembers, in the form in which entries hold
     /// it. Tables keep the counter alone.
+    #[inline]
     pub fn with_history(self, history: u16) -> Self {
         let counter = u64::from((history as u8).min(COUNTER_MAX)) << COUNTER_SHIFT;
         Self {
@@ -78,11 +80,13 @@ impl Extent {
     }
 
     /// Counter of the write-size predictor.
+    #[inline]
     pub fn counter(&self) -> u8 {
         (self.entry_and_flags >> COUNTER_SHIFT) as u8 & COUNTER_MAX
     }
 
     /// Blocks of the write that brought the data, roughly.
+    #[inline]
     pub fn area_blocks(&self) -> u64 {
         match self.area_log2 {
             0 => u64::from(self.blocks),
@@ -91,15 +95,18 @@ impl Extent {
     }
 
     /// Position of the write entry in PM.
+    #[inline]
     pub fn entry(&self) -> u64 {
         self.entry_and_flags & !FLAGS
     }
 
     /// Allocated, never written.
+    #[inline]
     pub fn unwritten(&self) -> bool {
         self.entry_and_flags & UNWRITTEN != 0
     }
 
+    #[inline]
     fn has_crc_blocks(&self) -> bool {
         self.entry_and_flags & HAS_CRC_BLOCKS != 0
     }
@@ -117,14 +124,17 @@ impl Extent {
     }
 
     /// `blocks` of them, after the first `skip`.
+    #[inline]
     pub fn part(&self, skip: u64, blocks: u64) -> Extent {
         self.tail(skip).head(blocks)
     }
 
+    #[inline]
     fn head(&self, blocks: u64) -> Extent {
         Extent { blocks: blocks as u32, ..*self }
     }
 
+    #[inline]
     fn tail(&self, skip: u64) -> Extent {
         Extent { addr: self.addr.offset(skip), blocks: self.blocks - skip as u32, ..*self }
     }
@@ -161,6 +171,7 @@ pub enum Segment {
 
 impl Index {
     /// Blocks of the file on any device, those of checksums included.
+    #[inline]
     pub fn blocks(&self) -> u64 {
         self.blocks + self.crc_runs.values().map(|r| r.blocks).sum::<u64>()
     }
@@ -184,6 +195,7 @@ impl Index {
         }
     }
 
+    #[inline]
     fn lookup_in_tree(&self, block: u64) -> Segment {
         if let Some((&start, extent)) = self.tree.range(..=block).next_back()
             && start + u64::from(extent.blocks) > block
@@ -220,6 +232,7 @@ impl Index {
     }
 
     /// The first extent that starts at or after `block`.
+    #[inline]
     pub fn next_extent(&self, block: u64) -> Option<(u64, Extent)> {
         let in_tree = self.tree.range(block..).next().map(|(&b, &e)| (b, e));
         let mut stretches = self.tables.from(block / TABLE_BLOCKS);
@@ -229,11 +242,13 @@ impl Index {
     }
 
     /// Data blocks, without those of checksums.
+    #[inline]
     pub fn data_blocks(&self) -> u64 {
         self.blocks
     }
 
     /// The extents that start at or after `block`, in order of the file.
+    #[inline]
     pub fn extents_from(&self, block: u64) -> impl Iterator<Item = (u64, Extent)> {
         let mut at = block;
         std::iter::from_fn(move || {
@@ -245,6 +260,7 @@ impl Index {
 
     /// The extents that reach into `from..to`, whole, in order of the file; none into a range that
     /// is empty or ends before it begins.
+    #[inline]
     pub fn overlaps(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, Extent)> {
         let reaches_in =
             |&(&start, e): &(&u64, &Extent)| from < to && start + u64::from(e.blocks) > from;

@@ -1,17 +1,21 @@
-//! A log written anew: what is live goes to pages of its own, which nobody reaches before the
-//! journal swaps them in.
+//! Compaction: the live entries are written anew to pages of their own. No pointer leads to these
+//! pages before the journal swaps them in.
 
-use terrace_layout::{BlockAddr, finish_entry, lay_out_entry, slots_for};
+use terrace_layout::{
+    BLOCK, BLOCK_BYTES, BlockAddr, CheckedPtr, HEAD_OFFSET, JournalWord, LogPageHeader,
+    MediaStruct, NEXT_OFFSET, SLOT_BYTES, encode_pad, finish_entry, lay_out_entry, page_seed,
+    slots_for,
+};
+use terrace_media::Pm;
 use zerocopy::IntoBytes;
 
-use super::{
-    BLOCK_BYTES, BlockSource, CheckedPtr, FsResult, HEAD_OFFSET, Journal, JournalWord, Log,
-    LogPageHeader, MediaStruct, NEXT_OFFSET, NewLog, Pm, Refs, SLOT_BYTES, encode_pad, page_seed,
-    planted,
-};
-use crate::planted::Bug;
-
-const PAGE: usize = BLOCK_BYTES as usize;
+use super::Log;
+use super::new_log::NewLog;
+use super::refs::Refs;
+use crate::error::FsResult;
+use crate::journal::Journal;
+use crate::planted::{Bug, planted};
+use crate::source::BlockSource;
 
 /// The pages written so far, and the one that is being filled, in DRAM.
 #[derive(Debug)]
@@ -30,7 +34,7 @@ pub struct Compaction<'a> {
 impl NewLog for Compaction<'_> {
     fn push<T: MediaStruct>(&mut self, head: &T, parts: &[&[u8]]) -> FsResult<u64> {
         let slots = slots_for(size_of::<T>() + parts.iter().map(|part| part.len()).sum::<usize>());
-        if self.page.len() + (slots * SLOT_BYTES) as usize > PAGE {
+        if self.page.len() + (slots * SLOT_BYTES) as usize > BLOCK {
             let next = self.source.alloc_meta()?;
             self.end_page(next);
             self.begin_page(next);
@@ -57,10 +61,10 @@ impl Compaction<'_> {
     }
 
     fn end_page(&mut self, next: u64) {
-        let room = (PAGE - self.page.len()) as u64 / SLOT_BYTES;
+        let room = (BLOCK - self.page.len()) as u64 / SLOT_BYTES;
         if room > 0 {
             self.page.extend_from_slice(&encode_pad(self.seed, room));
-            self.page.resize(PAGE, 0);
+            self.page.resize(BLOCK, 0);
         }
         let at = NEXT_OFFSET as usize;
         self.page[at..at + 8]
@@ -72,7 +76,7 @@ impl Compaction<'_> {
         self.pm.write_nt(self.last_block() * BLOCK_BYTES, &self.page);
     }
 
-    /// Gives its pages back: nothing has changed.
+    /// Gives the new pages back: nothing has changed.
     pub fn give_up(self) {
         self.blocks.iter().for_each(|&block| self.source.free(BlockAddr::pm(block), 1));
     }
@@ -97,13 +101,13 @@ impl Log {
             next_sequence: self.next_sequence,
             seed: 0,
             blocks: Vec::new(),
-            page: Vec::with_capacity(PAGE),
+            page: Vec::with_capacity(BLOCK),
         };
         compaction.begin_page(source.alloc_meta()?);
         Ok(compaction)
     }
 
-    /// Replaces the log by what was pushed, which must be all that is live. The caller's references
+    /// Replaces the log by the pushed entries, which must be all live ones. The caller's references
     /// are void then: it retains the new ones.
     ///
     /// # Errors

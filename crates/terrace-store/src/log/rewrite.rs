@@ -1,12 +1,12 @@
-//! Entries changed where they stand, where there is no room for new ones: what removes a name frees
-//! an inode, and must not need any.
+//! Entries that are changed in place, where there is no room for new ones: removing a name frees an
+//! inode, and must not need room.
 //!
 //! The journal stores the words, all or none, with the others of the same change. So an entry is
-//! whole at any time, and says the one or the other. A name that is removed this way leaves in its
-//! place the entry that removes it, and pads behind that.
+//! whole at any time: it is the old one or the new one. A name that is removed this way is replaced
+//! by the entry that removes it, with pads behind that.
 //!
-//! Invariant: whoever asks for such stores is counted (`Log::rewrites`), whether they are committed
-//! or not: a draft of the log that was made before is none of it any more.
+//! Invariant: each request for such stores is counted (`Log::rewrites`), whether they are committed
+//! or not: a draft of the log that was begun before is out of date.
 
 use std::mem::offset_of;
 
@@ -29,8 +29,7 @@ fn put(entry: &mut [u8], at: usize, value: &[u8]) {
 }
 
 impl Log {
-    /// Whether the entry at `position` can be changed where it stands: those of an archive never
-    /// change.
+    /// Whether the entry at `position` can be changed in place: entries of an archive never change.
     pub fn can_rewrite(position: u64) -> bool {
         (1..ARCHIVE_START).contains(&position)
     }
@@ -38,7 +37,7 @@ impl Log {
     /// The stores that change the entry at `position`, which keeps its length.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// An entry that cannot be read.
     pub fn rewrite(
         &mut self,
         pm: &Pm,
@@ -53,8 +52,8 @@ impl Log {
         Ok(differences(position, &old, &new))
     }
 
-    /// The stores that make of the entry at `position`, which added the name with this cookie, the
-    /// one that removes it.
+    /// The stores that replace the entry at `position`, which added a name, by `remove`, which
+    /// removes it.
     ///
     /// # Errors
     /// As [`Self::rewrite`].
@@ -72,7 +71,7 @@ impl Log {
         let slots = (old.len() - new.len()) as u64 / SLOT_BYTES;
         if slots > 0 {
             new.extend_from_slice(&encode_pad(seed, slots));
-            // Of a pad only the first slot carries anything.
+            // Only the first slot of a pad matters.
             new.extend_from_slice(&old[new.len()..]);
         }
         Ok(differences(position, &old, &new))

@@ -1,23 +1,29 @@
-//! A live log against what stands on media: for a volume in use.
+//! Verification of a log in use against media.
 //!
-//! The volatile state knows which pages the log has, so that a damaged one hides none behind it.
-//! The caller holds the inode's lock, and may let go of it between two calls: pages have ordinals
-//! that stay what they are while others come and go.
+//! The volatile state knows which pages the log has, so a damaged page hides none behind it. The
+//! caller holds the inode's lock, and may release it between two calls: the ordinal of a page stays
+//! the same while other pages come and go.
 
-use super::{
-    BLOCK_BYTES, CheckedPtr, HEAD_OFFSET, INLINE_SLOTS, Log, LogPageHeader, NEXT_OFFSET, Pm,
-    SLOT_BYTES, TAIL_OFFSET, Tail, inline_tails, page_seed, place, walk,
+use terrace_layout::{
+    BLOCK_BYTES, CheckedPtr, HEAD_OFFSET, INLINE_SLOTS, LogPageHeader, NEXT_OFFSET, SLOT_BYTES,
+    TAIL_OFFSET, Tail, page_seed,
 };
+use terrace_media::Pm;
+
+use super::walk::walk;
+use super::{Log, inline_tails, place};
 
 /// Damage in a log: byte of PM, what is wrong.
 pub type LogDamage = (u64, String);
 
 const UNREADABLE: &str = "a part of the log cannot be read";
 
-/// What verifying a part of a log brought.
+/// The result of verifying a part of a log.
 #[derive(Debug, Default)]
 pub struct Verified {
+    /// Bytes that were read.
     pub bytes: u64,
+    /// All damage in these bytes.
     pub damage: Vec<LogDamage>,
     /// Ordinal of the next page; `None` behind the last one.
     pub next: Option<u64>,
@@ -82,7 +88,7 @@ impl Log {
         damage.extend(self.verify_entries(pm, seed, first, end, &page[SLOT_BYTES as usize..]));
     }
 
-    /// The pointer at byte `at` leads to `block`.
+    /// Damage of the pointer at byte `at`, which must lead to `block`.
     fn verify_link(&self, pm: &Pm, at: u64, block: u64) -> Option<LogDamage> {
         match CheckedPtr(pm.load_u64(at)).get() {
             Ok(Some((addr, _))) if addr.is_pm() && addr.block() == block => None,
@@ -91,7 +97,7 @@ impl Log {
         }
     }
 
-    /// The first damaged entry of a region: nobody knows where the one after it begins.
+    /// The first damaged entry of a region: the beginning of the next one is not known then.
     fn verify_entries(
         &self,
         pm: &Pm,

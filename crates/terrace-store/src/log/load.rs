@@ -1,0 +1,220 @@
+//! Loading a log from media: from the record along the pages to the tail, and behind it along the
+//! chain of entries that committed themselves.
+
+use terrace_layout::{
+    BLOCK_BYTES, BlockAddr, CheckedPtr, InodeRecord, LogEntry, LogPageHeader, PAGE_SLOTS,
+    SLOT_BYTES, Stamp, Tail, entry_slots, page_seed,
+};
+use terrace_media::Pm;
+
+use super::media::LogMedia;
+use super::refs::Refs;
+use super::walk::walk;
+use super::{Log, inline_tails, place};
+use crate::error::FsResult;
+use crate::planted::{Bug, planted};
+use crate::seal;
+
+/// Sees a committed entry: the references to count, its position, the entry.
+pub type Visit<'a> = &'a mut dyn FnMut(&mut Refs, u64, LogEntry<'_>) -> FsResult<()>;
+
+impl Log {
+    /// Reads a log from media, handing every committed entry with its position to `visit`, in
+    /// order. `crashed`: stamp of the mount that wrote last, if it crashed and the volume has not
+    /// been recovered since.
+    ///
+    /// # Errors
+    /// Damage, with the place; errors of `visit`.
+    pub fn load(
+        media: LogMedia<'_>,
+        record_at: u64,
+        record: &InodeRecord,
+        crashed: Option<Stamp>,
+        visit: Visit<'_>,
+    ) -> FsResult<Self> {
+        let pm = media.pm;
+        let mut log = Log::new(record_at, record);
+        let damaged = |e: terrace_layout::LayoutError| place(pm, record_at, &e.0);
+        (log.tail, log.tail_generation) = Tail(record.tail).get().map_err(damaged)?;
+        let head = CheckedPtr(record.head).get().map_err(damaged)?;
+        let inline = inline_tails(record_at);
+        let tail_inline = inline.contains(&log.tail);
+        log.inline_dropped = !tail_inline && head.is_some_and(|(_, dropped)| dropped);
+        if !log.inline_dropped {
+            let (start, end) =
+                (*inline.start(), if tail_inline { log.tail } else { *inline.end() });
+            let slots = media.read_slots(record_at)?;
+            let skip = log.load_archive(media, &slots[..(end - start) as usize], visit)?;
+            log.visit_region(pm, start + skip as u64, end, &slots[skip..], visit)?;
+            if tail_inline {
+                log.roll_forward(pm, &slots[(end - start) as usize..], crashed, visit)?;
+            }
+        } else {
+            log.slots = 0;
+        }
+        let mut next = if tail_inline { None } else { head };
+        let mut reached = tail_inline;
+        while let Some((addr, _)) = next.take() {
+            next = log.load_page(media, addr, crashed, visit, &mut reached)?;
+        }
+        if !reached {
+            return Err(place(
+                pm,
+                record_at,
+                &format!("log of inode {} does not reach its tail", log.ino),
+            ));
+        }
+        log.slots_after_compaction = log.slots / 2;
+        Ok(log)
+    }
+
+    fn load_page(
+        &mut self,
+        media: LogMedia<'_>,
+        addr: BlockAddr,
+        crashed: Option<Stamp>,
+        visit: Visit<'_>,
+        reached: &mut bool,
+    ) -> FsResult<Option<(BlockAddr, bool)>> {
+        let pm = media.pm;
+        if !addr.is_pm() || addr.byte() + BLOCK_BYTES > pm.len() {
+            return Err(place(
+                pm,
+                self.record_at,
+                &format!("log of inode {} leads to block {addr:?}", self.ino),
+            ));
+        }
+        let start = addr.byte();
+        let mut page = [0u8; BLOCK_BYTES as usize];
+        media.read(start, &mut page)?;
+        let header = LogPageHeader::decode(&page, self.ino, self.generation)
+            .map_err(|e| place(pm, start, &e.0))?;
+        if header.sequence < self.next_sequence {
+            return Err(place(pm, start, &format!("log of inode {} runs in a circle", self.ino)));
+        }
+        self.next_sequence = header.sequence + 1;
+        self.seed = page_seed(self.inline_seed, header.sequence);
+        self.pages.push_back(addr.block());
+        self.slots += PAGE_SLOTS;
+        let first = start + SLOT_BYTES;
+        *reached = (first..=start + BLOCK_BYTES).contains(&self.tail);
+        let end = if *reached { self.tail } else { start + BLOCK_BYTES };
+        self.visit_region(pm, first, end, &page[SLOT_BYTES as usize..], visit)?;
+        if *reached {
+            self.roll_forward(pm, &page[(end - start) as usize..], crashed, visit)?;
+            return Ok(None);
+        }
+        CheckedPtr(header.next).get().map_err(|e| place(pm, start, &e.0))
+    }
+
+    /// Takes in the chain of entries behind the tail that committed themselves; `rest`: the bytes
+    /// from the tail to the end of its region. Without a crash there is no chain.
+    fn roll_forward(
+        &mut self,
+        pm: &Pm,
+        rest: &[u8],
+        crashed: Option<Stamp>,
+        visit: Visit<'_>,
+    ) -> FsResult<()> {
+        let mut behind = rest;
+        if let Some(stamp) = crashed {
+            behind = self.take_chain(pm, rest, stamp, visit)?;
+            if has_stamp(behind, stamp) {
+                // Entries reach media one after the other: only the last one can be torn.
+                self.torn = Some(self.tail);
+                behind = &behind[SLOT_BYTES as usize..];
+            }
+        }
+        // Recovery leaves nothing behind the tail that would pass for an entry of any mount. So the
+        // volume has not been recovered, or the entry before this one is damaged.
+        let mut slots = (0..behind.len()).step_by(SLOT_BYTES as usize);
+        match slots.any(|at| {
+            Stamp::of_entry(&behind[at..]).is_some() && self.sound(&behind[at..]).is_some()
+        }) {
+            true => {
+                let what = format!(
+                    "log of inode {}: a committed entry is damaged, others follow it",
+                    self.ino
+                );
+                Err(place(pm, self.tail, &what))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Takes in the entries at the beginning of `rest` with this stamp, except a last one whose
+    /// data are missing; returns the bytes behind them.
+    fn take_chain<'b>(
+        &mut self,
+        pm: &Pm,
+        mut rest: &'b [u8],
+        stamp: Stamp,
+        visit: Visit<'_>,
+    ) -> FsResult<&'b [u8]> {
+        let stamped = |log: &Self, bytes: &'b [u8]| {
+            if has_stamp(bytes, stamp) { log.sound(bytes) } else { None }
+        };
+        while let Some((slots, entry)) = stamped(self, rest) {
+            let next = &rest[(slots * SLOT_BYTES) as usize..];
+            let is_last = stamped(self, next).is_none();
+            if is_last && !seal::holds(pm, &entry) && !planted(Bug::SealIgnoresData) {
+                break;
+            }
+            visit(&mut self.refs, self.tail, entry)?;
+            self.tail += slots * SLOT_BYTES;
+            self.tail_behind = true;
+            rest = next;
+            if planted(Bug::ChainOfOne) {
+                return Ok(&[]);
+            }
+        }
+        Ok(rest)
+    }
+
+    /// The sound entry of the tail's region at the beginning of `bytes`, and its slots.
+    fn sound<'b>(&self, bytes: &'b [u8]) -> Option<(u64, LogEntry<'b>)> {
+        let slots = entry_slots(bytes, bytes.len() as u64 / SLOT_BYTES)?;
+        let entry = LogEntry::decode(&bytes[..(slots * SLOT_BYTES) as usize], self.seed).ok()?;
+        Some((slots, entry))
+    }
+
+    /// After a crash: moves the tail on media behind the chain, and erases a torn entry, so that it
+    /// cannot pass for an entry of a later mount. Durable at the next fence.
+    pub fn recover(&mut self, pm: &Pm) {
+        self.flush_tail(pm);
+        self.tail_behind = false;
+        if let Some(at) = self.torn {
+            pm.store_u64(at, 0);
+            pm.flush(at, 8);
+        }
+    }
+
+    /// Byte of a torn entry behind the tail, if there is one: its data were lost, and it does not
+    /// count.
+    pub fn torn(&self) -> Option<u64> {
+        self.torn
+    }
+
+    fn visit_region(
+        &mut self,
+        pm: &Pm,
+        start: u64,
+        end: u64,
+        bytes: &[u8],
+        visit: Visit<'_>,
+    ) -> FsResult<()> {
+        let (seed, refs, next_sequence) = (self.seed, &mut self.refs, &mut self.next_sequence);
+        let damaged = |at, what: &str| place(pm, at, &format!("log of inode {}: {what}", self.ino));
+        walk(seed, start, &bytes[..(end - start) as usize], &damaged, &mut |position, entry| {
+            if let LogEntry::Attr(e) = entry {
+                *next_sequence = e.next_page.max(*next_sequence);
+            }
+            visit(refs, position, entry)
+        })
+    }
+}
+
+/// Whether a slot carries this stamp.
+fn has_stamp(bytes: &[u8], stamp: Stamp) -> bool {
+    !bytes.is_empty() && Stamp::of_entry(bytes) == Some(stamp)
+}
