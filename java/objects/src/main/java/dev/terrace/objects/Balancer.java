@@ -1,7 +1,9 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.internal.store.Buffers;
+import dev.terrace.objects.internal.store.Medium;
 import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.StoreFailure;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
@@ -39,14 +41,14 @@ final class Balancer {
     /// Moves values away from persistent memory.
     private final class Down implements Mover.Goal {
         @Override
-        public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
+        public boolean wants(Buffers.Place place, List<Medium> tiers) {
             return place.disk() < 0
                     && isMovable(tiers)
                     && others(tiers).stream().anyMatch(buffers::isThere);
         }
 
         @Override
-        public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
+        public long put(Buffers.Place place, List<Medium> tiers, byte[] bytes) {
             return buffers.put(others(tiers), bytes);
         }
     }
@@ -54,21 +56,21 @@ final class Balancer {
     /// Moves values back to persistent memory.
     private final class Up implements Mover.Goal {
         @Override
-        public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
+        public boolean wants(Buffers.Place place, List<Medium> tiers) {
             return place.disk() >= 0 && isMovable(tiers);
         }
 
         @Override
-        public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
+        public long put(Buffers.Place place, List<Medium> tiers, byte[] bytes) {
             return buffers.put(tiers.subList(0, 1), bytes);
         }
     }
 
-    private static boolean isMovable(List<StorageTier> tiers) {
-        return tiers.size() > 1 && tiers.getFirst() == StorageTier.PMEM;
+    private static boolean isMovable(List<Medium> tiers) {
+        return tiers.size() > 1 && tiers.getFirst() == Medium.PMEM;
     }
 
-    private static List<StorageTier> others(List<StorageTier> tiers) {
+    private static List<Medium> others(List<Medium> tiers) {
         return tiers.subList(1, tiers.size());
     }
 
@@ -104,7 +106,7 @@ final class Balancer {
                 Mover.Step step;
                 try {
                     step = mover.step(hand, down);
-                } catch (TierUnavailableException notNow) {
+                } catch (StoreFailure.Unavailable notNow) {
                     // Without the reserve, no value could move to the remote tier once it can be
                     // reached again.
                     store.remote().keepReserve();
@@ -157,10 +159,10 @@ final class Balancer {
         while (awaitWork()) {
             try {
                 promoteAll();
-            } catch (TierUnavailableException | PoolBusyException notNow) {
+            } catch (StoreFailure.Unavailable | StoreFailure.Busy notNow) {
                 // The next freed value wakes this thread again.
                 continue;
-            } catch (TerraceException e) {
+            } catch (StoreFailure e) {
                 // The pool is closed, or has failed: its next use reports that.
                 return;
             } catch (IllegalStateException | InternalError e) {

@@ -1,20 +1,13 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.collections.CollectionRecords;
-import dev.terrace.objects.collections.DurableCollection;
-import dev.terrace.objects.collections.DurableList;
-import dev.terrace.objects.collections.DurableMap;
-import dev.terrace.objects.collections.DurableTree;
-import dev.terrace.objects.collections.ElementType;
-import java.util.Collection;
-import java.util.Map;
-import java.util.SortedMap;
-import java.util.function.Function;
+import dev.terrace.objects.internal.collections.CollectionRecords;
+import dev.terrace.objects.internal.store.References;
 import java.util.function.LongFunction;
+import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
 
-/// Fields that are collections. An object owns the collections of its fields: it deletes them when
-/// it is deleted, or when another collection is set.
+/// Fields that are collections: references to what the object owns. A collection is deleted when
+/// its object is deleted, or another is set.
 final class CollectionFields {
     private final Pool pool;
     private final Fields fields;
@@ -24,104 +17,25 @@ final class CollectionFields {
         fields = pool.fields();
     }
 
-    <E> @Nullable DurableList<E> getList(DurableObject object, int field, ElementType<E> type) {
-        return get(object, field, reference -> DurableList.at(pool, reference, type));
+    /// The collection of a field, opened by its reference; null if there is none.
+    <C> @Nullable C get(DurableObject object, int field, LongFunction<C> open) {
+        return pool.read(() -> {
+            long reference = fields.getBits(object, field, FieldKind.REFERENCE);
+            return reference == 0 ? null : open.apply(reference);
+        });
     }
 
-    <E> void setList(
-            DurableObject object,
-            int field,
-            ElementType<E> type,
-            @Nullable Collection<? extends E> value) {
-        set(
-                object,
-                field,
-                value,
-                copied -> {
-                    DurableList<E> list = DurableList.create(pool, type, tiers(object, field));
-                    CollectionRecords.ownedBy(list, object, field);
-                    list.addAll(copied);
-                    return list;
-                });
-    }
-
-    <K, V> @Nullable DurableMap<K, V> getMap(
-            DurableObject object, int field, ElementType<K> keys, ElementType<V> values) {
-        return get(object, field, reference -> DurableMap.at(pool, reference, keys, values));
-    }
-
-    <K, V> void setMap(
-            DurableObject object,
-            int field,
-            ElementType<K> keys,
-            ElementType<V> values,
-            @Nullable Map<? extends K, ? extends V> value) {
-        set(
-                object,
-                field,
-                value,
-                copied -> {
-                    DurableMap<K, V> map =
-                            DurableMap.create(pool, keys, values, tiers(object, field));
-                    CollectionRecords.ownedBy(map, object, field);
-                    map.putAll(copied);
-                    return map;
-                });
-    }
-
-    <K, V> @Nullable DurableTree<K, V> getTree(
-            DurableObject object, int field, ElementType<K> keys, ElementType<V> values) {
-        return get(object, field, reference -> DurableTree.at(pool, reference, keys, values));
-    }
-
-    <K, V> void setTree(
-            DurableObject object,
-            int field,
-            ElementType<K> keys,
-            ElementType<V> values,
-            @Nullable SortedMap<? extends K, ? extends V> value) {
-        set(
-                object,
-                field,
-                value,
-                copied -> {
-                    DurableTree<K, V> tree =
-                            DurableTree.create(pool, keys, values, tiers(object, field));
-                    CollectionRecords.ownedBy(tree, object, field);
-                    tree.putAll(copied);
-                    return tree;
-                });
-    }
-
-    private StorageTier[] tiers(DurableObject object, int field) {
-        return pool.tiers(object.mapping(), field).toArray(new StorageTier[0]);
-    }
-
-    private <C extends DurableCollection> @Nullable C get(
-            DurableObject object, int field, LongFunction<C> open) {
-        C found =
-                pool.read(() -> {
-                    long reference = fields.getBits(object, field, FieldKind.REFERENCE);
-                    return reference == 0 ? null : open.apply(reference);
-                });
-        if (found != null) {
-            CollectionRecords.ownedBy(found, object, field);
-        }
-        return found;
-    }
-
-    /// The new collection may be a copy of the old one, so it is made before the old one is
-    /// deleted.
-    private <T> void set(
-            DurableObject object,
-            int field,
-            @Nullable T value,
-            Function<T, ? extends DurableCollection> copy) {
+    /// Sets a field to a new collection. It is made before the old one is deleted, of which it may
+    /// be a copy.
+    ///
+    /// @param copy makes the collection, and returns its reference
+    <T> void set(
+            DurableObject object, int field, @Nullable T value, ToLongFunction<? super T> copy) {
         fields.change(
                 object,
                 () -> {
                     long old = fields.getBits(object, field, FieldKind.REFERENCE);
-                    long made = value == null ? 0 : copy.apply(value).reference();
+                    long made = value == null ? 0 : copy.applyAsLong(value);
                     fields.setBits(object, field, FieldKind.REFERENCE, made);
                     delete(old);
                 });
@@ -130,8 +44,9 @@ final class CollectionFields {
     /// Deletes the old collection of a field, unless it has already been deleted. In a transaction.
     void delete(long reference) {
         if (reference != 0
-                && Pool.leadsTo(reference, pool.store().header(Pool.recordOf(reference)))) {
-            CollectionRecords.delete(pool, reference);
+                && References.leadsTo(
+                        reference, pool.store().header(References.recordOf(reference)))) {
+            CollectionRecords.delete(pool.heap(), reference);
         }
     }
 }

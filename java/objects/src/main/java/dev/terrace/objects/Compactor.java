@@ -2,8 +2,10 @@ package dev.terrace.objects;
 
 import dev.terrace.objects.internal.store.Buffers;
 import dev.terrace.objects.internal.store.Compaction;
+import dev.terrace.objects.internal.store.Medium;
 import dev.terrace.objects.internal.store.Remote;
 import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.StoreFailure;
 import java.util.List;
 
 /// Moves values closer together: out of chunks of which little is in use, out of the ends of disks,
@@ -67,13 +69,13 @@ final class Compactor {
         lookAtAll(
                 new Mover.Goal() {
                     @Override
-                    public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
+                    public boolean wants(Buffers.Place place, List<Medium> tiers) {
                         compaction.count(place);
                         return false;
                     }
 
                     @Override
-                    public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
+                    public long put(Buffers.Place place, List<Medium> tiers, byte[] bytes) {
                         throw new AssertionError("nothing moves that is only counted");
                     }
                 });
@@ -83,14 +85,14 @@ final class Compactor {
         Mover.Goal goal =
                 new Mover.Goal() {
                     @Override
-                    public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
+                    public boolean wants(Buffers.Place place, List<Medium> tiers) {
                         return compaction.wants(place);
                     }
 
                     @Override
-                    public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
+                    public long put(Buffers.Place place, List<Medium> tiers, byte[] bytes) {
                         if (!compaction.wants(place)) {
-                            throw new PoolFullException(
+                            throw new StoreFailure.Full(
                                     pool.name() + " is compacted no more: somebody needs the room");
                         }
                         return buffers.putBeside(place, bytes);

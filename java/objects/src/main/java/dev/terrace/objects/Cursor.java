@@ -1,7 +1,9 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.internal.store.Epoch;
+import dev.terrace.objects.internal.store.Headers;
 import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.StoreFailure;
 import org.jspecify.annotations.Nullable;
 
 /// Walks over all objects of a class, in the order in which they lie in persistent memory. It uses
@@ -56,7 +58,7 @@ public final class Cursor<D extends DurableObject> {
                 return handle.moveTo(at, bound.id, copiedIn) || bind() || search();
             }
             return search();
-        } catch (IllegalStateException | InternalError e) {
+        } catch (StoreFailure | IllegalStateException | InternalError e) {
             throw pool.explain(e);
         }
     }
@@ -97,7 +99,7 @@ public final class Cursor<D extends DurableObject> {
                 return false;
             }
         }
-        int id = Pool.typeOf(header);
+        int id = Headers.type(header);
         TypeMapping mapping = id < mappings.length ? mappings[id] : null;
         if (mapping == null) {
             return false;
@@ -116,6 +118,6 @@ public final class Cursor<D extends DurableObject> {
 
     /// A separate handle of the object at the cursor.
     public D copy() {
-        return pool.handle(type, handle.reference());
+        return pool.object(type, handle.reference());
     }
 }

@@ -1,11 +1,8 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.collections.DurableList;
-import dev.terrace.objects.collections.DurableMap;
-import dev.terrace.objects.collections.DurableTree;
-import dev.terrace.objects.collections.ElementType;
 import dev.terrace.objects.internal.store.Epoch;
-import dev.terrace.objects.internal.store.Layout;
+import dev.terrace.objects.internal.store.Headers;
+import dev.terrace.objects.internal.store.References;
 import dev.terrace.objects.internal.store.Region;
 import dev.terrace.objects.internal.store.Store;
 import dev.terrace.objects.internal.store.Text;
@@ -13,13 +10,12 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
-import java.util.Collection;
 import java.util.List;
-import java.util.Map;
 import java.util.Objects;
-import java.util.SortedMap;
 import java.util.function.IntFunction;
+import java.util.function.LongFunction;
 import java.util.function.Supplier;
+import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
 
 /// A handle of an object in a pool: the superclass of all generated classes.
@@ -91,7 +87,7 @@ public abstract class DurableObject {
         long newHeader = memory.get(Region.LONG, newBegin);
         boolean isExtended = memory.get(Region.LONG, newBegin + Layout.EXTENSION_AT) != 0;
         if (isExtended
-                || Pool.typeOf(newHeader) != id
+                || Headers.type(newHeader) != id
                 || !store().belongs(newRecord, newHeader)
                 || !epoch.isStill(changes)) {
             return false;
@@ -127,7 +123,7 @@ public abstract class DurableObject {
     /// The object's place and the generation of that place. No two objects of a pool ever have the
     /// same reference.
     public final long reference() {
-        return Pool.reference(record, header);
+        return References.of(record, header);
     }
 
     /// Whether the object exists, that is, has not been deleted.
@@ -555,50 +551,33 @@ public abstract class DurableObject {
         return value;
     }
 
-    /// The list of field `field`, or null.
-    protected final <E> @Nullable DurableList<E> getList(int field, int at, ElementType<E> type) {
-        return pool().collections().getList(this, field, type);
+    /// The collection of field `field`, opened by its reference; null if there is none.
+    protected final <C> @Nullable C getCollection(int field, LongFunction<C> open) {
+        return pool().collections().get(this, field, open);
     }
 
-    /// Sets field `field` to a new list of the same elements, which the object owns, and deletes
-    /// the one it had.
-    protected final <E> void setList(
-            int field, int at, ElementType<E> type, @Nullable Collection<? extends E> value) {
-        pool().collections().setList(this, field, type, value);
-    }
-
-    /// The map of field `field`, or null.
-    protected final <K, V> @Nullable DurableMap<K, V> getMap(
-            int field, int at, ElementType<K> keys, ElementType<V> values) {
-        return pool().collections().getMap(this, field, keys, values);
-    }
-
-    /// Sets field `field` to a new map of the same entries, which the object owns, and deletes the
-    /// one it had.
-    protected final <K, V> void setMap(
-            int field,
-            int at,
-            ElementType<K> keys,
-            ElementType<V> values,
-            @Nullable Map<? extends K, ? extends V> value) {
-        pool().collections().setMap(this, field, keys, values, value);
-    }
-
-    /// The sorted map of field `field`, or null.
-    protected final <K, V> @Nullable DurableTree<K, V> getTree(
-            int field, int at, ElementType<K> keys, ElementType<V> values) {
-        return pool().collections().getTree(this, field, keys, values);
-    }
-
-    /// Sets field `field` to a new sorted map of the same entries, which the object owns, and
+    /// Sets field `field` to a new collection with what `value` holds, which the object owns, and
     /// deletes the one it had.
-    protected final <K, V> void setTree(
-            int field,
-            int at,
-            ElementType<K> keys,
-            ElementType<V> values,
-            @Nullable SortedMap<? extends K, ? extends V> value) {
-        pool().collections().setTree(this, field, keys, values, value);
+    ///
+    /// @param copy makes the collection, and returns its reference
+    protected final <T> void setCollection(
+            int field, @Nullable T value, ToLongFunction<? super T> copy) {
+        pool().collections().set(this, field, value, copy);
+    }
+
+    /// The tiers on which values of field `field` may lie, the best first.
+    protected final List<StorageTier> tiersOf(int field) {
+        return pool().tiers(mapping(), field);
+    }
+
+    /// A value in the collection of field `field` was read.
+    protected final void countRead(int field, @Nullable Object value) {
+        Profiling.read(this, field, value);
+    }
+
+    /// A value in the collection of field `field` was written.
+    protected final void countWritten(int field, @Nullable Object value) {
+        Profiling.written(this, field, value);
     }
 
     /// How many elements the array of field `field` has; -1 if it is null.

@@ -1,7 +1,8 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.internal.store.Layout;
+import dev.terrace.objects.internal.store.Headers;
 import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.StoreFailure;
 import java.util.List;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
@@ -45,7 +46,7 @@ final class Extensions {
                 holder = part;
             }
             if (++count > MAX) {
-                throw new PoolDamagedException(
+                throw new StoreFailure.Damaged(
                         pool.name()
                                 + ": extensions of the object at "
                                 + object.record()
@@ -71,7 +72,7 @@ final class Extensions {
             return null;
         }
         long header = store.header(extension);
-        int type = Pool.typeOf(header);
+        int type = Headers.type(header);
         if ((type & Types.EXTENSION) == 0 || Types.formOf(type) == 0) {
             throw store.stale(object.record());
         }

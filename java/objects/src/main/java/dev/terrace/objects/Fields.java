@@ -1,8 +1,10 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.internal.store.Buffers;
-import dev.terrace.objects.internal.store.Layout;
+import dev.terrace.objects.internal.store.Headers;
+import dev.terrace.objects.internal.store.Medium;
 import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.StoreFailure;
 import dev.terrace.objects.internal.store.Text;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandles;
@@ -51,7 +53,7 @@ final class Fields {
     private <T extends @Nullable Object> T guarded(Supplier<T> work) {
         try {
             return work.get();
-        } catch (IllegalStateException | InternalError e) {
+        } catch (StoreFailure | IllegalStateException | InternalError e) {
             throw pool.explain(e);
         }
     }
@@ -72,7 +74,10 @@ final class Fields {
             T found;
             try {
                 found = work.get();
-            } catch (TerraceException | IndexOutOfBoundsException | InternalError e) {
+            } catch (TerraceException
+                    | StoreFailure
+                    | IndexOutOfBoundsException
+                    | InternalError e) {
                 check(object);
                 throw e;
             }
@@ -99,7 +104,7 @@ final class Fields {
                     for (long record = object.record(); record != 0; ) {
                         long extension = store.word(record + Layout.EXTENSION_AT);
                         StoredType stored =
-                                pool.storedType(Types.formOf(Pool.typeOf(store.word(record))));
+                                pool.storedType(Types.formOf(Headers.type(store.word(record))));
                         freeSlots(stored, record);
                         store.free(record);
                         record = extension;
@@ -145,12 +150,13 @@ final class Fields {
 
     /// Runs a write to the record that [#toWrite] returns.
     void write(Runnable work) {
-        store.requireWritable();
-        guarded(() ->
-                store.alone(() -> {
-                    work.run();
-                    return true;
-                }));
+        guarded(() -> {
+            store.requireWritable();
+            return store.alone(() -> {
+                work.run();
+                return true;
+            });
+        });
     }
 
     /// Like [#getStoredBits], for a number that is not nullable now, but may have been stored as
@@ -309,7 +315,7 @@ final class Fields {
         change(
                 holder,
                 () -> {
-                    List<StorageTier> tiers = pool.tiers(holder.mapping(), field);
+                    List<Medium> tiers = Medium.named(pool.tiers(holder.mapping(), field));
                     long at = holder.record() + holder.mapping().offset(field);
                     long old = store.word(at);
                     store.putWord(
@@ -464,11 +470,11 @@ final class Fields {
     // Strings and enums
 
     @Nullable String getString(DurableObject object, int field) {
-        return Text.decode(getSlot(object, field));
+        return guarded(() -> Text.decode(getSlot(object, field)));
     }
 
     void setString(DurableObject object, int field, @Nullable String value) {
-        setSlot(object, field, value == null ? null : Text.encode(value));
+        setSlot(object, field, value == null ? null : guarded(() -> Text.encode(value)));
     }
 
     <E extends Enum<E>> @Nullable E getEnum(DurableObject object, int field, E[] constants) {
@@ -537,7 +543,7 @@ final class Fields {
             throw new IllegalArgumentException("an object of another pool cannot be referred to");
         }
         if (value != null && !isAlive(value)) {
-            throw store.stale(value.record());
+            throw Failures.told(store.stale(value.record()));
         }
         setBits(object, field, FieldKind.REFERENCE, value == null ? 0 : value.reference());
     }

@@ -1,8 +1,10 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.collections.CollectionRecords;
-import dev.terrace.objects.internal.store.Layout;
+import dev.terrace.objects.internal.collections.CollectionRecords;
+import dev.terrace.objects.internal.store.Headers;
+import dev.terrace.objects.internal.store.References;
 import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.StoreFailure;
 import java.util.HashMap;
 import java.util.Map;
 
@@ -80,7 +82,7 @@ final class Inventory {
     private Inventory look() {
         long at = store.nextAllocated(next);
         for (int i = 0; i < RECORDS_AT_ONCE && at >= 0; i++, at = store.nextAllocated(at + 1)) {
-            int type = Pool.typeOf(store.word(at));
+            int type = Headers.type(store.word(at));
             if (Types.isClass(type)) {
                 count(at, type);
             }
@@ -103,7 +105,7 @@ final class Inventory {
         // Damage may have made the extensions a circle.
         int parts = 0;
         for (long part = record; standsFor > 0 && part != 0 && parts <= stocks.size(); parts++) {
-            int formOfPart = Types.formOf(Pool.typeOf(store.header(part)));
+            int formOfPart = Types.formOf(Headers.type(store.header(part)));
             if (formOfPart == 0) {
                 return;
             }
@@ -128,12 +130,13 @@ final class Inventory {
         try {
             if (field.isCollection()) {
                 long reference = store.word(at);
-                long record = Pool.recordOf(reference);
-                boolean isThere = reference != 0 && Pool.leadsTo(reference, store.header(record));
-                return isThere ? CollectionRecords.bytes(pool, record) : 0;
+                long record = References.recordOf(reference);
+                boolean isThere =
+                        reference != 0 && References.leadsTo(reference, store.header(record));
+                return isThere ? CollectionRecords.bytes(pool.heap(), record) : 0;
             }
             return field.isInline() ? field.inlineBytes() : Math.max(0, pool.buffers().length(at));
-        } catch (PoolDamagedException | IndexOutOfBoundsException e) {
+        } catch (StoreFailure.Damaged | IndexOutOfBoundsException e) {
             return 0;
         }
     }

@@ -1,9 +1,12 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.collections.CollectionRecords;
+import dev.terrace.objects.internal.collections.CollectionRecords;
 import dev.terrace.objects.internal.store.Buffers;
+import dev.terrace.objects.internal.store.Headers;
 import dev.terrace.objects.internal.store.Links;
+import dev.terrace.objects.internal.store.Medium;
 import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.StoreFailure;
 import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -36,13 +39,13 @@ final class Mover {
         }
 
         /// Whether a value in this place, with these tiers, is to move.
-        boolean wants(Buffers.Place place, List<StorageTier> tiers);
+        boolean wants(Buffers.Place place, List<Medium> tiers);
 
         /// Stores such a value in its new place, and returns its slot; [Buffers#NULL] if it does
         /// not move. In a transaction.
         ///
-        /// @throws PoolFullException if there is no room; the value does not move then
-        long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes);
+        /// @throws StoreFailure.Full if there is no room; the value does not move then
+        long put(Buffers.Place place, List<Medium> tiers, byte[] bytes);
     }
 
     /// The result of a step.
@@ -61,7 +64,7 @@ final class Mover {
             long owner,
             long at,
             long slot,
-            List<StorageTier> tiers,
+            List<Medium> tiers,
             long bytes) {}
 
     Mover(Pool pool) {
@@ -109,10 +112,10 @@ final class Mover {
         for (int i = 0; record >= 0 && i < RECORDS_PER_LOOK; i++) {
             int before = found.size();
             try {
-                if (goal.looksAt(record, Pool.typeOf(store.word(record)))) {
+                if (goal.looksAt(record, Headers.type(store.word(record)))) {
                     Records.links(pool, record, new Finder(record, goal, found));
                 }
-            } catch (PoolDamagedException | IndexOutOfBoundsException e) {
+            } catch (StoreFailure.Damaged | IndexOutOfBoundsException e) {
                 // A check reports the damage; no value of such a record moves.
                 found.subList(before, found.size()).clear();
             }
@@ -149,7 +152,7 @@ final class Mover {
         }
 
         @Override
-        public void slot(long owner, long at, List<StorageTier> tiers) {
+        public void slot(long owner, long at, List<Medium> tiers) {
             long slot = store.word(at);
             Buffers.Place place = Buffers.place(slot);
             if (place != null
@@ -181,8 +184,8 @@ final class Mover {
     /// A number that changes when slots of a record move; 0 if they never do.
     private long state(long record) {
         boolean isCollection =
-                record != 0 && CollectionRecords.isCollection(Pool.typeOf(store.word(record)));
-        return isCollection ? CollectionRecords.state(pool, record) : 0;
+                record != 0 && CollectionRecords.isCollection(Headers.type(store.word(record)));
+        return isCollection ? CollectionRecords.state(pool.heap(), record) : 0;
     }
 
     private Step moveAll(List<Candidate> candidates, Goal goal) {
@@ -224,7 +227,7 @@ final class Mover {
                 }
                 return new Step(-1, values, moved);
             });
-        } catch (PoolFullException noRoomThere) {
+        } catch (StoreFailure.Full noRoomThere) {
             // Moved one at a time, some values may still fit. A single value without room stays
             // where it is.
             return candidates.size() == 1 ? new Step(-1, 0, 0) : moveEach(candidates, goal);
@@ -236,7 +239,7 @@ final class Mover {
     private byte @Nullable [] wholeOf(Candidate value) {
         try {
             return buffers.get(value.at);
-        } catch (PoolDamagedException e) {
+        } catch (StoreFailure.Damaged e) {
             return null;
         }
     }

@@ -1,6 +1,5 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.internal.store.Layout;
 import java.lang.invoke.MethodHandles;
 import java.util.HashSet;
 import java.util.List;

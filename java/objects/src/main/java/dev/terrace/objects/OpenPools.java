@@ -1,6 +1,7 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.internal.store.Feature;
+import dev.terrace.objects.internal.store.StoreFailure;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -44,7 +45,7 @@ final class OpenPools {
             Key key = new Key(place, options.readOnly());
             Open open = POOLS.get(key);
             if (open == null) {
-                Pool pool = poolOn(PoolFiles.open(place, options));
+                Pool pool = openNow(place, options);
                 POOLS.put(key, new Open(pool, options));
                 return pool;
             }
@@ -59,6 +60,14 @@ final class OpenPools {
             }
             open.count++;
             return open.pool;
+        }
+    }
+
+    private static Pool openNow(Path place, PoolOptions options) throws IOException {
+        try {
+            return poolOn(PoolFiles.open(place, options));
+        } catch (StoreFailure failure) {
+            throw Failures.told(failure);
         }
     }
 

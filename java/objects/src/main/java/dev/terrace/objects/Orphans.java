@@ -1,9 +1,12 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.collections.CollectionRecords;
+import dev.terrace.objects.internal.collections.CollectionRecords;
 import dev.terrace.objects.internal.store.Buffers;
+import dev.terrace.objects.internal.store.Headers;
 import dev.terrace.objects.internal.store.Links;
+import dev.terrace.objects.internal.store.Medium;
 import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.StoreFailure;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -30,14 +33,14 @@ final class Orphans implements Links {
     }
 
     private boolean isItsOwn(Buffers.Place leak) {
-        int type = leak.disk() < 0 ? Pool.typeOf(store.word(leak.offset())) : 0;
+        int type = leak.disk() < 0 ? Headers.type(store.word(leak.offset())) : 0;
         return Types.isClass(type) || CollectionRecords.isCollection(type);
     }
 
     private void show(long record) {
         try {
             Records.links(pool, record, this);
-        } catch (PoolDamagedException | IndexOutOfBoundsException e) {
+        } catch (StoreFailure.Damaged | IndexOutOfBoundsException e) {
             // The collection is damaged, so all that it owns is reported.
             return;
         }
@@ -51,7 +54,7 @@ final class Orphans implements Links {
     }
 
     @Override
-    public void slot(long owner, long at, List<StorageTier> tiers) {
+    public void slot(long owner, long at, List<Medium> tiers) {
         Buffers.Place leads = Buffers.place(store.word(at));
         if (leads != null) {
             owned.add(leads);

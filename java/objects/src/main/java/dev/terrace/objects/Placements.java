@@ -4,6 +4,7 @@ import dev.terrace.objects.internal.store.Chain;
 import dev.terrace.objects.internal.store.Feature;
 import dev.terrace.objects.internal.store.Links;
 import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.StoreFailure;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
@@ -163,7 +164,7 @@ final class Placements {
                 }
                 return new Entry(type, fields);
             } catch (IOException | ArrayIndexOutOfBoundsException e) {
-                throw new PoolDamagedException("a stored placement is damaged", e);
+                throw new StoreFailure.Damaged("a stored placement is damaged", e);
             }
         }
     }

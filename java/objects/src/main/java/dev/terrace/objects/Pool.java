@@ -1,12 +1,18 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.collections.Remains;
+import dev.terrace.objects.internal.collections.HeapOwner;
+import dev.terrace.objects.internal.collections.Remains;
 import dev.terrace.objects.internal.store.Buffers;
 import dev.terrace.objects.internal.store.Chain;
+import dev.terrace.objects.internal.store.Headers;
 import dev.terrace.objects.internal.store.Links;
+import dev.terrace.objects.internal.store.Medium;
+import dev.terrace.objects.internal.store.References;
 import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.StoreFailure;
 import dev.terrace.objects.internal.store.Superblock;
 import dev.terrace.objects.internal.store.Text;
+import dev.terrace.objects.internal.store.Usage;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -21,11 +27,13 @@ import org.jspecify.annotations.Nullable;
 ///
 /// Any number of threads may use it. One process writes, with one thread at a time. Other threads
 /// and other processes see committed states only.
-public final class Pool implements AutoCloseable {
+@SuppressWarnings("exports") // What it extends hides its heap from programs.
+public final class Pool extends HeapOwner implements AutoCloseable {
     /// The number of objects that are freed in one transaction.
     private static final int COLLECTED_AT_ONCE = 1000;
 
     private final @Nullable PoolFiles files;
+    private final PoolHeap heap;
     private final Store store;
     private final Buffers buffers;
     private final Types types;
@@ -40,10 +48,13 @@ public final class Pool implements AutoCloseable {
     private volatile @Nullable Profiling profiling;
     private volatile boolean closed;
 
-    private Pool(Store store, @Nullable PoolFiles files) {
+    private Pool(PoolHeap heap, @Nullable PoolFiles files) {
+        super(heap);
+        heap.bind(this);
+        this.heap = heap;
         this.files = files;
-        this.store = store;
-        buffers = new Buffers(store);
+        store = heap.store();
+        buffers = heap.buffers();
         placements = new Placements(store, new Chain(store, buffers, Superblock.PLACEMENTS_AT));
         types = new Types(this, new Chain(store, buffers, Superblock.TYPES_AT), placements);
         roots = new Chain(store, buffers, Superblock.ROOTS_AT);
@@ -52,18 +63,18 @@ public final class Pool implements AutoCloseable {
         collections = new CollectionFields(this);
         balancer = new Balancer(this);
         compactor = new Compactor(this);
-        remains = new Remains(this);
+        remains = new Remains(heap);
         store.prepare();
     }
 
     /// The pool in these files.
     static Pool on(PoolFiles files) {
-        return new Pool(files.store(), files);
+        return new Pool(new PoolHeap(files.store()), files);
     }
 
     /// The pool in this store, which has no file.
     static Pool on(Store store) {
-        return new Pool(store, null);
+        return new Pool(new PoolHeap(store), null);
     }
 
     /// Opens a pool, or creates it.
@@ -100,9 +111,7 @@ public final class Pool implements AutoCloseable {
     public <T extends @Nullable Object> T transact(Supplier<T> work) {
         return guarded(() -> {
             try {
-                T result = store.transact(work);
-                remains.tidy();
-                return result;
+                return transactOnce(work);
             } catch (PoolFullException e) {
                 if (!store.inTransaction() && !remains.freeAll()) {
                     balancer.makeRoom();
@@ -112,15 +121,12 @@ public final class Pool implements AutoCloseable {
         });
     }
 
-    /// Like [#transact(Supplier)], for work that may run again after it has found no room. For this
-    /// library's own packages.
-    public <T extends @Nullable Object> T change(Supplier<T> work) {
+    /// Like [#transact(Supplier)], for work that may run again after it has found no room.
+    <T extends @Nullable Object> T change(Supplier<T> work) {
         return guarded(() -> {
             while (true) {
                 try {
-                    T result = store.transact(work);
-                    remains.tidy();
-                    return result;
+                    return transactOnce(work);
                 } catch (PoolFullException e) {
                     // Values that move free whole chunks only together with their neighbours.
                     if (store.inTransaction() || !remains.freeAll() && !balancer.makeRoom()) {
@@ -129,6 +135,12 @@ public final class Pool implements AutoCloseable {
                 }
             }
         });
+    }
+
+    private <T extends @Nullable Object> T transactOnce(Supplier<T> work) {
+        T result = Failures.telling(() -> store.transact(work));
+        remains.tidy();
+        return result;
     }
 
     /// Like [#transact(Supplier)], for work without a result.
@@ -145,7 +157,7 @@ public final class Pool implements AutoCloseable {
     /// If another process writes, a number that is set outside of a transaction may change between
     /// two reads of it: such a commit changes that one word only.
     public <T extends @Nullable Object> T read(Supplier<T> work) {
-        return guarded(() -> store.read(work));
+        return guarded(() -> store.read(() -> Failures.turningBack(work)));
     }
 
     /// Makes a new object, with all fields zero or null.
@@ -183,7 +195,15 @@ public final class Pool implements AutoCloseable {
 
     /// Counts of events since the pool was opened, and the space in use.
     public PoolStatistics statistics() {
-        return guarded(store.usage()::statistics);
+        return guarded(() -> {
+            Usage.Totals totals = store.usage().totals();
+            return new PoolStatistics(
+                    totals.commits(),
+                    totals.rollbacks(),
+                    totals.logBytes(),
+                    totals.used(),
+                    totals.capacity());
+        });
     }
 
     /// Bytes of values that have returned to persistent memory since the pool was opened, of fields
@@ -220,8 +240,8 @@ public final class Pool implements AutoCloseable {
         });
     }
 
-    /// The reference of a root; 0 if it leads nowhere. For this library's own packages.
-    public long rootReference(String name) {
+    /// The reference of a root; 0 if it leads nowhere.
+    long rootReference(String name) {
         return read(() -> {
             long at = roots.find(Text.encode(name));
             return at < 0 ? 0L : store.word(at);
@@ -242,8 +262,14 @@ public final class Pool implements AutoCloseable {
         });
     }
 
-    /// Sets the reference of a root; 0: it leads nowhere. For this library's own packages.
-    public void setRootReference(String name, long reference) {
+    /// Removes the root of this name, if there is one. The object or collection that it led to is
+    /// not deleted; [#collect()] frees it if no other root reaches it.
+    public void removeRoot(String name) {
+        setRootReference(name, 0);
+    }
+
+    /// Sets the reference of a root; 0: it leads nowhere.
+    void setRootReference(String name, long reference) {
         change(() -> {
             byte[] key = Text.encode(name);
             long at = roots.find(key);
@@ -377,7 +403,7 @@ public final class Pool implements AutoCloseable {
         return guarded(() -> {
             store.requireWritable();
             types.forEach(
-                    (type, fields) -> this.types.requirePlaceable(type, fields, buffers::isThere));
+                    (type, fields) -> this.types.requirePlaceable(type, fields, this::hasTier));
             if (types.values().stream().anyMatch(fields -> !fields.isEmpty())) {
                 placements.prepare();
             }
@@ -402,8 +428,8 @@ public final class Pool implements AutoCloseable {
         }
     }
 
-    /// The remains of collections that were cleared or deleted. For this library's own packages.
-    public Remains remains() {
+    /// The remains of collections that were cleared or deleted.
+    Remains remains() {
         return remains;
     }
 
@@ -414,32 +440,16 @@ public final class Pool implements AutoCloseable {
         roots.links(links, true);
     }
 
-    /// Whether a reference leads to a record with this header. For this library's own packages.
-    public static boolean leadsTo(long reference, long header) {
-        return (header & 0xffffff) == reference >>> 40 && typeOf(header) != 0;
-    }
-
-    /// The type number in this header: of a class, or of a structure of the library. For this
-    /// library's own packages.
-    public static int typeOf(long header) {
-        return (int) (header >>> 24) & 0xffff;
-    }
-
-    /// The reference of the object with this header: its place and generation. For this library's
-    /// own packages.
-    public static long reference(long record, long header) {
-        return (header & 0xffffff) << 40 | record >>> 4;
-    }
-
-    /// The offset of the object that a reference leads to. For this library's own packages.
-    public static long recordOf(long reference) {
-        return (reference & (1L << 40) - 1) << 4;
-    }
-
-    /// A handle of the object that a reference leads to. For this library's own packages.
+    /// A handle of the object that a reference leads to, as [DurableObject#reference()] says it.
     ///
     /// @throws StaleReferenceException if it has been deleted
-    public <D extends DurableObject> D handle(ObjectType<D> type, long reference) {
+    /// @throws SchemaMismatchException if it is an object of another class
+    public <D extends DurableObject> D object(ObjectType<D> type, long reference) {
+        return guarded(() -> handle(type, reference));
+    }
+
+    /// As [#object(ObjectType, long)], for who tells what fails.
+    <D extends DurableObject> D handle(ObjectType<D> type, long reference) {
         D handle = type.newHandle();
         bind(handle, type, reference);
         return handle;
@@ -447,13 +457,13 @@ public final class Pool implements AutoCloseable {
 
     /// Binds a handle to the object that a reference leads to.
     void bind(DurableObject handle, ObjectType<?> type, long reference) {
-        long record = recordOf(reference);
+        long record = References.recordOf(reference);
         long header = store.header(record);
-        if (!leadsTo(reference, header)) {
+        if (!References.leadsTo(reference, header)) {
             throw store.stale(record);
         }
         store.requireBelongs(record, header);
-        handle.bind(this, types.stored(type, typeOf(header)), record, header);
+        handle.bind(this, types.stored(type, Headers.type(header)), record, header);
     }
 
     @Nullable TypeMapping[] mappingsOf(ObjectType<?> type) {
@@ -482,9 +492,28 @@ public final class Pool implements AutoCloseable {
         return types.all();
     }
 
+    /// The tiers that the pool has: persistent memory, then the tier of each disk, then the remote
+    /// one, if there is one; as [#statistics()] counts them.
+    public List<StorageTier> tiers() {
+        return guarded(() -> {
+            List<StorageTier> tiers = new ArrayList<>(List.of(StorageTier.PMEM));
+            for (int disk = 0; disk < store.diskCount(); disk++) {
+                tiers.add(StorageTier.valueOf(store.diskTier(disk).name()));
+            }
+            if (store.remote().isThere()) {
+                tiers.add(StorageTier.REMOTE);
+            }
+            return tiers;
+        });
+    }
+
+    private boolean hasTier(StorageTier tier) {
+        return buffers.isThere(Medium.named(tier));
+    }
+
     /// The tiers of each field of a form, by the present tags of its class.
-    List<List<StorageTier>> tiers(StoredType stored) {
-        return types.tiers(stored);
+    List<List<Medium>> media(StoredType stored) {
+        return types.media(stored);
     }
 
     /// The tiers of a field, the best first.
@@ -501,13 +530,18 @@ public final class Pool implements AutoCloseable {
         return types.byId(id);
     }
 
-    /// The pool's bytes. For this library's own packages.
-    public Store store() {
+    /// The pool as collections see it.
+    PoolHeap heap() {
+        return heap;
+    }
+
+    /// The pool's bytes.
+    Store store() {
         return store;
     }
 
-    /// The pool's buffers. For this library's own packages.
-    public Buffers buffers() {
+    /// The pool's buffers.
+    Buffers buffers() {
         return buffers;
     }
 
@@ -530,13 +564,17 @@ public final class Pool implements AutoCloseable {
     <T extends @Nullable Object> T guarded(Supplier<T> work) {
         try {
             return work.get();
-        } catch (IllegalStateException | InternalError e) {
+        } catch (StoreFailure | IllegalStateException | InternalError e) {
             throw explain(e);
         }
     }
 
-    /// Translates a failure to access the pool's memory; any other failure is thrown as it is.
+    /// Translates a failure of the store, or to access the pool's memory; any other failure is
+    /// thrown as it is.
     TerraceException explain(Throwable failure) {
+        if (failure instanceof StoreFailure known) {
+            return Failures.told(known);
+        }
         if (closed && failure instanceof IllegalStateException) {
             return new PoolClosedException(name() + " has been closed", failure);
         }

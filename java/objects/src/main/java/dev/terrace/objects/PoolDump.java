@@ -1,9 +1,11 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.collections.CollectionElements;
-import dev.terrace.objects.collections.CollectionRecords;
-import dev.terrace.objects.internal.store.Layout;
+import dev.terrace.objects.internal.collections.CollectionElements;
+import dev.terrace.objects.internal.collections.CollectionRecords;
+import dev.terrace.objects.internal.store.Headers;
+import dev.terrace.objects.internal.store.References;
 import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.StoreFailure;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
@@ -83,7 +85,7 @@ public final class PoolDump {
 
     /// The classes that the pool stores, each in all its forms, the oldest first.
     public List<StoredType> types() {
-        return pool.storedTypes();
+        return pool.guarded(pool::storedTypes);
     }
 
     /// The target of each root.
@@ -122,7 +124,7 @@ public final class PoolDump {
     /// the class.
     private Found find(long from, @Nullable String className) {
         long record = store.nextAllocated(from);
-        int id = record < 0 ? 0 : Pool.typeOf(store.word(record));
+        int id = record < 0 ? 0 : Headers.type(store.word(record));
         if (!Types.isClass(id)) {
             return new Found(record, null);
         }
@@ -169,9 +171,9 @@ public final class PoolDump {
         if (extension == 0) {
             return null;
         }
-        int form = Types.formOf(Pool.typeOf(store.header(extension)));
+        int form = Types.formOf(Headers.type(store.header(extension)));
         if (form == 0 || depth == Extensions.MAX) {
-            throw new PoolDamagedException(
+            throw new StoreFailure.Damaged(
                     pool.name() + ": the object at " + record + " leads to no extension");
         }
         return object(mapping(form), extension, held, depth + 1);
@@ -208,29 +210,31 @@ public final class PoolDump {
 
     private static @Nullable Constant constant(FieldSpec spec, int number) {
         if (number < 0 || number > spec.constants().size()) {
-            throw new PoolDamagedException(
+            throw new StoreFailure.Damaged(
                     "field " + spec.name() + ": " + number + " is no constant");
         }
         return number == 0 ? null : new Constant(spec.constants().get(number - 1));
     }
 
     private Reference reference(long reference) {
-        long record = Pool.recordOf(reference);
+        long record = References.recordOf(reference);
         long header = store.header(record);
         String type =
-                Pool.leadsTo(reference, header) ? describe(record, Pool.typeOf(header)) : null;
+                References.leadsTo(reference, header)
+                        ? describe(record, Headers.type(header))
+                        : null;
         boolean hasElements =
                 type != null
                         && elementsMax > 0
-                        && CollectionRecords.isCollection(Pool.typeOf(header));
+                        && CollectionRecords.isCollection(Headers.type(header));
         return new Reference(reference, type, hasElements ? elements(record) : null);
     }
 
     private Elements elements(long record) {
-        boolean areEntries = CollectionElements.areEntries(pool, record);
+        boolean areEntries = CollectionElements.areEntries(pool.heap(), record);
         List<@Nullable Object> first = new ArrayList<>();
         CollectionElements.forEach(
-                pool,
+                pool.heap(),
                 record,
                 elementsMax,
                 (key, value) -> {
@@ -240,7 +244,7 @@ public final class PoolDump {
                     first.add(element(value));
                 });
         return new Elements(
-                CollectionElements.count(pool, record),
+                CollectionElements.count(pool.heap(), record),
                 areEntries,
                 Collections.unmodifiableList(first));
     }
@@ -249,16 +253,16 @@ public final class PoolDump {
         if (!(value instanceof CollectionElements.ObjectElement element)) {
             return value;
         }
-        long record = Pool.recordOf(element.reference());
+        long record = References.recordOf(element.reference());
         long header = store.header(record);
-        boolean isThere = Pool.leadsTo(element.reference(), header);
+        boolean isThere = References.leadsTo(element.reference(), header);
         return new Reference(
-                element.reference(), isThere ? describe(record, Pool.typeOf(header)) : null);
+                element.reference(), isThere ? describe(record, Headers.type(header)) : null);
     }
 
     private String describe(long record, int type) {
         if (CollectionRecords.isCollection(type)) {
-            return CollectionRecords.describe(pool, record);
+            return CollectionRecords.describe(pool.heap(), record);
         }
         return Types.isClass(type)
                 ? pool.storedType(type).name()

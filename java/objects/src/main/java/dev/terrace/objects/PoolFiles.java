@@ -2,7 +2,9 @@ package dev.terrace.objects;
 
 import dev.terrace.objects.internal.store.Feature;
 import dev.terrace.objects.internal.store.MappedRegion;
+import dev.terrace.objects.internal.store.Medium;
 import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.StoreFailure;
 import dev.terrace.objects.internal.store.Superblock;
 import java.io.IOException;
 import java.io.InputStream;
@@ -119,7 +121,7 @@ final class PoolFiles {
             MappedRegion pmem =
                     new MappedRegion(unfinished, shift, 0, options.pmemBytesMax(), false, arena);
             new Superblock(UUID.randomUUID(), secret, shift, logBytes).format(pmem);
-        } catch (PoolFullException e) {
+        } catch (StoreFailure.Full e) {
             Files.deleteIfExists(unfinished);
             throw e;
         }
@@ -168,7 +170,10 @@ final class PoolFiles {
         requireNoMore(directory, disks.size(), pmem);
         PoolOptions.Remote remote = options.remote();
         Store.RemoteTier remoteTier =
-                remote == null ? null : new Store.RemoteTier(remote.segments(), remote.bytesMax());
+                remote == null
+                        ? null
+                        : new Store.RemoteTier(
+                                new ProgramSegments(remote.segments()), remote.bytesMax());
         Store store = new Store(superblock, pmem, disks, remoteTier, options.readOnly());
         if (!options.readOnly()) {
             Superblock.upgrade(pmem);
@@ -227,7 +232,7 @@ final class PoolFiles {
         }
         MappedRegion region =
                 mapDisk(file, number, options.readOnly(), disk.bytesMax(), pmem, arena);
-        return new Store.TierRegion(disk.tier(), region);
+        return new Store.TierRegion(Medium.named(disk.tier()), region);
     }
 
     /// Maps the used part of a disk, which may shrink meanwhile if another process compacts the
@@ -240,7 +245,7 @@ final class PoolFiles {
             long extents = extentsOfDisk(pmem, number);
             try {
                 return new MappedRegion(file, shift, (int) extents, bytesMax, readOnly, arena);
-            } catch (PoolDamagedException | IOException e) {
+            } catch (StoreFailure.Damaged | IOException e) {
                 if (extentsOfDisk(pmem, number) == extents) {
                     throw e;
                 }

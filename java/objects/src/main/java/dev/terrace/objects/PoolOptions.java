@@ -1,6 +1,5 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.internal.store.SegmentStore;
 import dev.terrace.objects.internal.store.Superblock;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -33,6 +32,9 @@ public record PoolOptions(
         @Nullable Remote remote,
         Duration patience,
         boolean pmemChecksums) {
+    /// How many disks a pool has at most.
+    public static final int DISKS_MAX = Superblock.DISKS_MAX;
+
     private static final long EXTENT_BYTES_MIN = 1 << 20;
     private static final long EXTENT_BYTES_MAX = 1 << 30;
     private static final PoolOptions DEFAULTS =
@@ -87,9 +89,9 @@ public record PoolOptions(
                             + " to "
                             + EXTENT_BYTES_MAX);
         }
-        if (disks.size() > Superblock.DISKS_MAX) {
+        if (disks.size() > DISKS_MAX) {
             throw new IllegalArgumentException(
-                    disks.size() + " disks: a pool has at most " + Superblock.DISKS_MAX);
+                    disks.size() + " disks: a pool has at most " + DISKS_MAX);
         }
         requirePositive(pmemBytesMax, "persistent memory");
         if (patience.isNegative()) {

@@ -100,8 +100,8 @@ public final class Profiling implements AutoCloseable {
         }
     }
 
-    /// A value of a field was read. For this library's own packages.
-    public static void read(DurableObject object, int field, @Nullable Object value) {
+    /// A value of a field was read.
+    static void read(DurableObject object, int field, @Nullable Object value) {
         if (object.pool().profiling() != null) {
             read(object, field, bytesOf(object.mapping().field(field), value));
         }
@@ -115,8 +115,8 @@ public final class Profiling implements AutoCloseable {
         }
     }
 
-    /// A value of a field was written. For this library's own packages.
-    public static void written(DurableObject object, int field, @Nullable Object value) {
+    /// A value of a field was written.
+    static void written(DurableObject object, int field, @Nullable Object value) {
         if (object.pool().profiling() != null) {
             written(object, field, bytesOf(object.mapping().field(field), value));
         }

@@ -1,8 +1,9 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.collections.CollectionRecords;
-import dev.terrace.objects.internal.store.Layout;
+import dev.terrace.objects.internal.collections.CollectionRecords;
+import dev.terrace.objects.internal.store.Headers;
 import dev.terrace.objects.internal.store.Links;
+import dev.terrace.objects.internal.store.Medium;
 import dev.terrace.objects.internal.store.Store;
 import java.util.List;
 
@@ -17,13 +18,13 @@ final class Records {
     /// Shows the references of the object, extension or collection at `record`; nothing if another
     /// kind of record begins there. In a transaction, or a consistent read.
     ///
-    /// @throws PoolDamagedException if a collection is damaged
+    /// @throws dev.terrace.objects.internal.store.StoreFailure.Damaged if a collection is damaged
     static void links(Pool pool, long record, Links links) {
-        int type = Pool.typeOf(pool.store().word(record));
+        int type = Headers.type(pool.store().word(record));
         if (Types.formOf(type) != 0) {
             objectLinks(pool, record, pool.storedType(Types.formOf(type)), links);
         } else if (CollectionRecords.isCollection(type)) {
-            CollectionRecords.links(pool, record, links);
+            CollectionRecords.links(pool.heap(), record, links);
         }
     }
 
@@ -34,11 +35,11 @@ final class Records {
             links.owned(extension);
         }
         int[] offsets = stored.layout().offsets();
-        List<List<StorageTier>> tiers = pool.tiers(stored);
+        List<List<Medium>> media = pool.media(stored);
         for (int i = 0; i < offsets.length; i++) {
             FieldSpec field = stored.fields().get(i);
             if (offsets[i] >= 0 && !field.isInline()) {
-                links.slot(record, record + offsets[i], tiers.get(i));
+                links.slot(record, record + offsets[i], media.get(i));
             } else if (offsets[i] >= 0 && field.kind() == FieldKind.REFERENCE) {
                 links.reference(store.word(record + offsets[i]));
             }

@@ -1,8 +1,12 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.collections.CollectionRecords;
+import dev.terrace.objects.internal.collections.CollectionRecords;
 import dev.terrace.objects.internal.store.Buffers;
+import dev.terrace.objects.internal.store.Headers;
+import dev.terrace.objects.internal.store.Medium;
+import dev.terrace.objects.internal.store.References;
 import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.StoreFailure;
 import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.HashMap;
@@ -62,7 +66,7 @@ final class Retierer {
         for (;
                 next >= 0 && records.size() < RECORDS_AT_ONCE;
                 next = store.nextAllocated(next + 1)) {
-            if (isOfClass(Pool.typeOf(store.word(next)))) {
+            if (isOfClass(Headers.type(store.word(next)))) {
                 records.add(next);
             }
         }
@@ -74,8 +78,8 @@ final class Retierer {
     }
 
     private void retagCollectionsOf(long record) {
-        StoredType stored = pool.storedType(Types.formOf(Pool.typeOf(store.word(record))));
-        List<List<StorageTier>> tiers = pool.tiers(stored);
+        StoredType stored = pool.storedType(Types.formOf(Headers.type(store.word(record))));
+        List<List<Medium>> tiers = pool.media(stored);
         int[] offsets = stored.layout().offsets();
         for (int i = 0; i < offsets.length; i++) {
             FieldSpec field = stored.fields().get(i);
@@ -84,27 +88,27 @@ final class Retierer {
             } else if (offsets[i] >= 0
                     && field.isInline()
                     && field.kind() != FieldKind.REFERENCE
-                    && !tiers.get(i).contains(StorageTier.PMEM)) {
+                    && !tiers.get(i).contains(Medium.PMEM)) {
                 recordBytes += field.inlineBytes();
             }
         }
     }
 
-    private void retagCollection(long reference, List<StorageTier> tiers) {
-        long record = Pool.recordOf(reference);
+    private void retagCollection(long reference, List<Medium> tiers) {
+        long record = References.recordOf(reference);
         long header = reference == 0 ? 0 : store.header(record);
         if (reference != 0
-                && Pool.leadsTo(reference, header)
-                && CollectionRecords.isCollection(Pool.typeOf(header))) {
-            CollectionRecords.setTiers(pool, record, tiers);
+                && References.leadsTo(reference, header)
+                && CollectionRecords.isCollection(Headers.type(header))) {
+            CollectionRecords.setTiers(pool.heap(), record, tiers);
             collections.add(record);
         }
     }
 
     /// The tiers that the pool has; all of them if it has none, so that storing a value reports the
     /// missing tier.
-    private List<StorageTier> known(List<StorageTier> tiers) {
-        List<StorageTier> known = tiers.stream().filter(buffers::isThere).toList();
+    private List<Medium> known(List<Medium> tiers) {
+        List<Medium> known = tiers.stream().filter(buffers::isThere).toList();
         return known.isEmpty() ? tiers : known;
     }
 
@@ -117,7 +121,7 @@ final class Retierer {
         }
 
         @Override
-        public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
+        public boolean wants(Buffers.Place place, List<Medium> tiers) {
             return buffers.indexOf(place, known(tiers)) != 0;
         }
     }
@@ -125,18 +129,18 @@ final class Retierer {
     private final class ToBest extends NotOnBest {
         /// The least number of bytes for which these tiers had no room, so that they are not tried
         /// again.
-        private final Map<List<StorageTier>, Integer> noRoomFor = new HashMap<>();
+        private final Map<List<Medium>, Integer> noRoomFor = new HashMap<>();
 
         @Override
-        public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
+        public long put(Buffers.Place place, List<Medium> tiers, byte[] bytes) {
             int is = buffers.indexOf(place, known(tiers));
-            List<StorageTier> better = is < 0 ? tiers : known(tiers).subList(0, is);
+            List<Medium> better = is < 0 ? tiers : known(tiers).subList(0, is);
             if (bytes.length >= noRoomFor.getOrDefault(better, Integer.MAX_VALUE)) {
                 return Buffers.NULL;
             }
             try {
                 return buffers.put(better, bytes);
-            } catch (PoolFullException full) {
+            } catch (StoreFailure.Full full) {
                 noRoomFor.put(better, bytes.length);
                 return Buffers.NULL;
             }
@@ -147,7 +151,7 @@ final class Retierer {
         private long values;
 
         @Override
-        public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
+        public boolean wants(Buffers.Place place, List<Medium> tiers) {
             if (super.wants(place, tiers)) {
                 values++;
             }
@@ -155,7 +159,7 @@ final class Retierer {
         }
 
         @Override
-        public long put(Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
+        public long put(Buffers.Place place, List<Medium> tiers, byte[] bytes) {
             throw new AssertionError("nothing moves that is only counted");
         }
     }

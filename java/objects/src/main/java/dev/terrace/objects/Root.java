@@ -22,7 +22,7 @@ public final class Root<D extends DurableObject> {
     /// @throws SchemaMismatchException if the name leads to an object of another class
     public @Nullable D get() {
         long reference = pool.rootReference(name);
-        return reference == 0 ? null : pool.handle(type, reference);
+        return reference == 0 ? null : pool.object(type, reference);
     }
 
     /// Sets the object that the name leads to; null: none.

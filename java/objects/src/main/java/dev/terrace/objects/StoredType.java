@@ -1,6 +1,6 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.internal.store.Layout;
+import dev.terrace.objects.internal.store.StoreFailure;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
@@ -86,7 +86,7 @@ public record StoredType(
             }
             return new StoredType(id, name, formerly, List.copyOf(fields), listsNames);
         } catch (IOException | IllegalArgumentException | ArrayIndexOutOfBoundsException e) {
-            throw new PoolDamagedException("a stored type is damaged", e);
+            throw new StoreFailure.Damaged("a stored type is damaged", e);
         }
     }
 

@@ -1,10 +1,14 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.collections.CollectionRecords;
-import dev.terrace.objects.collections.Remains;
+import dev.terrace.objects.internal.collections.CollectionRecords;
+import dev.terrace.objects.internal.collections.Remains;
 import dev.terrace.objects.internal.store.Buffers;
+import dev.terrace.objects.internal.store.Headers;
 import dev.terrace.objects.internal.store.Links;
+import dev.terrace.objects.internal.store.Medium;
+import dev.terrace.objects.internal.store.References;
 import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.StoreFailure;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -106,7 +110,7 @@ final class Survey implements Links {
     }
 
     @Override
-    public void slot(long owner, long at, List<StorageTier> tiers) {
+    public void slot(long owner, long at, List<Medium> tiers) {
         long slot = store.word(at);
         Buffers.Place leads = Buffers.place(slot);
         if (leads == null || !isInUse(leads.disk(), leads.offset())) {
@@ -129,8 +133,8 @@ final class Survey implements Links {
         if (reference == 0) {
             return;
         }
-        long record = Pool.recordOf(reference);
-        if (!Pool.leadsTo(reference, store.header(record))) {
+        long record = References.recordOf(reference);
+        if (!References.leadsTo(reference, store.header(record))) {
             staleReferences++;
         } else if (isInUse(-1, record) && reach(-1, record)) {
             toVisit.push(record);
@@ -138,7 +142,7 @@ final class Survey implements Links {
     }
 
     private void visit(long record) {
-        int type = Pool.typeOf(store.word(record));
+        int type = Headers.type(store.word(record));
         place = pool.name() + ": " + nameOf(type) + " at " + record;
         owner = null;
         if (!store.hasHeader(record)) {
@@ -157,14 +161,14 @@ final class Survey implements Links {
         int before = problems.size();
         try {
             if (Remains.isRecord(type)) {
-                Remains.links(pool, record, this);
+                Remains.links(pool.heap(), record, this);
             } else {
                 Records.links(pool, record, this);
             }
             if (problems.size() == before) {
                 ValueCheck.run(pool, record);
             }
-        } catch (PoolDamagedException | IndexOutOfBoundsException e) {
+        } catch (StoreFailure.Damaged | IndexOutOfBoundsException e) {
             problem(String.valueOf(e.getMessage()));
         }
     }
@@ -184,7 +188,7 @@ final class Survey implements Links {
         try {
             String name = pool.storedType(Types.formOf(type)).name();
             return Types.isClass(type) ? name : "extensions of " + name;
-        } catch (PoolDamagedException e) {
+        } catch (StoreFailure.Damaged e) {
             problem("has type " + type + ", which the pool does not know");
             return "objects of unknown type";
         }
@@ -195,7 +199,7 @@ final class Survey implements Links {
                 offset >= 0;
                 offset = store.nextAllocated(offset + 1)) {
             if (reach(-1, offset)) {
-                int type = Pool.typeOf(store.word(offset));
+                int type = Headers.type(store.word(offset));
                 place = pool.name() + ": offset " + offset;
                 leak(
                         store.remote().isValue(offset) ? Buffers.Place.REMOTE : -1,

@@ -1,6 +1,5 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.internal.store.Layout;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;

@@ -2,7 +2,9 @@ package dev.terrace.objects;
 
 import dev.terrace.objects.internal.store.Chain;
 import dev.terrace.objects.internal.store.Links;
+import dev.terrace.objects.internal.store.Medium;
 import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.StoreFailure;
 import java.util.BitSet;
 import java.util.Collection;
 import java.util.Comparator;
@@ -30,7 +32,7 @@ final class Types {
     private final Map<Integer, StoredType> byId = new ConcurrentHashMap<>();
     private final Map<ObjectType<?>, TypeMapping> current = new ConcurrentHashMap<>();
     private final Map<ObjectType<?>, Forms> forms = new ConcurrentHashMap<>();
-    private final Map<Integer, List<List<StorageTier>>> tiers = new ConcurrentHashMap<>();
+    private final Map<Integer, List<List<Medium>>> media = new ConcurrentHashMap<>();
 
     Types(Pool pool, Chain chain, Placements placements) {
         store = pool.store();
@@ -48,10 +50,10 @@ final class Types {
         TypeMapping found = its.current();
         TypeMapping mapping = found == null ? add(type, its::toStore) : found;
         current.put(type, mapping);
-        tiers.clear();
+        media.clear();
         store.afterRollback(() -> {
             current.remove(type);
-            tiers.clear();
+            media.clear();
         });
         return mapping;
     }
@@ -99,7 +101,7 @@ final class Types {
     private TypeMapping add(ObjectType<?> type, IntFunction<StoredType> form) {
         int id = byId.keySet().stream().mapToInt(Integer::intValue).max().orElse(0) + 1;
         if (id > ID_MAX) {
-            throw new PoolFullException("the pool knows " + ID_MAX + " types: it takes no more");
+            throw new StoreFailure.Full("the pool knows " + ID_MAX + " types: it takes no more");
         }
         StoredType stored = form.apply(id);
         chain.add(stored.encode(), id);
@@ -116,13 +118,13 @@ final class Types {
     /// The tiers of each field of a form: by the pool's placement, or by the present tags of its
     /// class. These are the tags of the program's class if it has used that class, else the tags of
     /// the newest form.
-    List<List<StorageTier>> tiers(StoredType stored) {
-        return tiers.computeIfAbsent(stored.id(), _ -> findTiers(stored));
+    List<List<Medium>> media(StoredType stored) {
+        return media.computeIfAbsent(stored.id(), _ -> findMedia(stored));
     }
 
-    private List<List<StorageTier>> findTiers(StoredType stored) {
+    private List<List<Medium>> findMedia(StoredType stored) {
         ObjectType<?> now = current(stored);
-        return stored.fields().stream().map(field -> tiers(field, now)).toList();
+        return stored.fields().stream().map(field -> Medium.named(tiers(field, now))).toList();
     }
 
     /// The present class, if the program has used it.
@@ -153,7 +155,7 @@ final class Types {
 
     /// Throws an exception if these tiers are not possible for fields of a class.
     ///
-    /// @throws SchemaMismatchException if the pool knows no such class, or it has no such field
+    /// @throws StoreFailure.Mismatch if the pool knows no such class, or it has no such field
     /// @throws IllegalArgumentException if a field can lie nowhere else, or not on one of these
     ///   tiers
     void requirePlaceable(
@@ -166,8 +168,8 @@ final class Types {
     /// Sets the placement of a class, which overrides its tags. In a transaction.
     void place(String name, Map<String, List<StorageTier>> fields) {
         placements.set(current(newest(name)), fields);
-        tiers.clear();
-        store.afterRollback(tiers::clear);
+        media.clear();
+        store.afterRollback(media::clear);
     }
 
     private static void requirePlaceable(
@@ -250,7 +252,7 @@ final class Types {
 
     /// The mapping of a class's fields for objects of the form with this number.
     ///
-    /// @throws SchemaMismatchException if that is a form of another class, or this class does not
+    /// @throws StoreFailure.Mismatch if that is a form of another class, or this class does not
     ///   match its stored forms
     TypeMapping stored(ObjectType<?> type, int id) {
         Forms its = forms.get(type);
@@ -302,8 +304,8 @@ final class Types {
 
     /// The form with this number.
     ///
-    /// @throws SchemaMismatchException if it is a number of collections
-    /// @throws PoolDamagedException if there is none
+    /// @throws StoreFailure.Mismatch if it is a number of collections
+    /// @throws StoreFailure.Damaged if there is none
     StoredType byId(int id) {
         if (id > ID_MAX) {
             throw new SchemaMismatchException("this is a collection, not an object");
@@ -314,7 +316,7 @@ final class Types {
             known = byId.get(id);
         }
         if (known == null) {
-            throw new PoolDamagedException("the pool knows no type " + id);
+            throw new StoreFailure.Damaged("the pool knows no type " + id);
         }
         return known;
     }

@@ -1,8 +1,10 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.collections.CollectionRecords;
+import dev.terrace.objects.internal.collections.CollectionRecords;
 import dev.terrace.objects.internal.store.Buffers;
+import dev.terrace.objects.internal.store.Headers;
 import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.StoreFailure;
 import dev.terrace.objects.internal.store.Text;
 
 /// Checks that the values of an object or a collection are valid for its fields or elements:
@@ -21,13 +23,13 @@ final class ValueCheck {
     /// Checks the object or the collection at `record`, all of whose buffers exist. Fields of
     /// extensions are not checked, because fields that an extension does not hold have no meaning.
     ///
-    /// @throws PoolDamagedException for the first damage that is found
+    /// @throws StoreFailure.Damaged for the first damage that is found
     static void run(Pool pool, long record) {
-        int type = Pool.typeOf(pool.store().word(record));
+        int type = Headers.type(pool.store().word(record));
         if (Types.isClass(type)) {
             new ValueCheck(pool, record).object(pool.storedType(type));
         } else if (CollectionRecords.isCollection(type)) {
-            CollectionRecords.check(pool, record);
+            CollectionRecords.check(pool.heap(), record);
         }
     }
 
@@ -74,7 +76,7 @@ final class ValueCheck {
 
     private static void require(FieldSpec field, boolean isOne) {
         if (!isOne) {
-            throw new PoolDamagedException(
+            throw new StoreFailure.Damaged(
                     "field " + field.name() + " holds what is no " + field.kind());
         }
     }

@@ -9,7 +9,7 @@ import dev.terrace.objects.collections.DurableMap;
 import dev.terrace.objects.collections.DurableTree;
 import dev.terrace.objects.collections.ElementType;
 import dev.terrace.objects.internal.store.Buffers;
-import dev.terrace.objects.internal.store.Layout;
+import dev.terrace.objects.internal.store.References;
 import dev.terrace.objects.internal.store.Region;
 import dev.terrace.objects.internal.store.Store;
 import dev.terrace.objects.internal.store.Superblock;
@@ -88,7 +88,7 @@ class CheckFindsTest {
     }
 
     private long record(String root) {
-        return Pool.recordOf(pool.rootReference(root));
+        return References.recordOf(pool.rootReference(root));
     }
 
     /// The first node of a collection that has no levels, or whose root is a node.

@@ -1,5 +1,6 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.collections.CollectionOwner;
 import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.DurableMap;
 import dev.terrace.objects.collections.DurableTree;
@@ -12,7 +13,7 @@ import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
 /// What the annotation processor makes of a class with a field of each kind of collection.
-final class DurableTeam extends DurableObject {
+final class DurableTeam extends CollectionOwner {
     static final ObjectType<DurableTeam> TYPE =
             ObjectType.of(
                     "dev.terrace.objects.Team",

@@ -5,10 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.collections.CollectionOwner;
 import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.ElementType;
 import dev.terrace.objects.internal.store.Buffers;
 import dev.terrace.objects.internal.store.Feature;
+import dev.terrace.objects.internal.store.Medium;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
@@ -45,7 +47,7 @@ class PlacementTest {
     @TempDir(factory = InMemory.class)
     Path dir;
 
-    private static final class Thing extends DurableObject {
+    private static final class Thing extends CollectionOwner {
         void fill(int i) {
             setString(0, TYPE.offset(0), text(i));
             setBytes(1, TYPE.offset(1), new byte[1000 + i]);
@@ -311,7 +313,7 @@ class PlacementTest {
                         private boolean told;
 
                         @Override
-                        public boolean wants(Buffers.Place place, List<StorageTier> tiers) {
+                        public boolean wants(Buffers.Place place, List<Medium> tiers) {
                             if (!told) {
                                 told = true;
                                 pool.place("Thing", Map.of("image", DISK));
@@ -320,9 +322,8 @@ class PlacementTest {
                         }
 
                         @Override
-                        public long put(
-                                Buffers.Place place, List<StorageTier> tiers, byte[] bytes) {
-                            return pool.buffers().put(PMEM, bytes);
+                        public long put(Buffers.Place place, List<Medium> tiers, byte[] bytes) {
+                            return pool.buffers().put(Medium.named(PMEM), bytes);
                         }
                     };
             assertEquals(

@@ -3,10 +3,10 @@ package dev.terrace.objects;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.terrace.objects.internal.store.CrashStates;
+import dev.terrace.objects.internal.store.Medium;
 import dev.terrace.objects.internal.store.RecordingRegion;
 import dev.terrace.objects.internal.store.RecordingSegmentStore;
 import dev.terrace.objects.internal.store.Region;
-import dev.terrace.objects.internal.store.SegmentStore;
 import dev.terrace.objects.internal.store.Store;
 import dev.terrace.objects.internal.store.Superblock;
 import java.lang.foreign.Arena;
@@ -77,16 +77,20 @@ public final class PoolRig implements AutoCloseable {
             Region disk,
             @Nullable SegmentStore segments,
             boolean readOnly) {
-        Store.finishCommit(superblock, pmem, readOnly);
-        Store.RemoteTier remote =
-                segments == null ? null : new Store.RemoteTier(segments, Long.MAX_VALUE);
-        return Pool.on(
-                new Store(
-                        superblock,
-                        pmem,
-                        List.of(new Store.TierRegion(StorageTier.SSD, disk)),
-                        remote,
-                        readOnly));
+        return Failures.telling(() -> {
+            Store.finishCommit(superblock, pmem, readOnly);
+            Store.RemoteTier remote =
+                    segments == null
+                            ? null
+                            : new Store.RemoteTier(new ProgramSegments(segments), Long.MAX_VALUE);
+            return Pool.on(
+                    new Store(
+                            superblock,
+                            pmem,
+                            List.of(new Store.TierRegion(Medium.SSD, disk)),
+                            remote,
+                            readOnly));
+        });
     }
 
     /// The segments of its remote tier.

@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.terrace.objects.internal.store.Layout;
+import dev.terrace.objects.internal.store.References;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
@@ -46,6 +46,24 @@ class PoolTest {
         try (Pool pool = Pool.open(disk, SMALL.toRead())) {
             assertEquals(contents, bob(pool).contents());
             assertThrows(PoolReadOnlyException.class, () -> bob(pool).setAge(6));
+        }
+    }
+
+    @Test
+    void aReferenceLeadsToItsObjectAndARemovedNameNowhere() throws IOException {
+        try (Pool pool = open()) {
+            assertEquals(List.of(StorageTier.PMEM, StorageTier.SSD), pool.tiers());
+            DurablePerson bob = DurablePerson.create(pool);
+            pool.root("bob", DurablePerson.class).set(bob);
+            assertEquals(bob, pool.object(DurablePerson.TYPE, bob.reference()));
+            pool.removeRoot("bob");
+            pool.removeRoot("nobody");
+            assertEquals(List.of(), pool.rootNames());
+            assertTrue(bob.isAlive());
+            bob.delete();
+            assertThrows(
+                    StaleReferenceException.class,
+                    () -> pool.object(DurablePerson.TYPE, bob.reference()));
         }
     }
 
@@ -255,7 +273,8 @@ class PoolTest {
             ObjectType<DurableRecord> type = ObjectType.of("dev.terrace.objects.Words", fields);
             bob.delete();
             DurableRecord other = pool.create(type);
-            assertEquals(Pool.recordOf(bob.reference()), Pool.recordOf(other.reference()));
+            assertEquals(
+                    References.recordOf(bob.reference()), References.recordOf(other.reference()));
             for (long bits : new long[] {-1, 0x1234_5678_0002L, 0xff_0000_0013L, 0x81}) {
                 for (int i = 0; i < words; i++) {
                     pool.fields().setBits(other, i, FieldKind.LONG, bits);

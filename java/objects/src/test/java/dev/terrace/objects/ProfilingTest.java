@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.collections.CollectionOwner;
 import dev.terrace.objects.collections.ElementType;
 import java.io.IOException;
 import java.util.ArrayList;
@@ -35,7 +36,7 @@ class ProfilingTest {
                     FieldSpec.of("next", FieldKind.REFERENCE).to("Thing").orNull(),
                     FieldSpec.of("score", FieldKind.DOUBLE).on(StorageTier.DRAM));
 
-    private static final class Thing extends DurableObject {
+    private static final class Thing extends CollectionOwner {
         int number() {
             return getInt(0, TYPE.offset(0));
         }

@@ -5,8 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.collections.CollectionOwner;
 import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.ElementType;
+import dev.terrace.objects.internal.store.Headers;
 import dev.terrace.objects.internal.store.RecordingSegmentStore;
 import dev.terrace.objects.internal.store.Superblock;
 import java.io.IOException;
@@ -452,7 +454,7 @@ class RemoteTest {
     }
 
     /// Has a list whose texts lie on the remote tier.
-    private static final class Book extends DurableObject {
+    private static final class Book extends CollectionOwner {
         static final ObjectType<Book> TYPE =
                 ObjectType.of(
                         "dev.terrace.objects.Book",
@@ -670,7 +672,7 @@ class RemoteTest {
         for (long at = pool.store().nextAllocated(0);
                 at >= 0;
                 at = pool.store().nextAllocated(at + 1)) {
-            segments[0] += Pool.typeOf(pool.store().word(at)) == 0xfffd ? 1 : 0;
+            segments[0] += Headers.type(pool.store().word(at)) == 0xfffd ? 1 : 0;
         }
         return segments[0];
     }

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.collections.CollectionOwner;
 import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.ElementType;
 import java.io.IOException;
@@ -46,9 +47,9 @@ class RetierTest {
                 FieldSpec.of("number", FieldKind.LONG).on(image));
     }
 
-    private static final class Thing extends DurableObject {
+    private static final class Thing extends CollectionOwner {
         private int at(int field) {
-            return mapping().type.offset(field);
+            return ((DurableObject) this).mapping().type.offset(field);
         }
 
         DurableList<String> names() {

@@ -4,7 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.terrace.objects.internal.store.Layout;
+import dev.terrace.objects.internal.store.Headers;
+import dev.terrace.objects.internal.store.References;
 import dev.terrace.objects.internal.store.Store;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -582,7 +583,7 @@ class SkewTest {
 
         private int extensions(Pool pool) {
             int count = -1;
-            for (long record = Pool.recordOf(pool.rootReference("object 0"));
+            for (long record = References.recordOf(pool.rootReference("object 0"));
                     record != 0;
                     count++) {
                 record = pool.store().word(record + Layout.EXTENSION_AT);
@@ -750,11 +751,11 @@ class SkewTest {
     private static void extend(Pool pool, int count) {
         Store store = pool.store();
         pool.transact(() -> {
-            long last = Pool.recordOf(pool.rootReference("object 0"));
+            long last = References.recordOf(pool.rootReference("object 0"));
             while (store.word(last + Layout.EXTENSION_AT) != 0) {
                 last = store.word(last + Layout.EXTENSION_AT);
             }
-            int type = Pool.typeOf(store.word(last));
+            int type = Headers.type(store.word(last));
             int bytes = pool.storedType(Types.formOf(type)).layout().bytes();
             for (int i = 0; i < count; i++) {
                 long record = store.allocate(bytes, type);

@@ -9,7 +9,6 @@ import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.DurableMap;
 import dev.terrace.objects.collections.DurableTree;
 import dev.terrace.objects.collections.ElementType;
-import dev.terrace.objects.internal.store.StoredSize;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

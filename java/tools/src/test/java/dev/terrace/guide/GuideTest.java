@@ -215,7 +215,7 @@ class GuideTest {
 
             byAge.remove(11).delete();
             log.delete();
-            pool.setRootReference("log", 0);
+            pool.removeRoot("log");
             assertThrows(StaleReferenceException.class, () -> log.get(0));
             assertEquals(1, pool.check().staleReferences(), "the root that led to Bob");
         }

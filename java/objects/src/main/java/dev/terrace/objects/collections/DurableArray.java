@@ -3,6 +3,10 @@ package dev.terrace.objects.collections;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.SchemaMismatchException;
 import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.internal.collections.Anchor;
+import dev.terrace.objects.internal.collections.Cells;
+import dev.terrace.objects.internal.collections.Heap;
+import dev.terrace.objects.internal.store.Medium;
 import java.util.List;
 
 /// An array in a pool: a list of fixed length. All elements are null at first.
@@ -21,16 +25,23 @@ public final class DurableArray<E> extends DurableSequence<E> {
         if (length < 0) {
             throw new IllegalArgumentException("an array of " + length + " elements");
         }
-        return pool.change(() -> {
-            DurableArray<E> array =
-                    new DurableArray<>(
-                            Anchor.create(pool, Anchor.ARRAY, type, null, List.of(tiers)), type);
-            for (long i = 0; i < length; i += Cells.WIDTH) {
-                array.cells.ensure(Math.min(length, i + Cells.WIDTH));
-            }
-            array.anchor.resize(length);
-            return array;
-        });
+        return Heap.of(pool)
+                .change(() -> {
+                    DurableArray<E> array =
+                            new DurableArray<>(
+                                    Anchor.create(
+                                            Heap.of(pool),
+                                            Anchor.ARRAY,
+                                            type.codec,
+                                            null,
+                                            Medium.named(List.of(tiers))),
+                                    type);
+                    for (long i = 0; i < length; i += Cells.WIDTH) {
+                        array.cells.ensure(Math.min(length, i + Cells.WIDTH));
+                    }
+                    array.anchor.resize(length);
+                    return array;
+                });
     }
 
     /// The array that a root of the pool leads to. If the root leads nowhere, a new array is made.
@@ -41,10 +52,10 @@ public final class DurableArray<E> extends DurableSequence<E> {
             Pool pool, String name, ElementType<E> type, int length, StorageTier... tiers) {
         DurableArray<E> array =
                 Anchor.root(
-                        pool,
+                        Heap.of(pool),
                         name,
                         reference -> at(pool, reference, type),
-                        () -> create(pool, type, length, tiers));
+                        () -> create(pool, type, length, tiers).reference());
         if (array.size() != length) {
             throw new SchemaMismatchException(
                     "the root "
@@ -62,6 +73,7 @@ public final class DurableArray<E> extends DurableSequence<E> {
     /// @throws dev.terrace.objects.StaleReferenceException if it has been deleted
     /// @throws SchemaMismatchException if it leads to something else
     public static <E> DurableArray<E> at(Pool pool, long reference, ElementType<E> type) {
-        return new DurableArray<>(Anchor.open(pool, reference, Anchor.ARRAY, type, null), type);
+        return new DurableArray<>(
+                Anchor.open(Heap.of(pool), reference, Anchor.ARRAY, type.codec, null), type);
     }
 }

@@ -2,6 +2,9 @@ package dev.terrace.objects.collections;
 
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.internal.collections.Anchor;
+import dev.terrace.objects.internal.collections.Heap;
+import dev.terrace.objects.internal.store.Medium;
 import java.util.Collection;
 import java.util.List;
 import java.util.Objects;
@@ -23,9 +26,16 @@ public final class DurableList<E> extends DurableSequence<E> {
     ///
     /// @param tiers the tiers of strings and byte arrays, the best first; without any, PMEM
     public static <E> DurableList<E> create(Pool pool, ElementType<E> type, StorageTier... tiers) {
-        return pool.change(() ->
-                new DurableList<>(
-                        Anchor.create(pool, Anchor.LIST, type, null, List.of(tiers)), type));
+        return Heap.of(pool)
+                .change(() ->
+                        new DurableList<>(
+                                Anchor.create(
+                                        Heap.of(pool),
+                                        Anchor.LIST,
+                                        type.codec,
+                                        null,
+                                        Medium.named(List.of(tiers))),
+                                type));
     }
 
     /// The list that a root of the pool leads to. If the root leads nowhere, a new list is made.
@@ -34,10 +44,10 @@ public final class DurableList<E> extends DurableSequence<E> {
     public static <E> DurableList<E> root(
             Pool pool, String name, ElementType<E> type, StorageTier... tiers) {
         return Anchor.root(
-                pool,
+                Heap.of(pool),
                 name,
                 reference -> at(pool, reference, type),
-                () -> create(pool, type, tiers));
+                () -> create(pool, type, tiers).reference());
     }
 
     /// The list that a reference leads to.
@@ -45,7 +55,8 @@ public final class DurableList<E> extends DurableSequence<E> {
     /// @throws dev.terrace.objects.StaleReferenceException if it has been deleted
     /// @throws dev.terrace.objects.SchemaMismatchException if it leads to something else
     public static <E> DurableList<E> at(Pool pool, long reference, ElementType<E> type) {
-        return new DurableList<>(Anchor.open(pool, reference, Anchor.LIST, type, null), type);
+        return new DurableList<>(
+                Anchor.open(Heap.of(pool), reference, Anchor.LIST, type.codec, null), type);
     }
 
     @Override

@@ -2,9 +2,14 @@ package dev.terrace.objects.collections;
 
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.internal.collections.Anchor;
+import dev.terrace.objects.internal.collections.ElementCodec;
+import dev.terrace.objects.internal.collections.Hash;
+import dev.terrace.objects.internal.collections.HashTable;
+import dev.terrace.objects.internal.collections.Heap;
+import dev.terrace.objects.internal.store.Medium;
 import dev.terrace.objects.internal.store.Store;
 import java.util.AbstractMap;
-import java.util.AbstractSet;
 import java.util.Collection;
 import java.util.ConcurrentModificationException;
 import java.util.Iterator;
@@ -26,19 +31,19 @@ import org.jspecify.annotations.Nullable;
 /// @param <V> the values' class
 public final class DurableMap<K, V> extends AbstractMap<K, V> implements DurableCollection {
     final Anchor anchor;
-    private final ElementType<K> keyType;
-    private final ElementType<V> valueType;
+    private final ElementCodec<K> keyType;
+    private final ElementCodec<V> valueType;
     private final HashTable table;
-    private final Pool pool;
+    private final Heap heap;
     private final Store store;
 
     private DurableMap(Anchor anchor, ElementType<K> keyType, ElementType<V> valueType) {
         this.anchor = anchor;
-        this.keyType = keyType;
-        this.valueType = valueType;
-        pool = anchor.pool;
+        this.keyType = keyType.codec;
+        this.valueType = valueType.codec;
+        heap = anchor.heap;
         store = anchor.store;
-        table = new HashTable(anchor, keyType.isBuffered(), valueType.isBuffered());
+        table = new HashTable(anchor, this.keyType.isBuffered(), this.valueType.isBuffered());
     }
 
     /// Makes an empty map.
@@ -47,12 +52,18 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
     ///   any, PMEM. Keys are kept in PMEM
     public static <K, V> DurableMap<K, V> create(
             Pool pool, ElementType<K> keys, ElementType<V> values, StorageTier... tiers) {
-        return pool.change(() -> {
-            Anchor anchor =
-                    Anchor.create(pool, Anchor.MAP, keys.requireKey(), values, List.of(tiers));
-            HashTable.setSeed(anchor, Hash.of(anchor.header, anchor.store.sequence()));
-            return new DurableMap<>(anchor, keys, values);
-        });
+        return Heap.of(pool)
+                .change(() -> {
+                    Anchor anchor =
+                            Anchor.create(
+                                    Heap.of(pool),
+                                    Anchor.MAP,
+                                    keys.codec.requireKey(),
+                                    values.codec,
+                                    Medium.named(List.of(tiers)));
+                    HashTable.setSeed(anchor, Hash.of(anchor.header, anchor.store.sequence()));
+                    return new DurableMap<>(anchor, keys, values);
+                });
     }
 
     /// The map that a root of the pool leads to. If the root leads nowhere, a new map is made.
@@ -65,10 +76,10 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
             ElementType<V> values,
             StorageTier... tiers) {
         return Anchor.root(
-                pool,
+                Heap.of(pool),
                 name,
                 reference -> at(pool, reference, keys, values),
-                () -> create(pool, keys, values, tiers));
+                () -> create(pool, keys, values, tiers).reference());
     }
 
     /// The map that a reference leads to.
@@ -78,12 +89,14 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
     public static <K, V> DurableMap<K, V> at(
             Pool pool, long reference, ElementType<K> keys, ElementType<V> values) {
         return new DurableMap<>(
-                Anchor.open(pool, reference, Anchor.MAP, keys, values), keys, values);
+                Anchor.open(Heap.of(pool), reference, Anchor.MAP, keys.codec, values.codec),
+                keys,
+                values);
     }
 
     @Override
     public Pool pool() {
-        return pool;
+        return (Pool) heap.owner();
     }
 
     @Override
@@ -111,7 +124,7 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
         if (key != null && !keyType.isInstance(key)) {
             return null;
         }
-        byte[] bytes = keyType.bytes(key);
+        byte[] bytes = anchor.bytes(keyType, key);
         long word = keyType.word(key);
         long hash = Hash.of(table.seed, word, bytes);
         try {
@@ -126,7 +139,7 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
         } catch (RuntimeException | InternalError e) {
             // It is read again below, which tells a concurrent change from an error or damage.
         }
-        return pool.read(() -> load(hash, word, bytes, key == null));
+        return heap.read(() -> load(hash, word, bytes, key == null));
     }
 
     private @Nullable V load(long hash, long word, byte @Nullable [] bytes, boolean keyIsNull) {
@@ -142,7 +155,7 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
     }
 
     private @Nullable K keyOf(long place) {
-        return table.isKeyNull(place) ? null : keyType.load(pool, HashTable.entryOf(place));
+        return table.isKeyNull(place) ? null : keyType.load(heap, HashTable.entryOf(place));
     }
 
     private long hashOf(@Nullable Object key) {
@@ -179,7 +192,7 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
                 table.freeValue(place);
                 table.setValue(hash, place, stored, value == null);
             } else {
-                long keyWord = keyType.storeKey(pool, key);
+                long keyWord = keyType.storeKey(heap, key);
                 table.add(hash, keyWord, key == null, stored, value == null);
             }
             return old;
@@ -190,10 +203,10 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
     /// transaction.
     private void requireEntry(@Nullable Object key, @Nullable Object value) {
         if (key != null) {
-            keyType.requireFor(pool, key);
+            keyType.requireFor(heap, key);
         }
         if (value != null) {
-            valueType.requireFor(pool, value);
+            valueType.requireFor(heap, value);
         }
     }
 
@@ -302,12 +315,12 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
 
     @Override
     public Collection<V> values() {
-        return new Values<>(this, anchor);
+        return new MapView.Values<>(this, anchor);
     }
 
     @Override
     public Set<Map.Entry<K, V>> entrySet() {
-        return new EntrySet<>(this, anchor, EntryIterator<Map.Entry<K, V>>::new);
+        return new MapView.Entries<>(this, anchor, EntryIterator<Map.Entry<K, V>>::new);
     }
 
     @Override
@@ -315,15 +328,9 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
         return new Keys();
     }
 
-    private final class Keys extends AbstractSet<K> {
-        @Override
-        public int size() {
-            return DurableMap.this.size();
-        }
-
-        @Override
-        public void clear() {
-            DurableMap.this.clear();
+    private final class Keys extends MapView.Distinct<K> {
+        Keys() {
+            super(DurableMap.this, DurableMap.this.anchor);
         }
 
         @Override
@@ -341,16 +348,6 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
                         }
                         return place >= 0;
                     });
-        }
-
-        @Override
-        public Object[] toArray() {
-            return anchor.read(super::toArray);
-        }
-
-        @Override
-        public String toString() {
-            return anchor.text("[]", this);
         }
 
         @Override

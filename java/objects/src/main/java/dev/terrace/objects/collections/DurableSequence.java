@@ -1,6 +1,9 @@
 package dev.terrace.objects.collections;
 
 import dev.terrace.objects.Pool;
+import dev.terrace.objects.internal.collections.Anchor;
+import dev.terrace.objects.internal.collections.Cells;
+import dev.terrace.objects.internal.collections.ElementCodec;
 import dev.terrace.objects.internal.store.Store;
 import java.util.AbstractList;
 import java.util.Comparator;
@@ -18,20 +21,20 @@ import org.jspecify.annotations.Nullable;
 public abstract sealed class DurableSequence<E> extends AbstractList<E>
         implements RandomAccess, DurableCollection permits DurableList, DurableArray {
     final Anchor anchor;
-    final ElementType<E> type;
+    final ElementCodec<E> type;
     final Cells cells;
     private final Store store;
 
     DurableSequence(Anchor anchor, ElementType<E> type) {
         this.anchor = anchor;
-        this.type = type;
+        this.type = type.codec;
         store = anchor.store;
-        cells = new Cells(anchor, type.needsPresence());
+        cells = new Cells(anchor, this.type.needsPresence());
     }
 
     @Override
     public final Pool pool() {
-        return anchor.pool;
+        return (Pool) anchor.heap.owner();
     }
 
     @Override
@@ -87,7 +90,7 @@ public abstract sealed class DurableSequence<E> extends AbstractList<E>
             long word = store.word(Cells.at(leaf, index));
             cells.set(index, type.store(anchor, element), element != null);
             if (type.isBuffered()) {
-                anchor.pool.buffers().free(word);
+                anchor.heap.buffers().free(word);
             }
             return old;
         });
@@ -97,7 +100,7 @@ public abstract sealed class DurableSequence<E> extends AbstractList<E>
     /// transaction.
     final void requireElement(@Nullable E element) {
         if (element != null) {
-            type.requireFor(anchor.pool, element);
+            type.requireFor(anchor.heap, element);
         }
     }
 

@@ -2,6 +2,9 @@ package dev.terrace.objects.collections;
 
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.internal.collections.Anchor;
+import dev.terrace.objects.internal.collections.Heap;
+import dev.terrace.objects.internal.store.Medium;
 import java.util.List;
 
 /// A sorted map in a pool, in the natural order of its keys. Values may be null, keys may not.
@@ -13,7 +16,7 @@ import java.util.List;
 /// @param <V> the values' class
 public final class DurableTree<K, V> extends TreeRange<K, V> implements DurableCollection {
     private DurableTree(Anchor anchor, ElementType<K> keys, ElementType<V> values) {
-        super(anchor, keys, values, Bounds.none(), false);
+        super(anchor, keys.codec, values.codec, Bounds.none(), false);
     }
 
     /// Makes an empty map.
@@ -22,16 +25,17 @@ public final class DurableTree<K, V> extends TreeRange<K, V> implements DurableC
     ///   any, PMEM. Keys are kept in PMEM
     public static <K, V> DurableTree<K, V> create(
             Pool pool, ElementType<K> keys, ElementType<V> values, StorageTier... tiers) {
-        return pool.change(() ->
-                new DurableTree<>(
-                        Anchor.create(
-                                pool,
-                                Anchor.TREE,
-                                keys.requireComparable(),
-                                values,
-                                List.of(tiers)),
-                        keys,
-                        values));
+        return Heap.of(pool)
+                .change(() ->
+                        new DurableTree<>(
+                                Anchor.create(
+                                        Heap.of(pool),
+                                        Anchor.TREE,
+                                        keys.codec.requireComparable(),
+                                        values.codec,
+                                        Medium.named(List.of(tiers))),
+                                keys,
+                                values));
     }
 
     /// The map that a root of the pool leads to. If the root leads nowhere, a new map is made.
@@ -44,10 +48,10 @@ public final class DurableTree<K, V> extends TreeRange<K, V> implements DurableC
             ElementType<V> values,
             StorageTier... tiers) {
         return Anchor.root(
-                pool,
+                Heap.of(pool),
                 name,
                 reference -> at(pool, reference, keys, values),
-                () -> create(pool, keys, values, tiers));
+                () -> create(pool, keys, values, tiers).reference());
     }
 
     /// The map that a reference leads to.
@@ -57,12 +61,14 @@ public final class DurableTree<K, V> extends TreeRange<K, V> implements DurableC
     public static <K, V> DurableTree<K, V> at(
             Pool pool, long reference, ElementType<K> keys, ElementType<V> values) {
         return new DurableTree<>(
-                Anchor.open(pool, reference, Anchor.TREE, keys, values), keys, values);
+                Anchor.open(Heap.of(pool), reference, Anchor.TREE, keys.codec, values.codec),
+                keys,
+                values);
     }
 
     @Override
     public Pool pool() {
-        return anchor.pool;
+        return (Pool) anchor.heap.owner();
     }
 
     @Override

@@ -1,6 +1,5 @@
 package dev.terrace.objects.collections;
 
-import java.util.AbstractSet;
 import java.util.Comparator;
 import java.util.Iterator;
 import java.util.Map;
@@ -10,26 +9,12 @@ import org.jspecify.annotations.Nullable;
 /// The keys of a range of a sorted map, in its direction.
 ///
 /// @param <K> the keys' class
-final class TreeKeys<K> extends AbstractSet<K> implements NavigableSet<K> {
+final class TreeKeys<K> extends MapView.Distinct<K> implements NavigableSet<K> {
     private final TreeRange<K, ?> range;
 
     TreeKeys(TreeRange<K, ?> range) {
+        super(range, range.anchor);
         this.range = range;
-    }
-
-    @Override
-    public int size() {
-        return range.size();
-    }
-
-    @Override
-    public boolean isEmpty() {
-        return range.isEmpty();
-    }
-
-    @Override
-    public void clear() {
-        range.clear();
     }
 
     @Override
@@ -40,21 +25,11 @@ final class TreeKeys<K> extends AbstractSet<K> implements NavigableSet<K> {
     @Override
     public boolean remove(@Nullable Object key) {
         return range.containsKey(key)
-                && range.anchor.change(() -> {
+                && anchor.change(() -> {
                     boolean isThere = range.containsKey(key);
                     range.remove(key);
                     return isThere;
                 });
-    }
-
-    @Override
-    public Object[] toArray() {
-        return range.anchor.read(super::toArray);
-    }
-
-    @Override
-    public String toString() {
-        return range.anchor.text("[]", this);
     }
 
     @Override

@@ -1,5 +1,8 @@
 package dev.terrace.objects.collections;
 
+import dev.terrace.objects.internal.collections.Anchor;
+import dev.terrace.objects.internal.collections.BTree;
+import dev.terrace.objects.internal.collections.ElementCodec;
 import java.util.AbstractMap;
 import java.util.Collection;
 import java.util.Collections;
@@ -25,8 +28,8 @@ abstract sealed class TreeRange<K, V> extends AbstractMap<K, V> implements Navig
         permits DurableTree, TreeRange.View {
     final Anchor anchor;
     private final BTree<K, V> tree;
-    private final ElementType<K> keyType;
-    private final ElementType<V> valueType;
+    private final ElementCodec<K> keyType;
+    private final ElementCodec<V> valueType;
     private final Bounds<K> bounds;
     private final boolean descends;
 
@@ -73,8 +76,8 @@ abstract sealed class TreeRange<K, V> extends AbstractMap<K, V> implements Navig
 
     TreeRange(
             Anchor anchor,
-            ElementType<K> keyType,
-            ElementType<V> valueType,
+            ElementCodec<K> keyType,
+            ElementCodec<V> valueType,
             Bounds<K> bounds,
             boolean descends) {
         this.anchor = anchor;
@@ -203,7 +206,7 @@ abstract sealed class TreeRange<K, V> extends AbstractMap<K, V> implements Navig
     private void requireEntry(@Nullable Object key, @Nullable Object value) {
         Object required = keyType.require(key);
         if (value != null) {
-            valueType.requireFor(anchor.pool, value);
+            valueType.requireFor(anchor.heap, value);
         }
         if (!bounds.holds(required)) {
             throw new IllegalArgumentException("the key " + key + " is out of range");
@@ -514,12 +517,12 @@ abstract sealed class TreeRange<K, V> extends AbstractMap<K, V> implements Navig
 
     @Override
     public Collection<V> values() {
-        return new Values<>(this, anchor);
+        return new MapView.Values<>(this, anchor);
     }
 
     @Override
     public Set<Map.Entry<K, V>> entrySet() {
-        return new EntrySet<>(this, anchor, RangeIterator<Map.Entry<K, V>>::new);
+        return new MapView.Entries<>(this, anchor, RangeIterator<Map.Entry<K, V>>::new);
     }
 
     Iterator<K> keyIterator() {

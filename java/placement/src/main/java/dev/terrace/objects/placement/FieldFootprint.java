@@ -3,7 +3,7 @@ package dev.terrace.objects.placement;
 import dev.terrace.objects.FieldProfile;
 import dev.terrace.objects.FieldSpec;
 import dev.terrace.objects.StorageTier;
-import dev.terrace.objects.internal.store.StoredSize;
+import dev.terrace.objects.StoredSize;
 
 /// The bytes of a field of one object on each tier: B of the paper's section 3.4, with headers and
 /// rounding.

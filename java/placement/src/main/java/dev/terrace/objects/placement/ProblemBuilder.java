@@ -6,7 +6,7 @@ import dev.terrace.objects.FieldProfile;
 import dev.terrace.objects.FieldSpec;
 import dev.terrace.objects.Profile;
 import dev.terrace.objects.StorageTier;
-import dev.terrace.objects.internal.store.StoredSize;
+import dev.terrace.objects.StoredSize;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;

@@ -1,6 +1,6 @@
 package dev.terrace.objects.placement;
 
-import dev.terrace.objects.internal.store.SegmentStore;
+import dev.terrace.objects.SegmentStore;
 import java.io.IOException;
 import java.util.List;
 import java.util.Set;

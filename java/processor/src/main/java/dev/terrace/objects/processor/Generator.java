@@ -49,7 +49,8 @@ final class Generator {
                 TypeSpec.classBuilder(durable)
                         .addModifiers(visibility)
                         .addModifiers(Modifier.FINAL)
-                        .superclass(Names.DURABLE_OBJECT)
+                        .superclass(
+                                ownsCollections() ? Names.COLLECTION_OWNER : Names.DURABLE_OBJECT)
                         .addOriginatingElement(element)
                         .addJavadoc(
                                 "A {@link $T} in a pool: getters and setters read and write the"
@@ -85,6 +86,13 @@ final class Generator {
             suppress.addMember("value", "$S", "rawtypes").addMember("value", "$S", "unchecked");
         }
         return suppress.build();
+    }
+
+    private boolean ownsCollections() {
+        return layout.slots().stream()
+                .anyMatch(each ->
+                        each.shape() instanceof Shape.Sequence
+                                || each.shape() instanceof Shape.Mapping);
     }
 
     private void addConstants(TypeSpec.Builder type) {

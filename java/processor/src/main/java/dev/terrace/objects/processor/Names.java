@@ -9,10 +9,12 @@ final class Names {
     static final String PACKAGE = "dev.terrace.objects";
     static final ClassName POOL = ClassName.get(PACKAGE, "Pool");
     static final ClassName DURABLE_OBJECT = ClassName.get(PACKAGE, "DurableObject");
+    static final ClassName COLLECTION_OWNER =
+            ClassName.get(PACKAGE + ".collections", "CollectionOwner");
     static final ClassName OBJECT_TYPE = ClassName.get(PACKAGE, "ObjectType");
-    static final ClassName COPIER = ClassName.get(PACKAGE, "Copier");
-    static final ClassName COPY_IN = ClassName.get(PACKAGE, "CopyIn");
-    static final ClassName COPY_OUT = ClassName.get(PACKAGE, "CopyOut");
+    static final ClassName COPIER = ClassName.get(PACKAGE + ".spi", "Copier");
+    static final ClassName COPY_IN = ClassName.get(PACKAGE + ".spi", "CopyIn");
+    static final ClassName COPY_OUT = ClassName.get(PACKAGE + ".spi", "CopyOut");
     static final ClassName ELEMENT_TYPE = ClassName.get(PACKAGE + ".collections", "ElementType");
     static final ClassName DURABLE_LIST = ClassName.get(PACKAGE + ".collections", "DurableList");
     static final ClassName DURABLE_MAP = ClassName.get(PACKAGE + ".collections", "DurableMap");

@@ -1,7 +1,7 @@
 package dev.terrace.objects.remote;
 
 import dev.terrace.objects.PoolFullException;
-import dev.terrace.objects.internal.store.SegmentStore;
+import dev.terrace.objects.SegmentStore;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.net.URI;

@@ -1,6 +1,6 @@
 package dev.terrace.objects.spark;
 
-import dev.terrace.objects.internal.store.MappedRegion;
+import dev.terrace.objects.spi.Directories;
 import java.io.FileNotFoundException;
 import java.io.FileOutputStream;
 import java.io.IOException;
@@ -88,12 +88,12 @@ final class LocalCopies {
                     out.getFD().sync();
                 }
             }
-            MappedRegion.syncNames(unfinished);
+            Directories.sync(unfinished);
             // Removes the remains of a process that was killed between the two steps.
             PartStore.deleteTree(directory);
             Files.move(unfinished, directory, StandardCopyOption.ATOMIC_MOVE);
             // The disk's before the pool's, by which a copy is known.
-            MappedRegion.syncNames(directory.toAbsolutePath().getParent());
+            Directories.sync(directory.toAbsolutePath().getParent());
         } finally {
             PartStore.deleteTree(unfinished);
         }

@@ -1,7 +1,7 @@
 package dev.terrace.objects.spark;
 
 import dev.terrace.objects.PoolDamagedException;
-import dev.terrace.objects.internal.store.MappedRegion;
+import dev.terrace.objects.spi.Directories;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.file.FileAlreadyExistsException;
@@ -164,8 +164,8 @@ final class ManifestLog {
         try {
             Files.write(from, bytes, StandardOpenOption.CREATE_NEW, StandardOpenOption.SYNC);
             Files.createLink(directory.resolve(name(number)), from);
-            MappedRegion.syncNames(directory);
-            MappedRegion.syncNames(root.local());
+            Directories.sync(directory);
+            Directories.sync(root.local());
             return true;
         } catch (FileAlreadyExistsException e) {
             return false;

@@ -4,7 +4,7 @@ import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolFormatException;
 import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.StorageTier;
-import dev.terrace.objects.internal.store.MappedRegion;
+import dev.terrace.objects.spi.Directories;
 import java.io.IOException;
 import java.io.Serial;
 import java.io.Serializable;
@@ -81,9 +81,9 @@ final class PartStore implements Serializable {
         /// The pool's files are durable, and so is now that they are there: a manifest that leads
         /// to them may follow.
         void syncNames() throws IOException {
-            MappedRegion.syncNames(pool.toAbsolutePath().getParent());
+            Directories.sync(pool.toAbsolutePath().getParent());
             if (disk != null) {
-                MappedRegion.syncNames(disk.toAbsolutePath().getParent());
+                Directories.sync(disk.toAbsolutePath().getParent());
             }
         }
 

@@ -1,10 +1,10 @@
 package dev.terrace.objects.spark;
 
-import dev.terrace.objects.Copier;
 import dev.terrace.objects.Cursor;
 import dev.terrace.objects.DurableObject;
 import dev.terrace.objects.ObjectType;
 import dev.terrace.objects.Pool;
+import dev.terrace.objects.spi.Copier;
 import java.io.IOException;
 import java.io.Serial;
 import java.util.ArrayList;

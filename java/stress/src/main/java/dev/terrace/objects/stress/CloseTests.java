@@ -53,7 +53,7 @@ public final class CloseTests {
             Path known = DIRECTORIES.poll();
             directory = known == null ? Rig.linkedDirectory() : known;
             pool = Rig.open(directory, PoolOptions.defaults().toRead());
-            pair = pool.handle(DurablePair.TYPE, REFERENCE);
+            pair = pool.object(DurablePair.TYPE, REFERENCE);
         }
 
         @Actor

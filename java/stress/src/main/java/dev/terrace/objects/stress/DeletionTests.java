@@ -1,7 +1,7 @@
 package dev.terrace.objects.stress;
 
-import dev.terrace.objects.Pool;
 import dev.terrace.objects.StaleReferenceException;
+import dev.terrace.objects.internal.store.References;
 import java.util.Arrays;
 import java.util.function.LongSupplier;
 import org.openjdk.jcstress.annotations.Actor;
@@ -27,7 +27,9 @@ public final class DeletionTests {
         old.delete();
         DurablePair next = Rig.POOL.transact(() -> fill(DurablePair.create(Rig.POOL), 2, NEW));
         Rig.set(place, next);
-        return Pool.recordOf(old.reference()) == Pool.recordOf(next.reference()) ? 1 : 0;
+        return References.recordOf(old.reference()) == References.recordOf(next.reference())
+                ? 1
+                : 0;
     }
 
     static DurablePair prepare(int place) {

@@ -1,8 +1,9 @@
 package dev.terrace.objects.stress;
 
-import dev.terrace.objects.Pool;
+import dev.terrace.objects.Layout;
+import dev.terrace.objects.internal.collections.Heap;
 import dev.terrace.objects.internal.store.Buffers;
-import dev.terrace.objects.internal.store.Layout;
+import dev.terrace.objects.internal.store.References;
 import dev.terrace.objects.internal.store.Region;
 import dev.terrace.objects.internal.store.Text;
 import java.lang.foreign.MemorySegment;
@@ -26,7 +27,7 @@ public final class PlantedTests {
     private static final String OTHER = "x".repeat(38);
     private static final List<String> TEXTS = List.of(OLD, NEW, OTHER);
     private static final Layout LAYOUT = Layout.of(DurablePair.TYPE.fields());
-    private static final Region PMEM = Rig.POOL.store().pmem();
+    private static final Region PMEM = Heap.of(Rig.POOL).store().pmem();
 
     private PlantedTests() {}
 
@@ -35,7 +36,7 @@ public final class PlantedTests {
         while (!DurablePair.TYPE.fields().get(index).name().equals(field)) {
             index++;
         }
-        return Pool.recordOf(pair.reference()) + LAYOUT.offsets()[index];
+        return References.recordOf(pair.reference()) + LAYOUT.offsets()[index];
     }
 
     @JCStressTest

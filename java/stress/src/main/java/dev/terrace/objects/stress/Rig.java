@@ -131,7 +131,7 @@ final class Rig {
 
     /// A handle of the same object in the pool that is only read.
     static DurablePair reader(DurablePair pair) {
-        return READER.handle(DurablePair.TYPE, pair.reference());
+        return READER.object(DurablePair.TYPE, pair.reference());
     }
 
     /// The number of a string among those that a test writes, from 1 on; 0 for null, -1 if it is

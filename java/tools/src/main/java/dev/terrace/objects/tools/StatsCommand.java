@@ -84,10 +84,11 @@ final class StatsCommand extends PoolCommand {
         if (tier == 0) {
             return "pmem";
         }
-        int disk = tier - 1;
-        return disk < pool.store().diskCount()
-                ? "disk-" + disk + " " + pool.store().diskTier(disk).name().toLowerCase(Locale.ROOT)
-                : "remote";
+        List<StorageTier> tiers = pool.tiers();
+        StorageTier its = tier < tiers.size() ? tiers.get(tier) : StorageTier.REMOTE;
+        return its == StorageTier.REMOTE
+                ? "remote"
+                : "disk-" + (tier - 1) + " " + its.name().toLowerCase(Locale.ROOT);
     }
 
     private static Map<String, Object> asMap(Found found) {

@@ -2,7 +2,6 @@ package dev.terrace.objects.tools;
 
 import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.StorageTier;
-import dev.terrace.objects.internal.store.Superblock;
 import dev.terrace.objects.remote.HadoopSegments;
 import java.io.IOException;
 import java.net.URI;
@@ -86,10 +85,10 @@ final class TierArguments {
     }
 
     private PoolOptions options() {
-        if (disks.size() > Superblock.DISKS_MAX) {
+        if (disks.size() > PoolOptions.DISKS_MAX) {
             throw new ParameterException(
                     command.commandLine(),
-                    "--disk: a pool has at most " + Superblock.DISKS_MAX + " disks");
+                    "--disk: a pool has at most " + PoolOptions.DISKS_MAX + " disks");
         }
         PoolOptions options = PoolOptions.defaults();
         for (PoolOptions.Disk disk : disks) {

@@ -2,8 +2,6 @@ package dev.terrace.objects.internal.store;
 
 import static dev.terrace.objects.internal.store.SizeClasses.CHUNK_BYTES;
 
-import dev.terrace.objects.PoolDamagedException;
-import dev.terrace.objects.PoolFullException;
 import java.util.Arrays;
 import java.util.BitSet;
 
@@ -156,11 +154,11 @@ final class Allocator {
 
     /// Throws an exception if so many bytes do not fit into an extent.
     ///
-    /// @throws PoolFullException if they do not
+    /// @throws StoreFailure.Full if they do not
     void requireFits(long bytes) {
         long most = region.extentBytes() - mapBytes(region.extentBytes()) - 2 * CHUNK_BYTES;
         if (bytes > most) {
-            throw new PoolFullException(
+            throw new StoreFailure.Full(
                     bytes
                             + " bytes do not fit into an extent of "
                             + region.name()
@@ -616,7 +614,7 @@ final class Allocator {
 
     /// A chunk's descriptor.
     ///
-    /// @throws PoolDamagedException if it is impossible
+    /// @throws StoreFailure.Damaged if it is impossible
     private long descriptorOf(int chunk) {
         long descriptor = words.get(descriptorAt(chunk));
         boolean isPossible =
@@ -632,7 +630,7 @@ final class Allocator {
                     default -> false;
                 };
         if (!isPossible) {
-            throw new PoolDamagedException(
+            throw new StoreFailure.Damaged(
                     region.name() + ": what is said of chunk " + chunk + " is damaged");
         }
         return descriptor;

@@ -1,8 +1,5 @@
 package dev.terrace.objects.internal.store;
 
-import dev.terrace.objects.PoolDamagedException;
-import dev.terrace.objects.PoolFullException;
-import dev.terrace.objects.StorageTier;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
@@ -68,12 +65,12 @@ public final class Buffers {
     /// The buffers of a pool.
     public Buffers(Store store) {
         this.store = store;
-        ssds = disks(store, StorageTier.SSD);
-        hdds = disks(store, StorageTier.HDD);
+        ssds = disks(store, Medium.SSD);
+        hdds = disks(store, Medium.HDD);
         checksPmem = Feature.CHECKED_PMEM.isIn(store.pmem());
     }
 
-    private static List<Integer> disks(Store store, StorageTier tier) {
+    private static List<Integer> disks(Store store, Medium tier) {
         return IntStream.range(0, store.diskCount())
                 .filter(disk -> store.diskTier(disk) == tier)
                 .boxed()
@@ -83,9 +80,9 @@ public final class Buffers {
     /// Stores bytes on the first of these tiers that has room, and returns the slot. In a
     /// transaction.
     ///
-    /// @throws PoolFullException if none has
+    /// @throws StoreFailure.Full if none has
     /// @throws IllegalArgumentException if the pool has none of these tiers
-    public long put(List<StorageTier> tiers, byte[] bytes) {
+    public long put(List<Medium> tiers, byte[] bytes) {
         if (bytes.length <= INLINE_BYTES_MAX) {
             long slot = KIND_INLINE | (long) bytes.length << 4;
             for (int i = 0; i < bytes.length; i++) {
@@ -93,8 +90,8 @@ public final class Buffers {
             }
             return slot;
         }
-        List<PoolFullException> full = new ArrayList<>();
-        for (StorageTier tier : tiers) {
+        List<StoreFailure.Full> full = new ArrayList<>();
+        for (Medium tier : tiers) {
             if (!isThere(tier)) {
                 continue;
             }
@@ -109,7 +106,7 @@ public final class Buffers {
                     onSpill.run();
                 }
                 return slot;
-            } catch (PoolFullException e) {
+            } catch (StoreFailure.Full e) {
                 full.add(e);
             }
         }
@@ -117,10 +114,10 @@ public final class Buffers {
             throw new IllegalArgumentException(
                     store.pmem().name()
                             + " has no tier "
-                            + String.join(", ", tiers.stream().map(StorageTier::name).toList())
+                            + String.join(", ", tiers.stream().map(Medium::name).toList())
                             + ": name it when the pool is opened");
         }
-        PoolFullException last = full.getLast();
+        StoreFailure.Full last = full.getLast();
         full.subList(0, full.size() - 1).forEach(last::addSuppressed);
         throw last;
     }
@@ -128,7 +125,7 @@ public final class Buffers {
     /// Stores bytes on the device of a place, without growing it, and returns the slot. In a
     /// transaction.
     ///
-    /// @throws PoolFullException if it has no room
+    /// @throws StoreFailure.Full if it has no room
     public long putBeside(Place place, byte[] bytes) {
         return place.disk() < 0
                 ? putInPmem(store.allocateWithin(pmemBytes(bytes)), bytes)
@@ -181,7 +178,7 @@ public final class Buffers {
         return whole;
     }
 
-    private long putOnDisk(StorageTier tier, byte[] bytes) {
+    private long putOnDisk(Medium tier, byte[] bytes) {
         List<Integer> disks = disksOf(tier);
         int disk = disks.getFirst();
         long offset = -1;
@@ -194,7 +191,7 @@ public final class Buffers {
 
     private long putOnDisk(int disk, long offset, byte[] bytes) {
         if (offset < 0) {
-            throw new PoolFullException(
+            throw new StoreFailure.Full(
                     store.disk(disk).name() + " has no room for " + bytes.length + " bytes");
         }
         long slot = place(KIND_CHECKED_DISK, disk, offset);
@@ -204,7 +201,7 @@ public final class Buffers {
     }
 
     /// The index of a place's tier in this list; -1 if it is not in the list.
-    public int indexOf(Place place, List<StorageTier> tiers) {
+    public int indexOf(Place place, List<Medium> tiers) {
         for (int i = 0; i < tiers.size(); i++) {
             if (isOn(place, tiers.get(i))) {
                 return i;
@@ -214,7 +211,7 @@ public final class Buffers {
     }
 
     /// Whether the pool has this tier.
-    public boolean isThere(StorageTier tier) {
+    public boolean isThere(Medium tier) {
         return switch (tier) {
             case PMEM -> true;
             case REMOTE -> store.remote().isThere();
@@ -222,7 +219,7 @@ public final class Buffers {
         };
     }
 
-    private boolean isOn(Place place, StorageTier tier) {
+    private boolean isOn(Place place, Medium tier) {
         return switch (tier) {
             case PMEM -> place.disk() < 0;
             case REMOTE -> place.disk() == Place.REMOTE;
@@ -231,8 +228,8 @@ public final class Buffers {
     }
 
     /// The disks of this tier, in the order in which they are filled.
-    private List<Integer> disksOf(StorageTier tier) {
-        boolean isSsd = tier == StorageTier.SSD || tier == StorageTier.DISK && !ssds.isEmpty();
+    private List<Integer> disksOf(Medium tier) {
+        boolean isSsd = tier == Medium.SSD || tier == Medium.DISK && !ssds.isEmpty();
         return isSsd ? ssds : hdds;
     }
 
@@ -291,14 +288,14 @@ public final class Buffers {
         try {
             load(slot);
             return null;
-        } catch (PoolDamagedException | IndexOutOfBoundsException e) {
+        } catch (StoreFailure.Damaged | IndexOutOfBoundsException e) {
             return e.getMessage();
         }
     }
 
     /// The bytes of the slot at `at`, whole and of one commit; null if the slot is null.
     ///
-    /// @throws PoolDamagedException if they are damaged
+    /// @throws StoreFailure.Damaged if they are damaged
     public byte @Nullable [] get(long at) {
         return settled(at, this::load);
     }
@@ -306,7 +303,7 @@ public final class Buffers {
     /// Copies the bytes of the slot at `at`, as many as fit, and returns their number; -1 if the
     /// slot is null. Bytes in persistent memory are copied once, without garbage.
     ///
-    /// @throws PoolDamagedException if they are damaged
+    /// @throws StoreFailure.Damaged if they are damaged
     public int copy(long at, MemorySegment into) {
         return settled(at, slot -> copyOf(slot, into));
     }
@@ -328,7 +325,7 @@ public final class Buffers {
 
     /// The number of bytes of the slot at `at`, without reading them; -1 if the slot is null.
     ///
-    /// @throws PoolDamagedException if there is no buffer
+    /// @throws StoreFailure.Damaged if there is no buffer
     public int length(long at) {
         return settled(at, this::lengthOf);
     }
@@ -340,7 +337,7 @@ public final class Buffers {
     ///
     /// @param lengthOfNull the number of elements, all zero, if the slot is null
     /// @throws IndexOutOfBoundsException if there is no such element
-    /// @throws PoolDamagedException if there is no buffer, or one that has a checksum is damaged
+    /// @throws StoreFailure.Damaged if there is no buffer, or one that has a checksum is damaged
     public long element(long at, int index, int width, int lengthOfNull) {
         return settled(at, slot -> elementOf(slot, index, width, lengthOfNull));
     }
@@ -435,8 +432,8 @@ public final class Buffers {
         };
     }
 
-    private PoolDamagedException noSlot(long slot) {
-        return new PoolDamagedException(
+    private StoreFailure.Damaged noSlot(long slot) {
+        return new StoreFailure.Damaged(
                 store.pmem().name() + ": " + Long.toHexString(slot) + " is no slot");
     }
 
@@ -461,7 +458,7 @@ public final class Buffers {
     private void requireBuffer(long offset) {
         Region pmem = store.pmem();
         if (!pmem.contains(offset) || !store.isBuffer(offset)) {
-            throw new PoolDamagedException(
+            throw new StoreFailure.Damaged(
                     pmem.name() + ": there is no buffer at offset " + offset);
         }
     }
@@ -509,7 +506,7 @@ public final class Buffers {
         byte[] bytes =
                 load(region, from, requireLength(region, from, 0, CheckedFront.length(word)));
         if (Segment.crc(bytes) != CheckedFront.crc(word)) {
-            throw new PoolDamagedException(
+            throw new StoreFailure.Damaged(
                     region.name()
                             + ": "
                             + bytes.length
@@ -525,7 +522,7 @@ public final class Buffers {
     private static int requireLength(Region region, long offset, int front, long length) {
         if (length <= INLINE_BYTES_MAX
                 || length > region.extentBytes() - region.within(offset) - front) {
-            throw new PoolDamagedException(
+            throw new StoreFailure.Damaged(
                     region.name() + ": a length at offset " + offset + " is damaged");
         }
         return (int) length;

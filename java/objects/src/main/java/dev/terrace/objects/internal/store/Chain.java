@@ -1,7 +1,5 @@
 package dev.terrace.objects.internal.store;
 
-import dev.terrace.objects.PoolDamagedException;
-import dev.terrace.objects.StorageTier;
 import java.util.Arrays;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -13,7 +11,7 @@ public final class Chain {
     private static final int NEXT_AT = 8;
     private static final int KEY_AT = 16;
     private static final int VALUE_AT = 24;
-    private static final List<StorageTier> KEY_TIERS = List.of(StorageTier.PMEM);
+    private static final List<Medium> KEY_TIERS = List.of(Medium.PMEM);
 
     private final Store store;
     private final Buffers buffers;
@@ -38,7 +36,7 @@ public final class Chain {
         for (long link = steps.next(head); link != 0; link = steps.next(link + NEXT_AT)) {
             byte @Nullable [] key = buffers.get(link + KEY_AT);
             if (key == null) {
-                throw new PoolDamagedException(
+                throw new StoreFailure.Damaged(
                         store.pmem().name() + ": a link of a table at " + link + " has no key");
             }
             if (!visitor.visit(key, link + VALUE_AT)) {
@@ -68,11 +66,11 @@ public final class Chain {
         long next(long at) {
             long link = store.word(at);
             if (--left < 0) {
-                throw new PoolDamagedException(
+                throw new StoreFailure.Damaged(
                         store.pmem().name() + ": a table has become a circle");
             }
             if (link != 0 && !isLink(link)) {
-                throw new PoolDamagedException(
+                throw new StoreFailure.Damaged(
                         store.pmem().name() + ": a table leads to " + link + ", where none begins");
             }
             return link;

@@ -1,7 +1,5 @@
 package dev.terrace.objects.internal.store;
 
-import dev.terrace.objects.PoolDamagedException;
-
 /// The two words before the bytes of a checked value: the length and CRC-32C of the bytes, and a
 /// *seal*, which is computed from that word, from the slot that leads there, and from the pool.
 ///
@@ -41,11 +39,11 @@ final class CheckedFront {
 
     /// The word at `at` of a region, that a slot leads to.
     ///
-    /// @throws PoolDamagedException if it has another seal
+    /// @throws StoreFailure.Damaged if it has another seal
     static long require(Region region, long at, long secret, long slot) {
         long word = region.getLong(at);
         if (region.getLong(at + Long.BYTES) != seal(secret, slot, word)) {
-            throw new PoolDamagedException(
+            throw new StoreFailure.Damaged(
                     region.name()
                             + ": the value at offset "
                             + at

@@ -1,6 +1,5 @@
 package dev.terrace.objects.internal.store;
 
-import dev.terrace.objects.PoolDamagedException;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -53,7 +52,7 @@ final class CommitLog {
 
     /// Completes the commit of a writer that ended during it, if there is one.
     ///
-    /// @throws PoolDamagedException if its words are damaged
+    /// @throws StoreFailure.Damaged if its words are damaged
     void finish() {
         long sequence = region.getLong(Superblock.SEQUENCE_AT);
         if ((sequence & 1) != 0) {
@@ -113,7 +112,7 @@ final class CommitLog {
 
     /// The words of commit `sequence`.
     ///
-    /// @throws PoolDamagedException if they are not there
+    /// @throws StoreFailure.Damaged if they are not there
     Overlay read(long sequence) {
         byte[] header = new byte[HEADER_BYTES];
         region.get(Superblock.LOG_AT, MemorySegment.ofArray(header), 0, HEADER_BYTES);
@@ -144,8 +143,8 @@ final class CommitLog {
         return overlay;
     }
 
-    private PoolDamagedException damaged(long sequence) {
-        return new PoolDamagedException(
+    private StoreFailure.Damaged damaged(long sequence) {
+        return new StoreFailure.Damaged(
                 region.name() + ": the log of commit " + sequence + " is damaged");
     }
 

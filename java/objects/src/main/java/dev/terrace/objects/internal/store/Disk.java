@@ -1,8 +1,5 @@
 package dev.terrace.objects.internal.store;
 
-import dev.terrace.objects.PoolDamagedException;
-import dev.terrace.objects.PoolFullException;
-import dev.terrace.objects.StorageTier;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.BitSet;
@@ -27,7 +24,7 @@ final class Disk {
 
     private final Store store;
     private final int index;
-    private final StorageTier tier;
+    private final Medium tier;
     private final Region region;
     private final Allocator allocator;
     private final UUID pool;
@@ -48,7 +45,7 @@ final class Disk {
         at = Superblock.DISKS_AT + index * Superblock.DISK_BYTES;
     }
 
-    StorageTier tier() {
+    Medium tier() {
         return tier;
     }
 
@@ -86,7 +83,7 @@ final class Disk {
         long map = store.word(at + FIRST_MAP_AT);
         long last = 0;
         if (count > 0 && !region.contains((count - 1) * region.extentBytes())) {
-            throw new PoolDamagedException(
+            throw new StoreFailure.Damaged(
                     region.name() + " has less than " + count + " extents: was it truncated?");
         }
         for (int extent = 0; extent < count; extent++) {
@@ -96,7 +93,7 @@ final class Disk {
         }
         if (last != store.word(at + LAST_MAP_AT)) {
             // An unknown extent would be overwritten.
-            throw new PoolDamagedException(
+            throw new StoreFailure.Damaged(
                     store.pmem().name() + ": the words of disk " + index + " are damaged");
         }
     }
@@ -124,7 +121,7 @@ final class Disk {
         }
         try {
             grow();
-        } catch (PoolFullException full) {
+        } catch (StoreFailure.Full full) {
             return NONE;
         }
         return allocator.allocate(bytes, 0);
@@ -138,7 +135,7 @@ final class Disk {
         }
         try {
             store.putWord(0, at + SPARE_MAP_AT, allocateMap());
-        } catch (PoolFullException full) {
+        } catch (StoreFailure.Full full) {
             // The next allocation tries again.
             return;
         }

@@ -1,8 +1,5 @@
 package dev.terrace.objects.internal.store;
 
-import dev.terrace.objects.PoolDamagedException;
-import dev.terrace.objects.PoolFormatException;
-import dev.terrace.objects.StorageTier;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -33,7 +30,7 @@ final class DiskLabel {
 
     /// The word with the tier behind a label. It has a checksum of both, so that it is not taken
     /// for another disk's word.
-    private static byte[] of(StorageTier tier, byte[] label) {
+    private static byte[] of(Medium tier, byte[] label) {
         ByteBuffer both = ByteBuffer.allocate(BYTES + TIER_BYTES).order(ByteOrder.LITTLE_ENDIAN);
         both.put(label).putLong(tier.ordinal());
         CRC32C crc = new CRC32C();
@@ -42,7 +39,7 @@ final class DiskLabel {
     }
 
     /// Labels a disk, durably.
-    static void write(Region disk, UUID pool, int number, StorageTier tier) {
+    static void write(Region disk, UUID pool, int number, Medium tier) {
         byte[] label = of(pool, number);
         disk.put(0, MemorySegment.ofArray(label), 0, BYTES);
         disk.put(BYTES, MemorySegment.ofArray(of(tier, label)), 0, TIER_BYTES);
@@ -52,9 +49,9 @@ final class DiskLabel {
 
     /// Checks that a disk is this one of this pool.
     ///
-    /// @throws PoolFormatException if it belongs to another pool, or is another disk
-    /// @throws PoolDamagedException if the label is damaged
-    static void check(Region disk, UUID pool, int number, StorageTier tier) {
+    /// @throws StoreFailure.UnknownFormat if it belongs to another pool, or is another disk
+    /// @throws StoreFailure.Damaged if the label is damaged
+    static void check(Region disk, UUID pool, int number, Medium tier) {
         byte[] found = new byte[BYTES];
         disk.get(0, MemorySegment.ofArray(found), 0, BYTES);
         byte[] wanted = of(pool, number);
@@ -66,24 +63,24 @@ final class DiskLabel {
         UUID owner = new UUID(label.getLong(8), label.getLong(16));
         int as = (int) label.getLong(24);
         if (!Arrays.equals(found, of(owner, as))) {
-            throw new PoolDamagedException(disk.name() + ": the label is damaged");
+            throw new StoreFailure.Damaged(disk.name() + ": the label is damaged");
         }
-        throw new PoolFormatException(
+        throw new StoreFailure.UnknownFormat(
                 disk.name()
                         + (owner.equals(pool)
                                 ? " is disk " + as + " of the pool, and was named as disk " + number
                                 : " belongs to another pool, " + owner));
     }
 
-    private static void checkTier(Region disk, int number, StorageTier tier, byte[] label) {
+    private static void checkTier(Region disk, int number, Medium tier, byte[] label) {
         byte[] found = new byte[TIER_BYTES];
         disk.get(BYTES, MemorySegment.ofArray(found), 0, TIER_BYTES);
         if (Arrays.equals(found, of(tier, label)) || Arrays.equals(found, new byte[TIER_BYTES])) {
             return;
         }
-        for (StorageTier other : StorageTier.values()) {
+        for (Medium other : Medium.values()) {
             if (Arrays.equals(found, of(other, label))) {
-                throw new PoolFormatException(
+                throw new StoreFailure.UnknownFormat(
                         disk.name()
                                 + " is of the tier "
                                 + other
@@ -94,6 +91,6 @@ final class DiskLabel {
                                 + " as it was when the pool was made");
             }
         }
-        throw new PoolDamagedException(disk.name() + ": the label is damaged");
+        throw new StoreFailure.Damaged(disk.name() + ": the label is damaged");
     }
 }

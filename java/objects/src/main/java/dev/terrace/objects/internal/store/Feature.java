@@ -1,7 +1,5 @@
 package dev.terrace.objects.internal.store;
 
-import dev.terrace.objects.PoolDamagedException;
-import dev.terrace.objects.PoolFormatException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Arrays;
@@ -53,7 +51,7 @@ public enum Feature {
         private long bits(String pool, long word) {
             long bits = word & (1L << BITS) - 1;
             if (word != of(bits)) {
-                throw new PoolDamagedException(
+                throw new StoreFailure.Damaged(
                         pool + ": the word of its " + text + " features is damaged");
             }
             return bits;
@@ -69,7 +67,7 @@ public enum Feature {
         private void requireKnown(String pool, long word) {
             long unknown = bits(pool, word) & ~known();
             if (unknown != 0) {
-                throw new PoolFormatException(
+                throw new StoreFailure.UnknownFormat(
                         pool
                                 + " has the "
                                 + text

@@ -6,7 +6,7 @@ package dev.terrace.objects.internal.store;
 /// Invariant: a slot's generation never falls. A freed slot gets the next generation; a slot with
 /// the last generation is never used again. The mark depends on the place and on the pool's secret,
 /// so that no user data look like a valid header in that place.
-final class Headers {
+public final class Headers {
     /// The last generation: its slot is not used again.
     static final int GENERATION_MAX = (1 << 24) - 1;
 
@@ -23,7 +23,7 @@ final class Headers {
     static final int SEGMENT = 0xfffd;
 
     /// Bytes of a header.
-    static final int BYTES = 8;
+    public static final int BYTES = 8;
 
     private Headers() {}
 
@@ -45,7 +45,8 @@ final class Headers {
         return (int) header & GENERATION_MAX;
     }
 
-    static int type(long header) {
+    /// What begins where this header is: of a class, or of something that the library keeps.
+    public static int type(long header) {
         return (int) (header >>> 24) & 0xffff;
     }
 }

@@ -1,6 +1,5 @@
 package dev.terrace.objects.internal.store;
 
-import dev.terrace.objects.StorageTier;
 import java.util.List;
 
 /// Receives the references of a structure in a pool.
@@ -13,7 +12,7 @@ public interface Links {
     /// @param owner the offset of the record, node or link with the slot, for changes with
     ///   [Store#putWord]
     /// @param tiers the tiers of the value, the best first
-    void slot(long owner, long at, List<StorageTier> tiers);
+    void slot(long owner, long at, List<Medium> tiers);
 
     /// It refers to an object that it does not own.
     void reference(long reference);

@@ -1,7 +1,5 @@
 package dev.terrace.objects.internal.store;
 
-import dev.terrace.objects.PoolDamagedException;
-import dev.terrace.objects.PoolFullException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.foreign.Arena;
@@ -62,7 +60,7 @@ public final class MappedRegion extends Region {
         // A read-only process may open the pool before the file exists.
         long size = Files.exists(path) ? Files.size(path) : 0;
         if (size < (long) extentCount << extentShift) {
-            throw new PoolDamagedException(
+            throw new StoreFailure.Damaged(
                     path
                             + ": the file has "
                             + size
@@ -125,7 +123,7 @@ public final class MappedRegion extends Region {
     public void grow() {
         long size = (long) extents() * extentBytes();
         if (size + extentBytes() > maxBytes) {
-            throw new PoolFullException(
+            throw new StoreFailure.Full(
                     path + " has " + size + " bytes, and may have no more than " + maxBytes);
         }
         Events.Growth event = new Events.Growth();
@@ -137,7 +135,7 @@ public final class MappedRegion extends Region {
             event.bytes = size + extentBytes();
             event.commit();
         } catch (IOException e) {
-            throw new PoolFullException(
+            throw new StoreFailure.Full(
                     path + " cannot become longer than " + size + " bytes: " + e.getMessage(), e);
         }
     }
@@ -157,7 +155,7 @@ public final class MappedRegion extends Region {
                         return Math.max(0, before - length);
                     });
         } catch (IOException e) {
-            throw new PoolDamagedException(
+            throw new StoreFailure.Damaged(
                     path + " cannot be cut off at " + length + " bytes: " + e.getMessage(), e);
         }
     }
@@ -174,7 +172,7 @@ public final class MappedRegion extends Region {
             }
             return true;
         } catch (IOException e) {
-            throw new PoolDamagedException(path + " cannot be mapped: " + e.getMessage(), e);
+            throw new StoreFailure.Damaged(path + " cannot be mapped: " + e.getMessage(), e);
         }
     }
 
@@ -262,7 +260,7 @@ public final class MappedRegion extends Region {
                 extent(range.extent).asSlice(range.from, range.to - range.from).force();
             }
         } catch (UncheckedIOException e) {
-            throw new PoolDamagedException(
+            throw new StoreFailure.Damaged(
                     path + ": the system could not write to its device: " + e.getMessage(), e);
         } finally {
             unsynced.clear();

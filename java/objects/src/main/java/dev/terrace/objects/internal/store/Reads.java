@@ -1,8 +1,5 @@
 package dev.terrace.objects.internal.store;
 
-import dev.terrace.objects.PoolBusyException;
-import dev.terrace.objects.PoolDamagedException;
-import dev.terrace.objects.TierUnavailableException;
 import java.lang.invoke.VarHandle;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -62,14 +59,14 @@ final class Reads {
     /// The time until which a read is repeated that was overtaken by commits so often.
     ///
     /// @param until the result of the previous call
-    /// @throws PoolBusyException if that time is over
+    /// @throws StoreFailure.Busy if that time is over
     long patienceEnds(int attempt, long until) {
         if (attempt == 0 || !readOnly) {
             return 0;
         }
         long now = System.nanoTime();
         if (attempt >= ATTEMPTS_MIN && now - until >= 0) {
-            throw new PoolBusyException(
+            throw new StoreFailure.Busy(
                     store.pmem().name()
                             + ": another process has committed so often for "
                             + patience.toMillis() / 1000.0
@@ -141,7 +138,7 @@ final class Reads {
                 result = laidOver == null ? work.get() : readWith(laidOver, work);
             } catch (RuntimeException | Error e) {
                 boolean isHopeless =
-                        e instanceof TierUnavailableException && ++unreachable == UNREACHABLE_MAX;
+                        e instanceof StoreFailure.Unavailable && ++unreachable == UNREACHABLE_MAX;
                 if (store.sequence() == sequence && epoch.isAloneStill(alone) || isHopeless) {
                     requireDamage(e);
                     throw e;
@@ -165,7 +162,7 @@ final class Reads {
     /// Throws another exception if the read did not meet damage, but data of a newer version of
     /// this library.
     void requireDamage(Throwable failure) {
-        if (failure instanceof PoolDamagedException) {
+        if (failure instanceof StoreFailure.Damaged) {
             store.requireKnownFormat();
         }
     }
@@ -175,7 +172,7 @@ final class Reads {
     private @Nullable Overlay unstored(long sequence) {
         try {
             return log.read(sequence);
-        } catch (PoolDamagedException e) {
+        } catch (StoreFailure.Damaged e) {
             if (store.sequence() == sequence) {
                 throw e;
             }

@@ -1,7 +1,5 @@
 package dev.terrace.objects.internal.store;
 
-import dev.terrace.objects.PoolDamagedException;
-import dev.terrace.objects.PoolFullException;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
@@ -44,13 +42,13 @@ public abstract class Region implements AutoCloseable {
 
     /// Appends an extent of zeros, durably.
     ///
-    /// @throws PoolFullException if the device or the limit has no room for it; nothing has changed
+    /// @throws StoreFailure.Full if the device or the limit has no room for it; nothing has changed
     ///   then
     public abstract void grow();
 
     /// Gives back all extents but the first `count`. No reference leads to them any more; some may
     /// never have been used. A thread with an old reference may still read them, and gets an
-    /// [InternalError] or a [PoolDamagedException].
+    /// [InternalError] or a [StoreFailure.Damaged].
     ///
     /// @return how many bytes
     public abstract long shrink(int count);
@@ -84,7 +82,7 @@ public abstract class Region implements AutoCloseable {
 
     /// The extent of an offset.
     ///
-    /// @throws PoolDamagedException if there is none: the reference is damaged
+    /// @throws StoreFailure.Damaged if there is none: the reference is damaged
     public final MemorySegment extentOf(long offset) {
         MemorySegment[] known = extents;
         long index = offset >>> extentShift;
@@ -94,7 +92,7 @@ public abstract class Region implements AutoCloseable {
     private MemorySegment appended(long index) {
         VarHandle.acquireFence();
         if (index >= extents.length && !follow(index)) {
-            throw new PoolDamagedException(
+            throw new StoreFailure.Damaged(
                     name() + ": something leads to extent " + index + ", which is not there");
         }
         return extents[(int) index];
@@ -118,12 +116,12 @@ public abstract class Region implements AutoCloseable {
 
     /// Reads a word; its offset is a multiple of 8.
     ///
-    /// @throws PoolDamagedException if it is not, or if there is no such word
+    /// @throws StoreFailure.Damaged if it is not, or if there is no such word
     public final long getLong(long offset) {
         try {
             return extentOf(offset).get(LONG, within(offset));
         } catch (IllegalArgumentException misaligned) {
-            throw new PoolDamagedException(
+            throw new StoreFailure.Damaged(
                     name() + ": something leads to offset " + offset + ", where no word is");
         }
     }

@@ -1,10 +1,5 @@
 package dev.terrace.objects.internal.store;
 
-import dev.terrace.objects.PoolDamagedException;
-import dev.terrace.objects.PoolFormatException;
-import dev.terrace.objects.PoolFullException;
-import dev.terrace.objects.TerraceException;
-import dev.terrace.objects.TierUnavailableException;
 import java.io.EOFException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -79,7 +74,7 @@ public final class Remote {
 
     /// A use of the store of segments.
     private interface Use<T extends @Nullable Object> {
-        T get(SegmentStore segments) throws IOException;
+        T get(Segments segments) throws IOException;
     }
 
     Remote(Store store, Region pmem, UUID pool, Store.@Nullable RemoteTier tier) {
@@ -109,7 +104,7 @@ public final class Remote {
     /// Checks that the segments belong to this pool. If that is not possible now, the first use of
     /// them reports it.
     ///
-    /// @throws PoolFormatException if there are none, or they belong to another pool
+    /// @throws StoreFailure.UnknownFormat if there are none, or they belong to another pool
     void open() {
         if (tier == null || store.word(Superblock.REMOTE_NEXT_AT) == 0) {
             return;
@@ -129,12 +124,12 @@ public final class Remote {
                         }
                     });
             if (wrong != null) {
-                throw new PoolFormatException(
+                throw new StoreFailure.UnknownFormat(
                         tier.segments().name()
                                 + " is not where this pool's segments are: "
                                 + wrong);
             }
-        } catch (TierUnavailableException later) {
+        } catch (StoreFailure.Unavailable later) {
             return;
         }
     }
@@ -171,7 +166,7 @@ public final class Remote {
                 }
                 return true;
             });
-        } catch (PoolFullException full) {
+        } catch (StoreFailure.Full full) {
             return;
         }
     }
@@ -195,13 +190,12 @@ public final class Remote {
     /// Puts a value, and returns the offset of its record. In a transaction.
     long put(byte[] bytes) {
         if (tier == null) {
-            throw new IllegalArgumentException(
-                    "the pool has no tier " + dev.terrace.objects.StorageTier.REMOTE);
+            throw new IllegalArgumentException("the pool has no tier " + Medium.REMOTE);
         }
         long wanted = Segment.FRONT_BYTES + (long) bytes.length;
         long then = bytes() + pendingBytes + wanted + Segment.HEADER_BYTES;
         if (then > tier.bytesMax() || wanted > Integer.MAX_VALUE - 2 * Segment.HEADER_BYTES) {
-            throw new PoolFullException(
+            throw new StoreFailure.Full(
                     tier.segments().name()
                             + " has no room for "
                             + bytes.length
@@ -264,8 +258,8 @@ public final class Remote {
 
     /// Reads a value. In a transaction or a consistent read.
     ///
-    /// @throws TierUnavailableException if it cannot be read now
-    /// @throws PoolDamagedException if it is damaged
+    /// @throws StoreFailure.Unavailable if it cannot be read now
+    /// @throws StoreFailure.Damaged if it is damaged
     byte[] load(long value) {
         requireValue(value);
         byte[] unsealed = store.inTransaction() ? pending.get(value) : null;
@@ -294,8 +288,8 @@ public final class Remote {
         return bytes;
     }
 
-    private PoolDamagedException damaged(long value) {
-        return new PoolDamagedException(
+    private StoreFailure.Damaged damaged(long value) {
+        return new StoreFailure.Damaged(
                 pmem.name() + ": the record of a value at offset " + value + " is damaged");
     }
 
@@ -311,7 +305,7 @@ public final class Remote {
                                     segments.read(name(number), 0, Segment.HEADER_BYTES),
                                     pool,
                                     number);
-                    throw new PoolDamagedException(
+                    throw new StoreFailure.Damaged(
                             name
                                     + ": "
                                     + length
@@ -322,9 +316,9 @@ public final class Remote {
                 }
                 return bytes;
             } catch (NoSuchFileException e) {
-                throw new PoolDamagedException(name + " is missing", e);
+                throw new StoreFailure.Damaged(name + " is missing", e);
             } catch (EOFException e) {
-                throw new PoolDamagedException(
+                throw new StoreFailure.Damaged(
                         name + " is cut off: it ends before offset " + (offset + length), e);
             }
         });
@@ -337,7 +331,7 @@ public final class Remote {
 
     private void requireValue(long offset) {
         if (!isValue(offset)) {
-            throw new PoolDamagedException(
+            throw new StoreFailure.Damaged(
                     pmem.name() + ": there is no record of a value at offset " + offset);
         }
     }
@@ -376,15 +370,15 @@ public final class Remote {
         return number;
     }
 
-    private PoolDamagedException damagedWords() {
-        return new PoolDamagedException(pmem.name() + ": the words of the remote tier are damaged");
+    private StoreFailure.Damaged damagedWords() {
+        return new StoreFailure.Damaged(pmem.name() + ": the words of the remote tier are damaged");
     }
 
     // Segments
 
     /// Writes the values of the transaction as a segment, durably.
     ///
-    /// @throws TierUnavailableException if that cannot be done now
+    /// @throws StoreFailure.Unavailable if that cannot be done now
     void seal() {
         if (pending.isEmpty()) {
             return;
@@ -401,7 +395,7 @@ public final class Remote {
             number = takeNumber();
             bytes = Segment.of(pool, number, pending.values());
             write(number, bytes);
-        } catch (PoolFullException full) {
+        } catch (StoreFailure.Full full) {
             // The transaction may continue, with the value elsewhere, and commit; no record would
             // then lead to the half-written segment.
             store.free(segment);
@@ -445,7 +439,7 @@ public final class Remote {
                 // This pool must not delete it.
                 removeOrphans(number);
                 storeNow(Superblock.REMOTE_SETTLED_AT, number + 1);
-                throw new PoolFormatException(
+                throw new StoreFailure.UnknownFormat(
                         segments.name()
                                 + "/"
                                 + name(number)
@@ -504,7 +498,7 @@ public final class Remote {
     private void abandon() {
         try {
             removeOrphans();
-        } catch (TierUnavailableException later) {
+        } catch (StoreFailure.Unavailable later) {
             return;
         }
     }
@@ -524,7 +518,7 @@ public final class Remote {
             while (more) {
                 more = store.alone(this::removeFirstEmpty);
             }
-        } catch (TierUnavailableException later) {
+        } catch (StoreFailure.Unavailable later) {
             return;
         }
     }
@@ -613,7 +607,7 @@ public final class Remote {
     /// transactions, and deletes the old segments. If it ends early, the values moved so far stay
     /// moved.
     ///
-    /// @throws TierUnavailableException if the tier cannot be reached
+    /// @throws StoreFailure.Unavailable if the tier cannot be reached
     public Compacted compact() {
         if (tier == null) {
             return new Compacted(0, 0, 0);
@@ -638,7 +632,7 @@ public final class Remote {
                 values += moved.size();
                 bytes += moved.stream().mapToLong(Integer::longValue).sum();
             }
-        } catch (PoolFullException noRoomForMore) {
+        } catch (StoreFailure.Full noRoomForMore) {
             // Values that have been moved stay moved.
             return new Compacted(values, bytes, before - bytes());
         }
@@ -671,7 +665,7 @@ public final class Remote {
     private byte @Nullable [] loadToMove(long value) {
         try {
             return load(value);
-        } catch (PoolDamagedException damaged) {
+        } catch (StoreFailure.Damaged damaged) {
             return null;
         }
     }
@@ -706,16 +700,16 @@ public final class Remote {
     /// Uses the store of segments, also in an interrupted thread, which stays interrupted.
     private <T extends @Nullable Object> T use(Use<T> use) {
         if (tier == null) {
-            throw new TierUnavailableException(
+            throw new StoreFailure.Unavailable(
                     pmem.name() + " has values on a remote tier: name it when the pool is opened",
                     null);
         }
         try {
             return WriterLock.atTier(() -> Uninterrupted.run(() -> use.get(tier.segments())));
-        } catch (TerraceException e) {
+        } catch (StoreFailure e) {
             throw e;
         } catch (IOException | RuntimeException e) {
-            throw new TierUnavailableException(
+            throw new StoreFailure.Unavailable(
                     tier.segments().name() + " cannot be reached: " + e, e);
         }
     }

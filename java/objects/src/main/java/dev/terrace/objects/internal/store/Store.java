@@ -1,13 +1,5 @@
 package dev.terrace.objects.internal.store;
 
-import dev.terrace.objects.PoolClosedException;
-import dev.terrace.objects.PoolDamagedException;
-import dev.terrace.objects.PoolFullException;
-import dev.terrace.objects.PoolReadOnlyException;
-import dev.terrace.objects.StaleReferenceException;
-import dev.terrace.objects.StorageTier;
-import dev.terrace.objects.TerraceException;
-import dev.terrace.objects.TransactionAbortedException;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -60,20 +52,20 @@ public final class Store implements AutoCloseable {
 
     private final Epoch epoch;
     private final Reads reads;
-    private volatile @Nullable TerraceException broken;
+    private volatile @Nullable StoreFailure broken;
 
     private final Usage usage;
 
     /// A region and its tier.
-    public record TierRegion(StorageTier tier, Region region) {}
+    public record TierRegion(Medium tier, Region region) {}
 
     /// A remote tier: its segments, and the greatest number of their bytes.
-    public record RemoteTier(SegmentStore segments, long bytesMax) {}
+    public record RemoteTier(Segments segments, long bytesMax) {}
 
     /// Opens a pool that [Superblock#format(Region)] has made.
     ///
-    /// @throws PoolDamagedException if it is damaged
-    /// @throws dev.terrace.objects.PoolFormatException if the segments belong to another pool
+    /// @throws StoreFailure.Damaged if it is damaged
+    /// @throws StoreFailure.UnknownFormat if the segments belong to another pool
     public Store(
             Superblock superblock,
             Region pmem,
@@ -111,7 +103,7 @@ public final class Store implements AutoCloseable {
     /// Completes the commit of a writer that ended during it, before any other data are read. A
     /// read-only pool skips this.
     ///
-    /// @throws PoolDamagedException if the log is damaged
+    /// @throws StoreFailure.Damaged if the log is damaged
     public static void finishCommit(Superblock superblock, Region pmem, boolean readOnly) {
         if (!readOnly) {
             new CommitLog(pmem, superblock.logBytes()).finish();
@@ -136,7 +128,7 @@ public final class Store implements AutoCloseable {
     }
 
     /// The tier of disk `index`.
-    public StorageTier diskTier(int index) {
+    public Medium diskTier(int index) {
         return diskAt(index).tier();
     }
 
@@ -147,7 +139,7 @@ public final class Store implements AutoCloseable {
 
     private Disk diskAt(int index) {
         if (index >= disks.size()) {
-            throw new PoolDamagedException(
+            throw new StoreFailure.Damaged(
                     pmem.name()
                             + ": something leads to disk "
                             + index
@@ -194,10 +186,10 @@ public final class Store implements AutoCloseable {
 
     /// Throws an exception if a header is not valid at `offset`.
     ///
-    /// @throws PoolDamagedException if it does not
+    /// @throws StoreFailure.Damaged if it does not
     public void requireBelongs(long offset, long header) {
         if (!belongs(offset, header)) {
-            throw new PoolDamagedException(
+            throw new StoreFailure.Damaged(
                     pmem.name() + ": what is at offset " + offset + " belongs elsewhere");
         }
     }
@@ -250,7 +242,7 @@ public final class Store implements AutoCloseable {
     /// Runs `work` as a transaction: all its changes are committed, or, if it throws an exception,
     /// none. Within another transaction it becomes a part of that one.
     ///
-    /// @throws PoolReadOnlyException if the pool is read-only
+    /// @throws StoreFailure.ReadOnly if the pool is read-only
     public <T extends @Nullable Object> T transact(Supplier<T> work) {
         begin();
         boolean done = false;
@@ -268,14 +260,14 @@ public final class Store implements AutoCloseable {
 
     /// Throws an exception if this thread must not write.
     ///
-    /// @throws PoolReadOnlyException if the pool is read-only, or this is part of a consistent read
+    /// @throws StoreFailure.ReadOnly if the pool is read-only, or this is part of a consistent read
     public void requireWritable() {
         if (readOnly) {
-            throw new PoolReadOnlyException(pmem.name() + " was opened to be read");
+            throw new StoreFailure.ReadOnly(pmem.name() + " was opened to be read");
         }
         if (reads.isUnderWay()) {
             // Each repetition of the read would write again.
-            throw new PoolReadOnlyException(
+            throw new StoreFailure.ReadOnly(
                     pmem.name()
                             + ": a consistent read cannot write: do that behind it, or in a"
                             + " transaction");
@@ -288,7 +280,7 @@ public final class Store implements AutoCloseable {
         if (depth == 0) {
             try {
                 requireWhole();
-            } catch (TerraceException e) {
+            } catch (StoreFailure e) {
                 writer.unlock();
                 throw e;
             }
@@ -309,7 +301,7 @@ public final class Store implements AutoCloseable {
                 Throwable cause = doomed;
                 rollBack();
                 if (done && cause != null) {
-                    throw new TransactionAbortedException(
+                    throw new StoreFailure.Aborted(
                             "a transaction within this one has failed, so nothing of it lasts",
                             cause);
                 }
@@ -350,7 +342,7 @@ public final class Store implements AutoCloseable {
             } else if (overlay.size() > 0 || !freed.isEmpty()) {
                 commitWords();
             }
-        } catch (PoolFullException e) {
+        } catch (StoreFailure.Full e) {
             rollBack();
             throw e;
         } catch (RuntimeException | Error e) {
@@ -368,7 +360,7 @@ public final class Store implements AutoCloseable {
         try {
             remote.seal();
             depth--;
-        } catch (PoolDamagedException e) {
+        } catch (StoreFailure.Damaged e) {
             depth--;
             throw breakDown(e);
         } catch (RuntimeException | Error e) {
@@ -409,13 +401,13 @@ public final class Store implements AutoCloseable {
                 growPmem();
                 run = allocator.borrow(bytes);
             }
-        } catch (PoolFullException full) {
-            throw new PoolFullException(
+        } catch (StoreFailure.Full full) {
+            throw new StoreFailure.Full(
                     tooLarge() + " as it has no room for the log of one: " + full.getMessage(),
                     full);
         }
         if (run == NONE) {
-            throw new PoolFullException(tooLarge() + " as it has no room for the log of one");
+            throw new StoreFailure.Full(tooLarge() + " as it has no room for the log of one");
         }
         return run;
     }
@@ -436,7 +428,7 @@ public final class Store implements AutoCloseable {
     private long overflowBytes() {
         long bytes = log.overflowBytes(changes());
         if (bytes > pmem.extentBytes() / 2) {
-            throw new PoolFullException(tooLarge() + " or make the pool with larger extents");
+            throw new StoreFailure.Full(tooLarge() + " or make the pool with larger extents");
         }
         return bytes;
     }
@@ -501,11 +493,11 @@ public final class Store implements AutoCloseable {
 
     /// A device has failed during a commit. Whether the commit has happened is decided when the
     /// pool is opened again.
-    private TerraceException breakDown(Throwable cause) {
-        TerraceException why =
-                cause instanceof TerraceException known
+    private StoreFailure breakDown(Throwable cause) {
+        StoreFailure why =
+                cause instanceof StoreFailure known
                         ? known
-                        : new PoolDamagedException(
+                        : new StoreFailure.Damaged(
                                 pmem.name() + ": a commit could not be stored: " + cause, cause);
         broken = why;
         forget();
@@ -514,12 +506,12 @@ public final class Store implements AutoCloseable {
 
     /// Throws an exception if the pool must no longer be written.
     private void requireWhole() {
-        TerraceException why = broken;
-        if (why instanceof PoolClosedException) {
+        StoreFailure why = broken;
+        if (why instanceof StoreFailure.Closed) {
             throw why;
         }
         if (why != null) {
-            throw new PoolDamagedException(
+            throw new StoreFailure.Damaged(
                     "the pool failed before and must be opened anew: " + why.getMessage(), why);
         }
     }
@@ -545,8 +537,8 @@ public final class Store implements AutoCloseable {
     /// Changes `bits` of the word at `offset` to those of `value`, in an object that begins at
     /// `owner` with this header; outside of a transaction, as a single-word commit.
     ///
-    /// @throws StaleReferenceException if the object no longer exists
-    /// @throws PoolReadOnlyException if this thread must not write
+    /// @throws StoreFailure.Stale if the object no longer exists
+    /// @throws StoreFailure.ReadOnly if this thread must not write
     public void putBits(long owner, long header, long offset, long bits, long value) {
         requireWritable();
         writer.acquire();
@@ -566,8 +558,8 @@ public final class Store implements AutoCloseable {
     }
 
     /// The exception for an object that no longer exists.
-    public StaleReferenceException stale(long offset) {
-        return new StaleReferenceException(
+    public StoreFailure.Stale stale(long offset) {
+        return new StoreFailure.Stale(
                 "the object at " + offset + " of " + pmem.name() + " has been deleted");
     }
 
@@ -588,7 +580,7 @@ public final class Store implements AutoCloseable {
 
     /// Allocates zeros in persistent memory, after a header.
     ///
-    /// @throws PoolFullException if there is no room
+    /// @throws StoreFailure.Full if there is no room
     public long allocate(long bytes, int type) {
         requireTransaction();
         allocator.requireFits(bytes);
@@ -610,7 +602,7 @@ public final class Store implements AutoCloseable {
 
     /// Like [#allocate(long, int)], for a buffer, without growing the region.
     ///
-    /// @throws PoolFullException if there is no room
+    /// @throws StoreFailure.Full if there is no room
     long allocateWithin(long bytes) {
         requireTransaction();
         return begin(allocator.allocate(bytes, Headers.BUFFER), bytes);
@@ -618,7 +610,7 @@ public final class Store implements AutoCloseable {
 
     private long begin(long offset, long bytes) {
         if (offset == NONE) {
-            throw new PoolFullException(pmem.name() + " has no room for " + bytes + " bytes");
+            throw new StoreFailure.Full(pmem.name() + " has no room for " + bytes + " bytes");
         }
         pmem.zero(offset + Headers.BYTES, bytes - Headers.BYTES);
         fresh.put(offset, bytes);
@@ -745,7 +737,7 @@ public final class Store implements AutoCloseable {
     /// Throws an exception if the writer of a read-only pool has given it a format that this
     /// version of the library does not know: apparent damage is none then.
     ///
-    /// @throws dev.terrace.objects.PoolFormatException in this case
+    /// @throws StoreFailure.UnknownFormat in this case
     public void requireKnownFormat() {
         if (readOnly) {
             Superblock.requireKnown(pmem);
@@ -883,7 +875,7 @@ public final class Store implements AutoCloseable {
         try {
             Events.PoolClose event = new Events.PoolClose();
             event.begin();
-            broken = new PoolClosedException(pmem.name() + " is closed");
+            broken = new StoreFailure.Closed(pmem.name() + " is closed");
             pmem.close();
             disks.forEach(disk -> disk.region().close());
             event.pool = pmem.name();

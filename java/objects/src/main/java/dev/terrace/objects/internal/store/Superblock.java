@@ -1,7 +1,5 @@
 package dev.terrace.objects.internal.store;
 
-import dev.terrace.objects.PoolDamagedException;
-import dev.terrace.objects.PoolFormatException;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -99,7 +97,7 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
 
     /// Formats a region without extents as an empty pool.
     ///
-    /// @throws dev.terrace.objects.PoolFullException if there is no room for it
+    /// @throws StoreFailure.Full if there is no room for it
     public void format(Region pmem) {
         pmem.grow();
         write(pmem);
@@ -121,23 +119,23 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
     /// Reads the first page of a file.
     ///
     /// @param readOnly whether the pool is opened read-only
-    /// @throws PoolFormatException if it is not a pool's, or of a pool of another version, or with
-    ///   unknown features
-    /// @throws PoolDamagedException if it is a pool's, but damaged
+    /// @throws StoreFailure.UnknownFormat if it is not a pool's, or of a pool of another version,
+    ///   or with unknown features
+    /// @throws StoreFailure.Damaged if it is a pool's, but damaged
     public static Superblock read(String name, byte[] bytes, boolean readOnly) {
         ByteBuffer page = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
         if (bytes.length < CHECKED_BYTES + 8 || page.getLong(0) != MAGIC) {
-            throw new PoolFormatException(name + " is no pool");
+            throw new StoreFailure.UnknownFormat(name + " is no pool");
         }
         int version = page.getInt(VERSION_AT);
         if (version > VERSION) {
             throw newer(name, bytes, version);
         }
         if (!isRight(bytes, page.getLong(CHECKED_BYTES))) {
-            throw new PoolDamagedException(name + ": the superblock is damaged");
+            throw new StoreFailure.Damaged(name + ": the superblock is damaged");
         }
         if (bytes.length < BYTES) {
-            throw new PoolDamagedException(name + " ends within its superblock");
+            throw new StoreFailure.Damaged(name + " ends within its superblock");
         }
         if (version == VERSION) {
             Feature.requireKnown(name, page, readOnly);
@@ -159,7 +157,7 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
     private static RuntimeException newer(String name, byte[] page, int version) {
         if (crc(page)
                 == ByteBuffer.wrap(page).order(ByteOrder.LITTLE_ENDIAN).getLong(CHECKED_BYTES)) {
-            return new PoolFormatException(
+            return new StoreFailure.UnknownFormat(
                     name
                             + " is a pool of version "
                             + version
@@ -169,7 +167,7 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
                             + VERSION
                             + ": use a newer library");
         }
-        return new PoolDamagedException(
+        return new StoreFailure.Damaged(
                 name
                         + ": the superblock is damaged, or a newer library was ended while it made"
                         + " this a pool of version "

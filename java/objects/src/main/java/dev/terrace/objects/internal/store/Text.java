@@ -1,7 +1,5 @@
 package dev.terrace.objects.internal.store;
 
-import dev.terrace.objects.PoolDamagedException;
-import dev.terrace.objects.PoolFullException;
 import java.nio.charset.StandardCharsets;
 import org.jspecify.annotations.Nullable;
 
@@ -22,10 +20,10 @@ public final class Text {
     /// A string as a buffer holds it: the encoding of its characters, then the characters. Any
     /// string can be restored exactly.
     ///
-    /// @throws PoolFullException if it is too long for any buffer
+    /// @throws StoreFailure.Full if it is too long for any buffer
     public static byte[] encode(String text) {
         if (text.length() > CHARACTERS_MAX) {
-            throw new PoolFullException(
+            throw new StoreFailure.Full(
                     "a text of "
                             + text.length()
                             + " characters: none has more than "
@@ -48,7 +46,7 @@ public final class Text {
 
     /// The string that a buffer holds.
     ///
-    /// @throws PoolDamagedException if it does not hold a string
+    /// @throws StoreFailure.Damaged if it does not hold a string
     public static @Nullable String decode(byte @Nullable [] bytes) {
         if (bytes == null) {
             return null;
@@ -57,7 +55,7 @@ public final class Text {
             return new String(bytes, 1, bytes.length - 1, StandardCharsets.ISO_8859_1);
         }
         if (bytes.length % 2 == 0 || bytes[0] != UTF_16) {
-            throw new PoolDamagedException("a stored string is damaged");
+            throw new StoreFailure.Damaged("a stored string is damaged");
         }
         char[] chars = new char[bytes.length / 2];
         for (int i = 0; i < chars.length; i++) {

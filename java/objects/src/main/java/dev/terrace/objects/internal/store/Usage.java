@@ -1,6 +1,5 @@
 package dev.terrace.objects.internal.store;
 
-import dev.terrace.objects.PoolStatistics;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -14,6 +13,15 @@ public final class Usage {
     private long commits;
     private long rollbacks;
     private long loggedBytes;
+
+    /// What has happened, and what is in use.
+    ///
+    /// @param used bytes in use: in persistent memory, then on each disk, then on the remote tier,
+    ///   if there is one
+    /// @param capacity bytes of the files: in persistent memory, then of each disk, then of all
+    ///   segments
+    public record Totals(
+            long commits, long rollbacks, long logBytes, List<Long> used, List<Long> capacity) {}
 
     Usage(Store store, Allocator pmem, List<Disk> disks, boolean readOnly) {
         this.store = store;
@@ -39,7 +47,7 @@ public final class Usage {
     }
 
     /// All counts, as of one commit.
-    public PoolStatistics statistics() {
+    public Totals totals() {
         return store.alone(() -> {
             List<Long> used = new ArrayList<>(List.of(pmem.usedBytes()));
             List<Long> capacity = new ArrayList<>(List.of(capacity(pmem, store.pmem())));
@@ -52,7 +60,7 @@ public final class Usage {
                 used.add(remote.liveBytes());
                 capacity.add(remote.bytes());
             }
-            return new PoolStatistics(
+            return new Totals(
                     commits, rollbacks, loggedBytes, List.copyOf(used), List.copyOf(capacity));
         });
     }

@@ -1,6 +1,5 @@
 package dev.terrace.objects.internal.store;
 
-import dev.terrace.objects.PoolBusyException;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
@@ -116,7 +115,7 @@ final class WriterLock extends ReentrantLock {
 
     /// Waits for the lock.
     ///
-    /// @throws PoolBusyException if its owner waits, too, and does nothing else
+    /// @throws StoreFailure.Busy if its owner waits, too, and does nothing else
     void acquire() {
         if (isFirstNext && !isHeldByCurrentThread() || !tryLock()) {
             waitFor();
@@ -213,8 +212,8 @@ final class WriterLock extends ReentrantLock {
         };
     }
 
-    private PoolBusyException busy(Thread owner) {
-        return new PoolBusyException(
+    private StoreFailure.Busy busy(Thread owner) {
+        return new StoreFailure.Busy(
                 pool
                         + ": thread "
                         + Thread.currentThread().getName()

@@ -4,8 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.terrace.objects.PoolBusyException;
-import dev.terrace.objects.PoolDamagedException;
 import java.lang.foreign.Arena;
 import java.time.Duration;
 import java.util.List;
@@ -61,9 +59,9 @@ class BusyTest {
             Restless region = region(arena);
             Store store = open(region, true);
             int[] attempts = {0};
-            PoolBusyException busy =
+            StoreFailure.Busy busy =
                     assertThrows(
-                            PoolBusyException.class,
+                            StoreFailure.Busy.class,
                             () ->
                                     store.read(() -> {
                                         region.commit();
@@ -119,7 +117,7 @@ class BusyTest {
                         region.commit();
                         region.putLong(Superblock.LOG_AT, store.sequence());
                     };
-            assertThrows(PoolBusyException.class, () -> store.read(store::sequence));
+            assertThrows(StoreFailure.Busy.class, () -> store.read(store::sequence));
             assertEquals(4, region.follows);
         }
     }
@@ -148,11 +146,11 @@ class BusyTest {
             region.putLong(SLOT_AT, slot(1));
             region.onFollow = () -> region.putLong(SLOT_AT, slot(region.follows + 1));
             Buffers reader = new Buffers(open(region, true));
-            assertThrows(PoolBusyException.class, () -> reader.get(SLOT_AT));
+            assertThrows(StoreFailure.Busy.class, () -> reader.get(SLOT_AT));
             assertEquals(4, region.follows);
             region.follows = 0;
             Buffers writer = new Buffers(open(region, false));
-            assertThrows(PoolDamagedException.class, () -> writer.get(SLOT_AT));
+            assertThrows(StoreFailure.Damaged.class, () -> writer.get(SLOT_AT));
             assertEquals(65, region.follows, "64 attempts, and one that has the writer's lock");
         }
     }

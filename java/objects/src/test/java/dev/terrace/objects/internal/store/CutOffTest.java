@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import dev.terrace.objects.InMemory;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolOptions;
-import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.internal.collections.Heap;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 import java.nio.file.Path;
@@ -25,27 +25,27 @@ class CutOffTest {
 
     /// Makes something with a slot that leads to the disk, and returns where.
     private static long make(Pool pool) {
-        Store store = pool.store();
+        Store store = Heap.of(pool).store();
         return store.transact(() -> {
             long record = store.allocate(SizeClasses.SLOT_BYTES_MIN, Headers.BUFFER);
             store.putWord(
                     record,
                     record + SLOT_AT,
-                    pool.buffers().put(List.of(StorageTier.DISK), new byte[100]));
+                    Heap.of(pool).buffers().put(List.of(Medium.DISK), new byte[100]));
             return record;
         });
     }
 
     /// Has the slot lead elsewhere, and the disk end.
     private static void cutOff(Pool pool, long record) {
-        Store store = pool.store();
+        Store store = Heap.of(pool).store();
         long old = store.word(record + SLOT_AT);
         store.transact(() -> {
             store.putWord(
                     record,
                     record + SLOT_AT,
-                    pool.buffers().put(List.of(StorageTier.PMEM), new byte[] {1}));
-            pool.buffers().free(old);
+                    Heap.of(pool).buffers().put(List.of(Medium.PMEM), new byte[] {1}));
+            Heap.of(pool).buffers().free(old);
             return true;
         });
         assertEquals(EXTENT_BYTES, store.compaction().giveBack());
@@ -56,10 +56,11 @@ class CutOffTest {
         try (Pool pool = Pool.open(dir, PoolOptions.defaults().extents(EXTENT_BYTES))) {
             long record = make(pool);
             // Another process has it mapped still.
-            MemorySegment extent = pool.store().disk(0).extent(0);
+            MemorySegment extent = Heap.of(pool).store().disk(0).extent(0);
             AtomicInteger tries = new AtomicInteger();
             long length =
-                    pool.buffers()
+                    Heap.of(pool)
+                            .buffers()
                             .settled(
                                     record + SLOT_AT,
                                     slot -> {
@@ -79,12 +80,13 @@ class CutOffTest {
     void aFileThatIsCutOffThoughSomethingLeadsThereIsDamaged() throws IOException {
         try (Pool pool = Pool.open(dir, PoolOptions.defaults().extents(EXTENT_BYTES))) {
             long record = make(pool);
-            MemorySegment extent = pool.store().disk(0).extent(0);
-            pool.store().disk(0).shrink(0);
+            MemorySegment extent = Heap.of(pool).store().disk(0).extent(0);
+            Heap.of(pool).store().disk(0).shrink(0);
             assertThrows(
                     InternalError.class,
                     () ->
-                            pool.buffers()
+                            Heap.of(pool)
+                                    .buffers()
                                     .settled(
                                             record + SLOT_AT,
                                             slot ->

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.terrace.objects.GoldenPool;
 import dev.terrace.objects.InMemory;
+import dev.terrace.objects.Layout;
 import dev.terrace.objects.ObjectType;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolDamagedException;
@@ -15,6 +16,7 @@ import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.TerraceException;
 import dev.terrace.objects.Thing;
+import dev.terrace.objects.internal.collections.Heap;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
@@ -200,11 +202,11 @@ class FeatureTest {
             written.setBytes(new byte[100]);
             Thing thing = Objects.requireNonNull(reader.root("thing", type).get());
             assertArrayEquals(new byte[100], thing.getBytes());
-            Region pmem = pool.store().pmem();
+            Region pmem = Heap.of(pool).store().pmem();
             later.give(pmem);
             assertArrayEquals(new byte[100], thing.getBytes(), "nothing that is new");
             // A slot of a kind that there is not yet.
-            long record = Pool.recordOf(thing.reference());
+            long record = References.recordOf(thing.reference());
             pmem.putLong(record + Layout.of(type.fields()).offsets()[0], 0x1239);
             for (Executable read :
                     List.<Executable>of(

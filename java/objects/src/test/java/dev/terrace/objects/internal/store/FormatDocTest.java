@@ -10,11 +10,13 @@ import dev.terrace.objects.FieldKind;
 import dev.terrace.objects.FieldSpec;
 import dev.terrace.objects.GoldenPool;
 import dev.terrace.objects.InMemory;
+import dev.terrace.objects.Layout;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolDamagedException;
 import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.Thing;
+import dev.terrace.objects.internal.collections.Heap;
 import java.io.IOException;
 import java.lang.reflect.Field;
 import java.nio.ByteBuffer;
@@ -385,22 +387,24 @@ class FormatDocTest {
         RecordingSegmentStore segments = new RecordingSegmentStore(new ArrayList<>());
         long slotAt;
         try (Pool made = Pool.open(dir, PoolOptions.defaults().extents(1 << 20).remote(segments))) {
-            Store store = made.store();
+            Store store = Heap.of(made).store();
             slotAt =
                     store.transact(() -> {
                         long owner = store.allocate(32, Headers.BUFFER);
                         long first =
-                                made.buffers()
+                                Heap.of(made)
+                                        .buffers()
                                         .put(
-                                                List.of(StorageTier.REMOTE),
+                                                List.of(Medium.REMOTE),
                                                 "first of two".getBytes(ISO_8859_1));
                         store.putWord(owner, owner + 8, first);
                         store.putWord(
                                 owner,
                                 owner + 16,
-                                made.buffers()
+                                Heap.of(made)
+                                        .buffers()
                                         .put(
-                                                List.of(StorageTier.REMOTE),
+                                                List.of(Medium.REMOTE),
                                                 "second of two".getBytes(ISO_8859_1)));
                         return owner + 16;
                     });
@@ -523,12 +527,12 @@ class FormatDocTest {
     @Test
     void aCheckedValueIsFoundByThePage(@TempDir(factory = InMemory.class) Path dir)
             throws IOException {
-        List<StorageTier> tiers = List.of(StorageTier.SSD, StorageTier.PMEM);
+        List<Medium> tiers = List.of(Medium.SSD, Medium.PMEM);
         byte[] value = "a checked value".getBytes(ISO_8859_1);
         long slotsAt;
         try (Pool made =
                 Pool.open(dir, PoolOptions.defaults().extents(1 << 20).withPmemChecksums())) {
-            Store store = made.store();
+            Store store = Heap.of(made).store();
             slotsAt =
                     store.transact(() -> {
                         long owner = store.allocate(32, Headers.BUFFER);
@@ -536,7 +540,7 @@ class FormatDocTest {
                             store.putWord(
                                     owner,
                                     owner + 8 + 8 * i,
-                                    made.buffers().put(tiers.subList(i, i + 1), value));
+                                    Heap.of(made).buffers().put(tiers.subList(i, i + 1), value));
                         }
                         return owner + 8;
                     });

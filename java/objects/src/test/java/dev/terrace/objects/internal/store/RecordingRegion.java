@@ -1,6 +1,5 @@
 package dev.terrace.objects.internal.store;
 
-import dev.terrace.objects.PoolFullException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
@@ -85,7 +84,7 @@ public final class RecordingRegion extends Region {
     @Override
     public void grow() {
         if (extents() == extentsMax) {
-            throw new PoolFullException(name + " may have no more than " + extentsMax + " extents");
+            throw new StoreFailure.Full(name + " may have no more than " + extentsMax + " extents");
         }
         append(arena.allocate(extentBytes(), 8));
         events.add(new Event.Grown(this));

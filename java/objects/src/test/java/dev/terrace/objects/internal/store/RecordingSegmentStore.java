@@ -3,6 +3,7 @@ package dev.terrace.objects.internal.store;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 
 import dev.terrace.objects.PoolFullException;
+import dev.terrace.objects.SegmentStore;
 import java.io.EOFException;
 import java.io.IOException;
 import java.nio.file.FileAlreadyExistsException;

@@ -1,19 +1,19 @@
-package dev.terrace.objects.internal.store;
+package dev.terrace.objects;
 
-import dev.terrace.objects.FieldSpec;
+import dev.terrace.objects.internal.store.ValueSize;
 import java.util.List;
 
 /// The bytes that records and values take on each tier, with headers and rounding. It is for
 /// planning placements.
 public final class StoredSize {
     /// Bytes of persistent memory for the record of a value on the remote tier.
-    public static final long REMOTE_RECORD = allocated(Remote.RECORD_BYTES);
+    public static final long REMOTE_RECORD = ValueSize.REMOTE_RECORD;
 
     private StoredSize() {}
 
     /// Bytes of an object's record with these fields in persistent memory.
     public static long record(List<FieldSpec> fields) {
-        return allocated(Layout.of(fields).bytes());
+        return ValueSize.allocated(Layout.of(fields).bytes());
     }
 
     /// Bytes of a field in the record: of its value, or of its slot, or none.
@@ -23,30 +23,22 @@ public final class StoredSize {
 
     /// Whether a value of so many bytes lies in its slot, for any tags.
     public static boolean isInSlot(double bytes) {
-        return bytes <= Buffers.INLINE_BYTES_MAX;
+        return ValueSize.isInSlot(bytes);
     }
 
     /// Bytes of such a value in persistent memory, outside of the record, in a pool without
     /// checksums there; checksums take eight bytes more.
     public static long inPmem(long bytes) {
-        return isInSlot(bytes) ? 0 : allocated(Buffers.PMEM_FRONT_BYTES + bytes);
+        return ValueSize.inPmem(bytes);
     }
 
     /// Bytes of such a value on a disk.
     public static long onDisk(long bytes) {
-        return isInSlot(bytes) ? 0 : allocated(CheckedFront.BYTES + bytes);
+        return ValueSize.onDisk(bytes);
     }
 
     /// Bytes of such a value on the remote tier.
     public static long onRemote(long bytes) {
-        return isInSlot(bytes) ? 0 : Segment.FRONT_BYTES + bytes;
-    }
-
-    /// Bytes of the slot, or of the chunks, for so many bytes.
-    private static long allocated(long bytes) {
-        int sizeClass = SizeClasses.of(bytes);
-        return sizeClass >= 0
-                ? SizeClasses.slotBytes(sizeClass)
-                : Math.ceilDiv(bytes, (long) SizeClasses.CHUNK_BYTES) * SizeClasses.CHUNK_BYTES;
+        return ValueSize.onRemote(bytes);
     }
 }

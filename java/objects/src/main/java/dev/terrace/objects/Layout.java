@@ -1,6 +1,7 @@
-package dev.terrace.objects.internal.store;
+package dev.terrace.objects;
 
-import dev.terrace.objects.FieldSpec;
+import dev.terrace.objects.internal.store.Headers;
+import dev.terrace.objects.internal.store.ValueSize;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
@@ -53,14 +54,13 @@ public record Layout(int[] offsets, int[] presence, int bytes) {
                 at = Math.addExact(at, width(field));
             }
         }
-        return new Layout(
-                offsets, presence, Math.max(SizeClasses.SLOT_BYTES_MIN, (at + 7) / 8 * 8));
+        return new Layout(offsets, presence, Math.max(ValueSize.RECORD_MIN, (at + 7) / 8 * 8));
     }
 
     private static boolean needsPresence(FieldSpec field) {
         return field.isInline()
                 && field.nullable()
-                && field.kind().ordinal() < dev.terrace.objects.FieldKind.ENUM.ordinal();
+                && field.kind().ordinal() < FieldKind.ENUM.ordinal();
     }
 
     private static boolean isArray(FieldSpec field) {

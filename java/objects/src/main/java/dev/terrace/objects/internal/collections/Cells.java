@@ -1,4 +1,4 @@
-package dev.terrace.objects.collections;
+package dev.terrace.objects.internal.collections;
 
 import dev.terrace.objects.internal.store.Links;
 import dev.terrace.objects.internal.store.Store;
@@ -11,11 +11,11 @@ import dev.terrace.objects.internal.store.Store;
 /// the only leaf. That leaf is replaced by one twice as large until it has 1024 words; all later
 /// leaves have as many. Therefore words never move in large collections. If zero does not tell null
 /// from a value, the leaf has a bit for each of its words behind them.
-final class Cells {
+public final class Cells {
     private static final int SHIFT = 10;
 
     /// Words of a leaf, and references of an inner node.
-    static final int WIDTH = 1 << SHIFT;
+    public static final int WIDTH = 1 << SHIFT;
 
     private static final int CAPACITY_AT = Anchor.EXTRA_AT;
     private static final int CAPACITY_MIN = 4;
@@ -28,24 +28,24 @@ final class Cells {
     private final Store store;
     private final boolean hasPresence;
 
-    Cells(Anchor anchor, boolean hasPresence) {
+    public Cells(Anchor anchor, boolean hasPresence) {
         this.anchor = anchor;
         store = anchor.store;
         this.hasPresence = hasPresence;
     }
 
     /// The leaf of word `index`, which must exist.
-    long leaf(long index) {
+    public long leaf(long index) {
         return leaf(root(), index);
     }
 
     /// The record's word that leads to the root.
-    long root() {
+    public long root() {
         return anchor.get(Anchor.ROOT_AT);
     }
 
     /// The leaf of word `index` below this root.
-    long leaf(long root, long index) {
+    public long leaf(long root, long index) {
         long node = root & ~LEVELS_MASK;
         for (int level = (int) (root & LEVELS_MASK); level > 0; level--) {
             node = store.word(childAt(node, index >>> level * SHIFT));
@@ -58,7 +58,7 @@ final class Cells {
     }
 
     /// The place of word `index` in this leaf.
-    static long at(long leaf, long index) {
+    public static long at(long leaf, long index) {
         return childAt(leaf, index);
     }
 
@@ -78,12 +78,12 @@ final class Cells {
     }
 
     /// Whether word `index` holds a value.
-    boolean isPresent(long leaf, long index) {
+    public boolean isPresent(long leaf, long index) {
         return !hasPresence || (store.word(presenceAt(leaf, index)) >>> index & 1) != 0;
     }
 
     /// Changes a word. In a transaction.
-    void set(long index, long word, boolean present) {
+    public void set(long index, long word, boolean present) {
         long leaf = leaf(index);
         put(leaf, at(leaf, index), word);
         if (hasPresence) {
@@ -94,14 +94,14 @@ final class Cells {
     }
 
     /// Changes a word of a node, if the new word differs. In a transaction.
-    void put(long node, long at, long word) {
+    public void put(long node, long at, long word) {
         if (store.word(at) != word) {
             store.putWord(node, at, word);
         }
     }
 
     /// Copies a word from one place to another. In a transaction.
-    void copy(long from, long to) {
+    public void copy(long from, long to) {
         long leaf = leaf(from);
         set(to, store.word(at(leaf, from)), isPresent(leaf, from));
     }
@@ -117,7 +117,7 @@ final class Cells {
     }
 
     /// Makes room for the words up to number `count`. In a transaction.
-    void ensure(long count) {
+    public void ensure(long count) {
         long root = anchor.get(Anchor.ROOT_AT);
         if (levels() == 0 && (root == 0 || count > capacity())) {
             enlargeLeaf(count);
@@ -176,7 +176,7 @@ final class Cells {
 
     /// Frees the nodes that hold only words from number `count` on; words up to `end` exist. In a
     /// transaction.
-    void trim(long count, long end) {
+    public void trim(long count, long end) {
         long root = anchor.get(Anchor.ROOT_AT);
         if (root == 0 || end == 0) {
             return;
@@ -208,7 +208,7 @@ final class Cells {
 
     /// Shows the nodes that hold so many words, and the references of the words if they are
     /// elements with this number, which is not 0.
-    void links(long count, int code, Links links) {
+    public void links(long count, int code, Links links) {
         requireRoom(count);
         long root = anchor.get(Anchor.ROOT_AT);
         if (root != 0) {
@@ -227,7 +227,7 @@ final class Cells {
             } else if (code == 0) {
                 return;
             } else {
-                ElementType.links(code, anchor, node, at, anchor.tiers(), links);
+                ElementCodec.links(code, anchor, node, at, anchor.tiers(), links);
             }
         }
     }
@@ -246,19 +246,19 @@ final class Cells {
 
     /// Throws an exception if one of so many words is neither null nor the word of an element with
     /// this number.
-    void check(long count, int code) {
+    public void check(long count, int code) {
         for (long i = 0; i < count; i++) {
             long leaf = leaf(i);
             if (isPresent(leaf, i)) {
-                ElementType.check(code, anchor, at(leaf, i));
+                ElementCodec.check(code, anchor, at(leaf, i));
             }
         }
     }
 
     /// Frees the buffers of words. In a transaction.
-    void freeBuffers(long from, long to) {
+    public void freeBuffers(long from, long to) {
         for (long i = from; i < to; i++) {
-            anchor.pool.buffers().free(store.word(at(leaf(i), i)));
+            anchor.heap.buffers().free(store.word(at(leaf(i), i)));
         }
     }
 }

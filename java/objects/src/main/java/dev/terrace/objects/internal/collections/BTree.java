@@ -1,4 +1,4 @@
-package dev.terrace.objects.collections;
+package dev.terrace.objects.internal.collections;
 
 import dev.terrace.objects.internal.store.Buffers;
 import dev.terrace.objects.internal.store.Links;
@@ -20,9 +20,9 @@ import org.jspecify.annotations.Nullable;
 ///
 /// @param <K> the keys' class
 /// @param <V> the values' class
-final class BTree<K, V> {
+public final class BTree<K, V> {
     /// No entry.
-    static final long NONE = -1;
+    public static final long NONE = -1;
 
     private static final int ENTRIES_MIN = 14;
     private static final int ENTRIES_MAX = 2 * ENTRIES_MIN + 1;
@@ -46,13 +46,13 @@ final class BTree<K, V> {
     private final Anchor anchor;
     private final Store store;
     private final Buffers buffers;
-    private final ElementType<K> keys;
-    private final ElementType<V> values;
+    private final ElementCodec<K> keys;
+    private final ElementCodec<V> values;
 
-    BTree(Anchor anchor, ElementType<K> keys, ElementType<V> values) {
+    public BTree(Anchor anchor, ElementCodec<K> keys, ElementCodec<V> values) {
         this.anchor = anchor;
         store = anchor.store;
-        buffers = anchor.pool.buffers();
+        buffers = anchor.heap.buffers();
         this.keys = keys;
         this.values = values;
     }
@@ -102,8 +102,8 @@ final class BTree<K, V> {
     }
 
     /// The key at a position.
-    K key(long position) {
-        K key = keys.load(anchor.pool, keyAt(nodeOf(position), indexOf(position)));
+    public K key(long position) {
+        K key = keys.load(anchor.heap, keyAt(nodeOf(position), indexOf(position)));
         if (key == null) {
             throw anchor.damaged("has a key that is null");
         }
@@ -111,7 +111,7 @@ final class BTree<K, V> {
     }
 
     /// The value at a position.
-    @Nullable V value(long position) {
+    public @Nullable V value(long position) {
         long node = nodeOf(position);
         int index = indexOf(position);
         boolean isNull = (store.word(node + NULLS_AT) >>> index & 1) != 0;
@@ -126,7 +126,7 @@ final class BTree<K, V> {
         int high = count(node);
         while (low < high) {
             int middle = low + high >>> 1;
-            if (keys.compare(key, anchor.pool, keyAt(node, middle)) > 0) {
+            if (keys.compare(key, anchor.heap, keyAt(node, middle)) > 0) {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -136,7 +136,7 @@ final class BTree<K, V> {
     }
 
     private boolean isAt(long node, int index, Object key) {
-        return index < count(node) && keys.compare(key, anchor.pool, keyAt(node, index)) == 0;
+        return index < count(node) && keys.compare(key, anchor.heap, keyAt(node, index)) == 0;
     }
 
     private static void requireDepth(Anchor anchor, int depth) {
@@ -146,7 +146,7 @@ final class BTree<K, V> {
     }
 
     /// The entry of a key, or [#NONE].
-    long find(Object key) {
+    public long find(Object key) {
         long node = root();
         for (int depth = 0; node != 0; requireDepth(anchor, ++depth)) {
             int index = lowerBound(node, key);
@@ -159,7 +159,7 @@ final class BTree<K, V> {
     }
 
     /// The first entry whose key is above `key`, or, if `inclusive`, is `key`.
-    long above(Object key, boolean inclusive) {
+    public long above(Object key, boolean inclusive) {
         long best = NONE;
         long node = root();
         for (int depth = 0; node != 0; requireDepth(anchor, ++depth)) {
@@ -179,7 +179,7 @@ final class BTree<K, V> {
     }
 
     /// The last entry whose key is below `key`, or, if `inclusive`, is `key`.
-    long below(Object key, boolean inclusive) {
+    public long below(Object key, boolean inclusive) {
         long best = NONE;
         long node = root();
         for (int depth = 0; node != 0; requireDepth(anchor, ++depth)) {
@@ -196,7 +196,7 @@ final class BTree<K, V> {
     }
 
     /// The first entry, or [#NONE].
-    long first() {
+    public long first() {
         return root() == 0 ? NONE : firstOf(root());
     }
 
@@ -209,7 +209,7 @@ final class BTree<K, V> {
     }
 
     /// The last entry, or [#NONE].
-    long last() {
+    public long last() {
         return root() == 0 ? NONE : lastOf(root());
     }
 
@@ -222,7 +222,7 @@ final class BTree<K, V> {
     }
 
     /// The entry behind the one at a position, whose key is `key`.
-    long next(long position, Object key) {
+    public long next(long position, Object key) {
         long node = nodeOf(position);
         int index = indexOf(position);
         if (isInner(node)) {
@@ -232,7 +232,7 @@ final class BTree<K, V> {
     }
 
     /// The entry before the one at a position, whose key is `key`.
-    long previous(long position, Object key) {
+    public long previous(long position, Object key) {
         long node = nodeOf(position);
         int index = indexOf(position);
         if (isInner(node)) {
@@ -309,7 +309,7 @@ final class BTree<K, V> {
     }
 
     /// Replaces the value at a position, and frees the buffer of the old value.
-    void setValue(long position, @Nullable V value) {
+    public void setValue(long position, @Nullable V value) {
         long node = nodeOf(position);
         int index = indexOf(position);
         long word = values.store(anchor, value);
@@ -322,7 +322,7 @@ final class BTree<K, V> {
 
     /// Adds an entry with a new key. Full nodes on the way down are split, so that each node's
     /// parent has room.
-    void add(K key, @Nullable V value) {
+    public void add(K key, @Nullable V value) {
         if (root() == 0) {
             anchor.put(Anchor.ROOT_AT, allocate(false));
         } else if (count(root()) == ENTRIES_MAX) {
@@ -341,7 +341,7 @@ final class BTree<K, V> {
             node = child(node, index);
             index = lowerBound(node, key);
         }
-        long keyWord = keys.storeKey(anchor.pool, key);
+        long keyWord = keys.storeKey(anchor.heap, key);
         long valueWord = values.store(anchor, value);
         open(node, index);
         setEntry(node, index, keyWord, valueWord, value == null);
@@ -367,7 +367,7 @@ final class BTree<K, V> {
 
     /// Removes the entry of a key that the tree contains, with its buffers. Each node on the way
     /// down gets one entry more than it needs, so that it can lose one.
-    void remove(Object key) {
+    public void remove(Object key) {
         long position = find(key);
         long gone = store.word(keyAt(nodeOf(position), indexOf(position)));
         long value = store.word(valueAt(nodeOf(position), indexOf(position)));
@@ -496,8 +496,10 @@ final class BTree<K, V> {
     /// Frees the last leaves of a tree, with their buffers. Keys and values are elements with these
     /// numbers. The rest of the tree is sound, except that nodes may have too few entries. In a
     /// transaction.
-    static void freeLast(Anchor anchor, int keyCode, int valueCode) {
-        boolean[] hasBuffers = {ElementType.isBuffered(keyCode), ElementType.isBuffered(valueCode)};
+    public static void freeLast(Anchor anchor, int keyCode, int valueCode) {
+        boolean[] hasBuffers = {
+            ElementCodec.isBuffered(keyCode), ElementCodec.isBuffered(valueCode)
+        };
         long[] freed = {0};
         while (freed[0] < FREED_AT_ONCE && anchor.get(Anchor.ROOT_AT) != 0) {
             if (prune(anchor, anchor.get(Anchor.ROOT_AT), 0, hasBuffers, freed)) {
@@ -541,7 +543,7 @@ final class BTree<K, V> {
 
     private static void free(Anchor anchor, boolean hasBuffer, long at) {
         if (hasBuffer) {
-            anchor.pool.buffers().free(anchor.store.word(at));
+            anchor.heap.buffers().free(anchor.store.word(at));
         }
     }
 
@@ -553,7 +555,8 @@ final class BTree<K, V> {
     }
 
     /// Shows the first entries of a tree whose keys are elements of this type, in their order.
-    static <K> void forEach(Anchor anchor, ElementType<K> keys, long limit, Visitor visitor) {
+    public static <K> void forEach(
+            Anchor anchor, ElementCodec<K> keys, long limit, Visitor visitor) {
         // This code does not read values.
         BTree<K, K> tree = new BTree<>(anchor, keys, keys);
         long position = tree.first();
@@ -568,7 +571,7 @@ final class BTree<K, V> {
 
     /// Throws an exception if the keys of a tree, which are elements of this type, are out of
     /// order, or if nodes have too few entries or leaves differ in depth.
-    static <K> void check(Anchor anchor, ElementType<K> keys, int valueCode) {
+    public static <K> void check(Anchor anchor, ElementCodec<K> keys, int valueCode) {
         // This code reads values as words only.
         BTree<K, K> tree = new BTree<>(anchor, keys, keys);
         if (tree.root() != 0) {
@@ -586,14 +589,14 @@ final class BTree<K, V> {
         }
         int height = isInner(node) ? check(child(node, 0), depth + 1, last, valueCode) : 0;
         for (int i = 0; i < count(node); i++) {
-            ElementType.check(keys.code(), anchor, keyAt(node, i));
+            ElementCodec.check(keys.code(), anchor, keyAt(node, i));
             if (!last.isEmpty()
-                    && keys.compare(last.removeLast(), anchor.pool, keyAt(node, i)) >= 0) {
+                    && keys.compare(last.removeLast(), anchor.heap, keyAt(node, i)) >= 0) {
                 throw anchor.damaged("has keys that are not in their order");
             }
             last.add(key(position(node, i)));
             if ((store.word(node + NULLS_AT) >>> i & 1) == 0) {
-                ElementType.check(valueCode, anchor, valueAt(node, i));
+                ElementCodec.check(valueCode, anchor, valueAt(node, i));
             }
             if (isInner(node) && check(child(node, i + 1), depth + 1, last, valueCode) != height) {
                 throw anchor.damaged("has leaves that are not equally deep");
@@ -604,7 +607,7 @@ final class BTree<K, V> {
 
     /// Shows the nodes of a tree, and the references of its keys and values, which are elements
     /// with these numbers.
-    static void links(Anchor anchor, int keyCode, int valueCode, Links links) {
+    public static void links(Anchor anchor, int keyCode, int valueCode, Links links) {
         long root = anchor.get(Anchor.ROOT_AT);
         if (root != 0) {
             anchor.requireSize(links(anchor, root, 0, new int[] {keyCode, valueCode}, links));
@@ -617,8 +620,8 @@ final class BTree<K, V> {
         long meta = anchor.store.word(node + META_AT);
         int count = (int) Math.min(ENTRIES_MAX, meta & COUNT_MASK);
         for (int i = 0; i < count; i++) {
-            ElementType.links(codes[0], anchor, node, keyAt(node, i), Anchor.KEY_TIERS, links);
-            ElementType.links(codes[1], anchor, node, valueAt(node, i), anchor.tiers(), links);
+            ElementCodec.links(codes[0], anchor, node, keyAt(node, i), Anchor.KEY_TIERS, links);
+            ElementCodec.links(codes[1], anchor, node, valueAt(node, i), anchor.tiers(), links);
         }
         requireDepth(anchor, depth);
         long entries = count;

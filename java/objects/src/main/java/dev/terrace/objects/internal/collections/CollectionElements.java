@@ -1,19 +1,19 @@
-package dev.terrace.objects.collections;
+package dev.terrace.objects.internal.collections;
 
-import dev.terrace.objects.Pool;
+import dev.terrace.objects.internal.store.Headers;
 import org.jspecify.annotations.Nullable;
 
 /// The elements of collections, for programs without the classes of their objects. For this
 /// library's own packages.
 public final class CollectionElements {
-    private final Pool pool;
+    private final Heap heap;
     private final Anchor anchor;
     private final int first;
     private final int second;
 
-    private CollectionElements(Pool pool, long record) {
-        this.pool = pool;
-        anchor = Anchor.ofRecord(pool, record);
+    private CollectionElements(Heap heap, long record) {
+        this.heap = heap;
+        anchor = Anchor.ofRecord(heap, record);
         first = anchor.firstCode();
         second = anchor.secondCode();
     }
@@ -33,22 +33,22 @@ public final class CollectionElements {
     }
 
     /// Whether the collection at `record` maps keys to values.
-    public static boolean areEntries(Pool pool, long record) {
-        int type = Pool.typeOf(pool.store().word(record));
+    public static boolean areEntries(Heap heap, long record) {
+        int type = Headers.type(heap.store().word(record));
         return type == Anchor.MAP || type == Anchor.TREE;
     }
 
     /// How many elements the collection at `record` has.
-    public static long count(Pool pool, long record) {
-        return Anchor.sizeOf(pool.store().word(record + Anchor.STATE_AT));
+    public static long count(Heap heap, long record) {
+        return Anchor.sizeOf(heap.store().word(record + Anchor.STATE_AT));
     }
 
     /// Shows the first elements of the collection at `record`, in its order. In a consistent read.
     ///
-    /// @throws dev.terrace.objects.PoolDamagedException if it is not sound
-    public static void forEach(Pool pool, long record, long limit, Visitor visitor) {
-        CollectionElements elements = new CollectionElements(pool, record);
-        switch (Pool.typeOf(elements.anchor.header)) {
+    /// @throws dev.terrace.objects.internal.store.StoreFailure.Damaged if it is not sound
+    public static void forEach(Heap heap, long record, long limit, Visitor visitor) {
+        CollectionElements elements = new CollectionElements(heap, record);
+        switch (Headers.type(elements.anchor.header)) {
             case Anchor.MAP -> elements.table(limit, visitor);
             case Anchor.TREE ->
                     BTree.forEach(
@@ -63,8 +63,8 @@ public final class CollectionElements {
         }
     }
 
-    private ElementType<?> keys() {
-        ElementType<?> keys = ElementType.withCode(first);
+    private ElementCodec<?> keys() {
+        ElementCodec<?> keys = ElementCodec.withCode(first);
         if (keys == null) {
             throw anchor.damaged("has keys of type " + first + ", which have no order");
         }
@@ -72,7 +72,7 @@ public final class CollectionElements {
     }
 
     private void sequence(long limit, Visitor visitor) {
-        Cells cells = new Cells(anchor, ElementType.needsPresence(first));
+        Cells cells = new Cells(anchor, ElementCodec.needsPresence(first));
         long count = Math.min(limit, anchor.size());
         for (long i = 0; i < count; i++) {
             long leaf = cells.leaf(i);
@@ -83,7 +83,7 @@ public final class CollectionElements {
     private void table(long limit, Visitor visitor) {
         HashTable table =
                 new HashTable(
-                        anchor, ElementType.isBuffered(first), ElementType.isBuffered(second));
+                        anchor, ElementCodec.isBuffered(first), ElementCodec.isBuffered(second));
         long left = limit;
         for (long index = 0; index < table.buckets() && left > 0; index++) {
             for (long place : table.places(index)) {
@@ -103,14 +103,14 @@ public final class CollectionElements {
         if (at < 0) {
             return null;
         }
-        if (ElementType.isObject(code)) {
-            long reference = pool.store().word(at);
+        if (ElementCodec.isObject(code)) {
+            long reference = heap.store().word(at);
             return reference == 0 ? null : new ObjectElement(reference);
         }
-        ElementType<?> type = ElementType.withCode(code);
+        ElementCodec<?> type = ElementCodec.withCode(code);
         if (type == null) {
             throw anchor.damaged("holds elements of type " + code + ", which there is not");
         }
-        return type.load(pool, at);
+        return type.load(heap, at);
     }
 }

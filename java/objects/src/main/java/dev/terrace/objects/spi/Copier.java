@@ -1,5 +1,8 @@
-package dev.terrace.objects;
+package dev.terrace.objects.spi;
 
+import dev.terrace.objects.DurableObject;
+import dev.terrace.objects.ObjectType;
+import dev.terrace.objects.Pool;
 import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 

@@ -1,19 +1,18 @@
-package dev.terrace.objects.collections;
+package dev.terrace.objects.internal.collections;
 
-import dev.terrace.objects.DurableObject;
-import dev.terrace.objects.Pool;
-import dev.terrace.objects.PoolDamagedException;
-import dev.terrace.objects.Profiling;
-import dev.terrace.objects.SchemaMismatchException;
-import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.internal.store.Headers;
 import dev.terrace.objects.internal.store.Links;
+import dev.terrace.objects.internal.store.Medium;
+import dev.terrace.objects.internal.store.References;
 import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.StoreFailure;
 import dev.terrace.objects.internal.store.Text;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Objects;
 import java.util.function.LongFunction;
+import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -22,32 +21,32 @@ import org.jspecify.annotations.Nullable;
 ///
 /// Invariant: each change of the collection raises the number of changes, unless it only replaces
 /// an element. Iterators compare that number to find out that they are out of date.
-final class Anchor {
-    static final int LIST = 0xff01;
-    static final int ARRAY = 0xff02;
-    static final int MAP = 0xff03;
-    static final int TREE = 0xff04;
+public final class Anchor {
+    public static final int LIST = 0xff01;
+    public static final int ARRAY = 0xff02;
+    public static final int MAP = 0xff03;
+    public static final int TREE = 0xff04;
 
     /// The type number of all nodes of collections, that is, of everything but their records.
-    static final int NODE = 0xff05;
+    public static final int NODE = 0xff05;
 
     /// The type number of the remains of a collection that was cleared or deleted.
-    static final int REMAINS = 0xff06;
+    public static final int REMAINS = 0xff06;
 
-    static final int HEADER_BYTES = 8;
-    static final int BYTES = 64;
+    public static final int HEADER_BYTES = 8;
+    public static final int BYTES = 64;
 
     /// The number of characters after which a text shows no more elements.
     private static final int TEXT_MAX = 1 << 20;
 
     private static final int CONTENT_AT = 8;
     private static final int NAMES_AT = 16;
-    static final int STATE_AT = 24;
+    public static final int STATE_AT = 24;
 
     /// The place of the reference to the root node; words of the kind of collection follow.
-    static final int ROOT_AT = 32;
+    public static final int ROOT_AT = 32;
 
-    static final int EXTRA_AT = 40;
+    public static final int EXTRA_AT = 40;
 
     /// A collection of at most this size is freed in the same transaction; a larger one is left to
     /// [Remains].
@@ -64,28 +63,26 @@ final class Anchor {
     private static final int TIER_BITS = 4;
 
     /// Keys' buffers lie in persistent memory, whatever the tiers: each search reads some.
-    static final List<StorageTier> KEY_TIERS = List.of(StorageTier.PMEM);
+    public static final List<Medium> KEY_TIERS = List.of(Medium.PMEM);
 
-    private static final List<StorageTier> NAME_TIERS = List.of(StorageTier.PMEM);
+    private static final List<Medium> NAME_TIERS = List.of(Medium.PMEM);
     private static final List<String> KINDS = List.of("list", "array", "map", "sorted map");
 
-    final Pool pool;
-    final Store store;
-    final long record;
-    final long header;
+    public final Heap heap;
+    public final Store store;
+    public final long record;
+    public final long header;
     private Content content;
 
     /// The object whose field led to the collection, if there is one.
-    private @Nullable DurableObject owner;
-
-    private int field;
+    private @Nullable FieldUse use;
 
     /// The word with the types of a collection, and the tiers in it.
-    private record Content(long word, List<StorageTier> tiers) {}
+    private record Content(long word, List<Medium> tiers) {}
 
-    private Anchor(Pool pool, long record, Content content) {
-        this.pool = pool;
-        store = pool.store();
+    private Anchor(Heap heap, long record, Content content) {
+        this.heap = heap;
+        store = heap.store();
         this.record = record;
         header = store.word(record);
         this.content = content;
@@ -94,32 +91,32 @@ final class Anchor {
     /// Makes the record of an empty collection. In a transaction.
     ///
     /// @param second the type of the values; null if it is not a map
-    static Anchor create(
-            Pool pool,
+    public static Anchor create(
+            Heap heap,
             int kind,
-            ElementType<?> first,
-            @Nullable ElementType<?> second,
-            List<StorageTier> tiers) {
-        List<StorageTier> on = tiers.isEmpty() ? List.of(StorageTier.PMEM) : List.copyOf(tiers);
+            ElementCodec<?> first,
+            @Nullable ElementCodec<?> second,
+            List<Medium> tiers) {
+        List<Medium> on = tiers.isEmpty() ? List.of(Medium.PMEM) : List.copyOf(tiers);
         long wordOfTiers = wordOf(on);
-        Store store = pool.store();
+        Store store = heap.store();
         long record = store.allocate(BYTES, kind);
         long content = first.code() | (second == null ? 0 : second.code()) << 8 | wordOfTiers;
         store.putWord(record, record + CONTENT_AT, content);
         String names = nameToStore(first) + "\n" + (second == null ? "" : nameToStore(second));
         if (names.length() > 1) {
             store.putWord(
-                    record, record + NAMES_AT, pool.buffers().put(NAME_TIERS, Text.encode(names)));
+                    record, record + NAMES_AT, heap.buffers().put(NAME_TIERS, Text.encode(names)));
         }
-        return new Anchor(pool, record, new Content(content, on));
+        return new Anchor(heap, record, new Content(content, on));
     }
 
     /// The bits of these tiers in the word with the types of a collection.
-    private static long wordOf(List<StorageTier> tiers) {
-        if (tiers.contains(StorageTier.DRAM)) {
+    private static long wordOf(List<Medium> tiers) {
+        if (tiers.contains(Medium.DRAM)) {
             throw new IllegalArgumentException("a durable collection cannot be kept in DRAM");
         }
-        if (tiers.size() > StorageTier.values().length) {
+        if (tiers.size() > Medium.values().length) {
             throw new IllegalArgumentException("a tier is named more than once");
         }
         long word = 0;
@@ -129,41 +126,40 @@ final class Anchor {
         return word;
     }
 
-    /// From now on, accesses through this handle count as accesses to this field.
-    void ownedBy(DurableObject newOwner, int newField) {
-        field = newField;
-        owner = newOwner;
+    /// From now on, this counts accesses through this handle.
+    public void countBy(FieldUse newUse) {
+        use = newUse;
     }
 
     void countRead(@Nullable Object value) {
-        DurableObject of = owner;
+        FieldUse of = use;
         if (of != null) {
-            Profiling.read(of, field, value);
+            of.read(value);
         }
     }
 
     void countWrite(@Nullable Object value) {
-        DurableObject of = owner;
+        FieldUse of = use;
         if (of != null) {
-            Profiling.written(of, field, value);
+            of.written(value);
         }
     }
 
     /// The bytes of the strings and byte arrays in the collection at `record`, without keys.
-    static long bytes(Pool pool, long record) {
+    public static long bytes(Heap heap, long record) {
         long[] sum = {0};
         links(
-                pool,
+                heap,
                 record,
                 new Links() {
                     @Override
                     public void owned(long offset) {}
 
                     @Override
-                    public void slot(long owner, long at, List<StorageTier> tiers) {
+                    public void slot(long owner, long at, List<Medium> tiers) {
                         // Keys and names use these list objects themselves.
                         if (tiers != KEY_TIERS && tiers != NAME_TIERS) {
-                            sum[0] += Math.max(0, pool.buffers().length(at));
+                            sum[0] += Math.max(0, heap.buffers().length(at));
                         }
                     }
 
@@ -175,7 +171,7 @@ final class Anchor {
 
     /// The tiers of the elements' buffers, the best first. They are current, even if another handle
     /// has changed them.
-    List<StorageTier> tiers() {
+    public List<Medium> tiers() {
         long word = get(CONTENT_AT);
         Content known = content;
         if (known.word != word) {
@@ -187,81 +183,81 @@ final class Anchor {
 
     /// Sets the tiers of the elements' buffers of the collection at `record`, and returns whether
     /// that is a change. In a transaction.
-    static boolean setTiers(Pool pool, long record, List<StorageTier> tiers) {
-        long old = pool.store().word(record + CONTENT_AT);
+    public static boolean setTiers(Heap heap, long record, List<Medium> tiers) {
+        long old = heap.store().word(record + CONTENT_AT);
         long word = old & (1L << TIERS_SHIFT) - 1 | wordOf(tiers);
         if (word != old) {
-            pool.store().putWord(record, record + CONTENT_AT, word);
+            heap.store().putWord(record, record + CONTENT_AT, word);
         }
         return word != old;
     }
 
-    private static String nameToStore(ElementType<?> type) {
-        return ElementType.isObject(type.code()) ? type.name() : "";
+    private static String nameToStore(ElementCodec<?> type) {
+        return ElementCodec.isObject(type.code()) ? type.name() : "";
     }
 
     /// The collection that a reference leads to.
     ///
-    /// @throws SchemaMismatchException if it is another kind of collection, or has other types
-    static Anchor open(
-            Pool pool,
+    /// @throws StoreFailure.Mismatch if it is another kind of collection, or has other types
+    public static Anchor open(
+            Heap heap,
             long reference,
             int kind,
-            ElementType<?> first,
-            @Nullable ElementType<?> second) {
-        return pool.read(() -> {
-            Store store = pool.store();
-            long record = requireThere(pool, reference);
-            int isKind = Pool.typeOf(store.word(record));
+            ElementCodec<?> first,
+            @Nullable ElementCodec<?> second) {
+        return heap.read(() -> {
+            Store store = heap.store();
+            long record = requireThere(heap, reference);
+            int isKind = Headers.type(store.word(record));
             long content = store.word(record + CONTENT_AT);
             int firstCode = (int) content & 0xff;
             int secondCode = (int) content >>> 8 & 0xff;
-            String[] names = names(pool, record);
+            String[] names = names(heap, record);
             boolean same =
                     isKind == kind
                             && firstCode == first.code()
                             && secondCode == (second == null ? 0 : second.code())
-                            && (!ElementType.isObject(firstCode) || first.isCalled(names[0]))
+                            && (!ElementCodec.isObject(firstCode) || first.isCalled(names[0]))
                             && (second == null
-                                    || !ElementType.isObject(secondCode)
+                                    || !ElementCodec.isObject(secondCode)
                                     || second.isCalled(names[1]));
             if (!same) {
                 String is =
                         describe(
                                 isKind,
-                                ElementType.nameOf(firstCode, names[0]),
-                                secondCode == 0 ? null : ElementType.nameOf(secondCode, names[1]));
+                                ElementCodec.nameOf(firstCode, names[0]),
+                                secondCode == 0 ? null : ElementCodec.nameOf(secondCode, names[1]));
                 String wanted = describe(kind, first.name(), second == null ? null : second.name());
-                throw new SchemaMismatchException("this is " + is + ", not " + wanted);
+                throw new StoreFailure.Mismatch("this is " + is + ", not " + wanted);
             }
-            return new Anchor(pool, record, new Content(content, tiersOf(content)));
+            return new Anchor(heap, record, new Content(content, tiersOf(content)));
         });
     }
 
-    private static long requireThere(Pool pool, long reference) {
-        long record = Pool.recordOf(reference);
-        long header = pool.store().header(record);
-        if (!Pool.leadsTo(reference, header)) {
-            throw pool.store().stale(record);
+    private static long requireThere(Heap heap, long reference) {
+        long record = References.recordOf(reference);
+        long header = heap.store().header(record);
+        if (!References.leadsTo(reference, header)) {
+            throw heap.store().stale(record);
         }
-        pool.store().requireBelongs(record, header);
+        heap.store().requireBelongs(record, header);
         return record;
     }
 
-    private static List<StorageTier> tiersOf(long content) {
-        List<StorageTier> tiers = new ArrayList<>();
+    private static List<Medium> tiersOf(long content) {
+        List<Medium> tiers = new ArrayList<>();
         for (long left = content >>> TIERS_SHIFT; left != 0; left >>>= TIER_BITS) {
             int tier = (int) left & (1 << TIER_BITS) - 1;
-            if (tier >= StorageTier.values().length) {
-                throw new PoolDamagedException(tier + " is no tier that a collection could be on");
+            if (tier >= Medium.values().length) {
+                throw new StoreFailure.Damaged(tier + " is no tier that a collection could be on");
             }
-            tiers.add(StorageTier.values()[tier]);
+            tiers.add(Medium.values()[tier]);
         }
         return List.copyOf(tiers);
     }
 
-    private static String[] names(Pool pool, long record) {
-        byte[] bytes = pool.buffers().get(record + NAMES_AT);
+    private static String[] names(Heap heap, long record) {
+        byte[] bytes = heap.buffers().get(record + NAMES_AT);
         return bytes == null
                 ? new String[] {"", ""}
                 : Objects.requireNonNull(Text.decode(bytes)).split("\n", 2);
@@ -276,50 +272,48 @@ final class Anchor {
                 + (second == null ? " of " + first : " from " + first + " to " + second);
     }
 
-    static String kindName(int kind) {
+    public static String kindName(int kind) {
         return KINDS.get(kind - LIST);
     }
 
     /// The collection of a root. If the root leads nowhere, a new collection is made and set.
-    static <C> C root(
-            Pool pool,
-            String name,
-            LongFunction<C> open,
-            Supplier<? extends DurableCollection> create) {
-        long known = pool.rootReference(name);
+    ///
+    /// @param create makes a collection, and returns its reference
+    public static <C> C root(Heap heap, String name, LongFunction<C> open, LongSupplier create) {
+        long known = heap.root(name);
         if (known != 0) {
             return open.apply(known);
         }
         return open.apply(
-                pool.change(() -> {
-                    long meanwhile = pool.rootReference(name);
+                heap.change(() -> {
+                    long meanwhile = heap.root(name);
                     if (meanwhile != 0) {
                         return meanwhile;
                     }
-                    long made = create.get().reference();
-                    pool.setRootReference(name, made);
+                    long made = create.getAsLong();
+                    heap.setRoot(name, made);
                     return made;
                 }));
     }
 
-    long reference() {
-        return Pool.reference(record, header);
+    public long reference() {
+        return References.of(record, header);
     }
 
-    boolean isAlive() {
-        return pool.read(() -> store.word(record) == header);
+    public boolean isAlive() {
+        return heap.read(() -> store.word(record) == header);
     }
 
     /// Throws if the collection has been deleted.
-    void check() {
+    public void check() {
         if (store.word(record) != header) {
             throw store.stale(record);
         }
     }
 
     /// Runs a read that sees one committed state.
-    <T extends @Nullable Object> T read(Supplier<T> work) {
-        return pool.read(() -> {
+    public <T extends @Nullable Object> T read(Supplier<T> work) {
+        return heap.read(() -> {
             check();
             return work.get();
         });
@@ -328,7 +322,7 @@ final class Anchor {
     /// The text of the collection, or of a view of it, as `java.util` writes it. It is for
     /// debuggers and logs: it ends when it is long enough for them, and for an element that cannot
     /// be read it gives the reason instead of throwing an exception.
-    String text(String brackets, Iterable<?> elements) {
+    public String text(String brackets, Iterable<?> elements) {
         StringBuilder text = new StringBuilder();
         String because = "";
         try {
@@ -355,100 +349,109 @@ final class Anchor {
         }
     }
 
+    /// The bytes of a key or an element; null if it has none.
+    public byte @Nullable [] bytes(ElementCodec<?> codec, @Nullable Object value) {
+        try {
+            return codec.bytes(value);
+        } catch (StoreFailure failure) {
+            throw heap.told(failure);
+        }
+    }
+
     /// Runs a change as a transaction. The transaction may run again after room has been made for
     /// it.
-    <T extends @Nullable Object> T change(Supplier<T> work) {
-        return pool.change(() -> {
+    public <T extends @Nullable Object> T change(Supplier<T> work) {
+        return heap.change(() -> {
             check();
             return work.get();
         });
     }
 
     /// The number of elements, and the number of changes.
-    long state() {
+    public long state() {
         return store.word(record + STATE_AT);
     }
 
-    static long sizeOf(long state) {
+    public static long sizeOf(long state) {
         return state & SIZE_MASK;
     }
 
     /// The number of changes, modulo 2^24.
-    static int changesOf(long state) {
+    public static int changesOf(long state) {
         return (int) (state >>> SIZE_BITS);
     }
 
-    long size() {
+    public long size() {
         return sizeOf(state());
     }
 
-    int changes() {
+    public int changes() {
         return changesOf(state());
     }
 
     /// The size as `java.util` counts it.
-    static int toInt(long size) {
+    public static int toInt(long size) {
         return (int) Math.min(Integer.MAX_VALUE, size);
     }
 
     /// Sets the number of elements, which counts as a change. In a transaction.
-    void resize(long size) {
+    public void resize(long size) {
         long changes = changesOf(state()) + 1L;
         put(STATE_AT, changes << SIZE_BITS | size);
     }
 
-    long get(int at) {
+    public long get(int at) {
         return store.word(record + at);
     }
 
     /// Changes a word of the record. In a transaction.
-    void put(int at, long value) {
+    public void put(int at, long value) {
         store.putWord(record, record + at, value);
     }
 
     /// Deletes the collection.
-    void delete() {
+    public void delete() {
         change(() -> {
-            delete(pool, reference());
+            delete(heap, reference());
             return null;
         });
     }
 
     /// Deletes the collection that a reference leads to, of any kind. In a transaction.
-    static void delete(Pool pool, long reference) {
-        Anchor anchor = ofRecord(pool, requireThere(pool, reference));
-        Links freeing = new Freeing(pool);
+    public static void delete(Heap heap, long reference) {
+        Anchor anchor = ofRecord(heap, requireThere(heap, reference));
+        Links freeing = new Freeing(heap);
         freeing.slot(anchor.record, anchor.record + NAMES_AT, NAME_TIERS);
         anchor.freeContent();
         freeing.owned(anchor.record);
     }
 
     /// Shows the slots and nodes that the collection at `record` owns, and its references.
-    static void links(Pool pool, long record, Links links) {
-        Anchor anchor = ofRecord(pool, record);
+    public static void links(Heap heap, long record, Links links) {
+        Anchor anchor = ofRecord(heap, record);
         links.slot(record, record + NAMES_AT, NAME_TIERS);
         anchor.contentLinks(links);
     }
 
     /// The collection with this record, of any type.
-    static Anchor ofRecord(Pool pool, long record) {
-        long content = pool.store().word(record + CONTENT_AT);
-        return new Anchor(pool, record, new Content(content, tiersOf(content)));
+    public static Anchor ofRecord(Heap heap, long record) {
+        long content = heap.store().word(record + CONTENT_AT);
+        return new Anchor(heap, record, new Content(content, tiersOf(content)));
     }
 
     /// The remains of a collection, in the form of a collection.
-    static Anchor ofRemains(Pool pool, long record) {
-        return ofRecord(pool, record);
+    public static Anchor ofRemains(Heap heap, long record) {
+        return ofRecord(heap, record);
     }
 
     /// The kind of the collection, or of the collection that these are the remains of.
-    int kind() {
+    public int kind() {
         int was = Remains.kindOf(this);
-        return was == 0 ? Pool.typeOf(header) : was;
+        return was == 0 ? Headers.type(header) : was;
     }
 
     /// Copies the words that describe the collection to a new record. In a transaction.
-    void copyContent(long to) {
+    public void copyContent(long to) {
         for (int at = CONTENT_AT; at < BYTES; at += Long.BYTES) {
             store.putWord(to, to + at, at == NAMES_AT ? 0 : get(at));
         }
@@ -456,18 +459,19 @@ final class Anchor {
 
     /// Throws an exception if elements of the collection at `record` are misplaced or of other
     /// types. [#links] has already shown its slots, which have been checked.
-    static void check(Pool pool, long record) {
-        Anchor anchor = ofRecord(pool, record);
+    public static void check(Heap heap, long record) {
+        Anchor anchor = ofRecord(heap, record);
         int first = anchor.firstCode();
         int second = anchor.secondCode();
-        switch (Pool.typeOf(anchor.header)) {
+        switch (Headers.type(anchor.header)) {
             case LIST, ARRAY ->
-                    new Cells(anchor, ElementType.needsPresence(first)).check(anchor.size(), first);
+                    new Cells(anchor, ElementCodec.needsPresence(first))
+                            .check(anchor.size(), first);
             case MAP ->
-                    new HashTable(anchor, ElementType.isBuffered(first), false)
+                    new HashTable(anchor, ElementCodec.isBuffered(first), false)
                             .check(first, second);
             case TREE -> {
-                ElementType<?> keys = ElementType.withCode(first);
+                ElementCodec<?> keys = ElementCodec.withCode(first);
                 if (keys == null) {
                     throw anchor.damaged("has keys of type " + first + ", which have no order");
                 }
@@ -478,31 +482,31 @@ final class Anchor {
     }
 
     /// Throws an exception if no node of a collection begins there.
-    void requireNode(long node) {
-        if (Pool.typeOf(store.header(node)) != NODE || !store.hasHeader(node)) {
+    public void requireNode(long node) {
+        if (Headers.type(store.header(node)) != NODE || !store.hasHeader(node)) {
             throw damaged("leads to " + node + ", where no node begins");
         }
     }
 
     /// Throws an exception if the number of entries differs from the record's.
-    void requireSize(long entries) {
+    public void requireSize(long entries) {
         if (entries != size()) {
             throw damaged("has " + entries + " entries, and should have " + size());
         }
     }
 
-    PoolDamagedException damaged(String what) {
-        return new PoolDamagedException(
+    public StoreFailure.Damaged damaged(String what) {
+        return new StoreFailure.Damaged(
                 store.pmem().name() + ": the collection at " + record + " " + what);
     }
 
     /// The same for everything but the record.
-    void contentLinks(Links links) {
+    public void contentLinks(Links links) {
         int first = firstCode();
         int second = secondCode();
         switch (kind()) {
             case LIST, ARRAY ->
-                    new Cells(this, ElementType.needsPresence(first)).links(size(), first, links);
+                    new Cells(this, ElementCodec.needsPresence(first)).links(size(), first, links);
             case MAP -> new HashTable(this, false, false).links(first, second, links);
             case TREE -> BTree.links(this, first, second, links);
             default -> throw damaged("is none");
@@ -510,7 +514,7 @@ final class Anchor {
     }
 
     /// Frees everything but the record, which then describes an empty collection. In a transaction.
-    void clear() {
+    public void clear() {
         freeContent();
         put(ROOT_AT, 0);
         put(EXTRA_AT, 0);
@@ -519,12 +523,12 @@ final class Anchor {
     }
 
     /// The number of the type of elements, or keys.
-    int firstCode() {
+    public int firstCode() {
         return (int) get(CONTENT_AT) & 0xff;
     }
 
     /// The number of the type of values; 0 if it is not a map.
-    int secondCode() {
+    public int secondCode() {
         return (int) get(CONTENT_AT) >>> 8 & 0xff;
     }
 
@@ -532,21 +536,21 @@ final class Anchor {
     /// too much, afterwards.
     private void freeContent() {
         long bulk = kind() == MAP ? Math.max(size(), get(EXTRA_AT + Long.BYTES)) : size();
-        if (bulk <= BULK_MAX || !pool.remains().take(this)) {
-            contentLinks(new Freeing(pool));
+        if (bulk <= BULK_MAX || !heap.remains().take(this)) {
+            contentLinks(new Freeing(heap));
         }
     }
 
     /// Frees the last elements of the collection, leaves it sound, and returns whether it is empty.
     /// In a transaction.
-    boolean freeLast() {
+    public boolean freeLast() {
         boolean hasBuffers =
-                ElementType.isBuffered(firstCode()) || ElementType.isBuffered(secondCode());
+                ElementCodec.isBuffered(firstCode()) || ElementCodec.isBuffered(secondCode());
         int most = hasBuffers ? BUFFERED_AT_ONCE : PLAIN_AT_ONCE;
         switch (kind()) {
             case LIST, ARRAY -> {
                 long kept = Math.max(0, size() - most);
-                Cells cells = new Cells(this, ElementType.needsPresence(firstCode()));
+                Cells cells = new Cells(this, ElementCodec.needsPresence(firstCode()));
                 if (hasBuffers) {
                     cells.freeBuffers(kept, size());
                 }
@@ -556,8 +560,8 @@ final class Anchor {
             case MAP ->
                     new HashTable(
                                     this,
-                                    ElementType.isBuffered(firstCode()),
-                                    ElementType.isBuffered(secondCode()))
+                                    ElementCodec.isBuffered(firstCode()),
+                                    ElementCodec.isBuffered(secondCode()))
                             .freeLast(hasBuffers);
             case TREE -> BTree.freeLast(this, firstCode(), secondCode());
             default -> throw damaged("is none");
@@ -566,15 +570,15 @@ final class Anchor {
     }
 
     /// Frees all that it is shown, except objects.
-    record Freeing(Pool pool) implements Links {
+    record Freeing(Heap heap) implements Links {
         @Override
         public void owned(long offset) {
-            pool.store().free(offset);
+            heap.store().free(offset);
         }
 
         @Override
-        public void slot(long owner, long at, List<StorageTier> tiers) {
-            pool.buffers().free(pool.store().word(at));
+        public void slot(long owner, long at, List<Medium> tiers) {
+            heap.buffers().free(heap.store().word(at));
         }
 
         @Override

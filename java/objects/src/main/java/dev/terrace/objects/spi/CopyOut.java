@@ -1,5 +1,7 @@
-package dev.terrace.objects;
+package dev.terrace.objects.spi;
 
+import dev.terrace.objects.DurableObject;
+import dev.terrace.objects.Pool;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;

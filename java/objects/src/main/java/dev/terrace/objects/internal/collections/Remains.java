@@ -1,17 +1,14 @@
-package dev.terrace.objects.collections;
+package dev.terrace.objects.internal.collections;
 
-import dev.terrace.objects.Pool;
-import dev.terrace.objects.PoolBusyException;
-import dev.terrace.objects.PoolDamagedException;
-import dev.terrace.objects.PoolFullException;
-import dev.terrace.objects.TerraceException;
+import dev.terrace.objects.internal.store.Headers;
 import dev.terrace.objects.internal.store.Links;
 import dev.terrace.objects.internal.store.Store;
+import dev.terrace.objects.internal.store.StoreFailure;
 import dev.terrace.objects.internal.store.Superblock;
 
 /// The contents of large collections that were cleared or deleted. Taking them from the collection
 /// changes a few words; after that has been committed, they are freed in transactions of bounded
-/// size. For this library's own packages.
+/// size.
 ///
 /// The superblock has room for one record of remains, so that a full pool can be cleared; further
 /// records form a chain. Each record has the layout of the collection's record, followed by its
@@ -24,7 +21,7 @@ public final class Remains {
     private static final int KIND_AT = NEXT_AT + Long.BYTES;
     private static final int BYTES = KIND_AT + Long.BYTES;
 
-    private final Pool pool;
+    private final Heap heap;
     private final Store store;
 
     /// Whether there may be remains. The thread that has committed writes it; a thread that sees it
@@ -34,10 +31,10 @@ public final class Remains {
     /// Whether this process has left remains: it frees them itself.
     private boolean areNew;
 
-    /// The remains of a pool.
-    public Remains(Pool pool) {
-        this.pool = pool;
-        store = pool.store();
+    /// Those of a heap.
+    public Remains(Heap heap) {
+        this.heap = heap;
+        store = heap.store();
         arePending = !isEmpty();
     }
 
@@ -48,12 +45,12 @@ public final class Remains {
 
     /// Takes over the contents of a collection that is being cleared or deleted, and returns
     /// whether there was room for that.
-    boolean take(Anchor from) {
+    public boolean take(Anchor from) {
         long record = FIRST;
         if (store.word(FIRST + KIND_AT) != 0) {
             try {
                 record = store.allocate(BYTES, Anchor.REMAINS);
-            } catch (PoolFullException full) {
+            } catch (StoreFailure.Full full) {
                 return false;
             }
             store.putWord(record, record + NEXT_AT, store.word(HEAD_AT));
@@ -96,11 +93,11 @@ public final class Remains {
         try {
             freeSome();
             return true;
-        } catch (PoolFullException | PoolBusyException full) {
+        } catch (StoreFailure.Full | StoreFailure.Busy full) {
             // The next transaction tries again.
             arePending = true;
             return false;
-        } catch (TerraceException | IndexOutOfBoundsException damaged) {
+        } catch (StoreFailure | IndexOutOfBoundsException damaged) {
             // A check reports it, or the next use of the pool.
             arePending = false;
             return false;
@@ -111,7 +108,7 @@ public final class Remains {
     private void freeSome() {
         store.transact(() -> {
             if (store.word(FIRST + KIND_AT) != 0) {
-                if (Anchor.ofRemains(pool, FIRST).freeLast()) {
+                if (Anchor.ofRemains(heap, FIRST).freeLast()) {
                     store.putWord(0, FIRST + KIND_AT, 0);
                 }
             } else if (store.word(HEAD_AT) != 0) {
@@ -124,15 +121,15 @@ public final class Remains {
 
     private void freeSomeOf(long record) {
         requireRecord(record);
-        if (Anchor.ofRemains(pool, record).freeLast()) {
+        if (Anchor.ofRemains(heap, record).freeLast()) {
             store.putWord(0, HEAD_AT, store.word(record + NEXT_AT));
             store.free(record);
         }
     }
 
     private void requireRecord(long record) {
-        if (Pool.typeOf(store.header(record)) != Anchor.REMAINS || !store.hasHeader(record)) {
-            throw new PoolDamagedException(
+        if (Headers.type(store.header(record)) != Anchor.REMAINS || !store.hasHeader(record)) {
+            throw new StoreFailure.Damaged(
                     store.pmem().name()
                             + ": what is to be freed leads to "
                             + record
@@ -144,7 +141,7 @@ public final class Remains {
     /// [#links(Pool, long, Links)] shows the slots of each other record.
     public void links(Links links) {
         if (store.word(FIRST + KIND_AT) != 0) {
-            links(pool, FIRST, links);
+            links(heap, FIRST, links);
         }
         long left = store.pmem().extents() * store.pmem().extentBytes() / BYTES;
         for (long record = store.word(HEAD_AT);
@@ -153,7 +150,7 @@ public final class Remains {
             requireRecord(record);
             links.owned(record);
             if (--left < 0) {
-                throw new PoolDamagedException(
+                throw new StoreFailure.Damaged(
                         store.pmem().name() + ": what is to be freed has become a circle");
             }
         }
@@ -165,13 +162,13 @@ public final class Remains {
     }
 
     /// Shows the slots that a record owns.
-    public static void links(Pool pool, long record, Links links) {
-        Anchor.ofRemains(pool, record).contentLinks(links);
+    public static void links(Heap heap, long record, Links links) {
+        Anchor.ofRemains(heap, record).contentLinks(links);
     }
 
     /// The kind of the collection that left the remains at a record; 0 if it is a collection.
-    static int kindOf(Anchor anchor) {
-        boolean isRecord = anchor.record == FIRST || isRecord(Pool.typeOf(anchor.header));
+    public static int kindOf(Anchor anchor) {
+        boolean isRecord = anchor.record == FIRST || isRecord(Headers.type(anchor.header));
         return isRecord ? (int) anchor.get(KIND_AT) : 0;
     }
 }

@@ -1,4 +1,4 @@
-package dev.terrace.objects.internal.store;
+package dev.terrace.objects;
 
 import java.io.IOException;
 import java.util.List;

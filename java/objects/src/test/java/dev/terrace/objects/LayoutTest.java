@@ -1,11 +1,8 @@
-package dev.terrace.objects.internal.store;
+package dev.terrace.objects;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import dev.terrace.objects.FieldKind;
-import dev.terrace.objects.FieldSpec;
-import dev.terrace.objects.StorageTier;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 

@@ -1,4 +1,4 @@
-package dev.terrace.objects.collections;
+package dev.terrace.objects.internal.collections;
 
 import dev.terrace.objects.internal.store.Buffers;
 import dev.terrace.objects.internal.store.Links;
@@ -18,7 +18,7 @@ import org.jspecify.annotations.Nullable;
 ///
 /// With n buckets, key hash h belongs to bucket h mod 2m if that is less than n, else to h mod m,
 /// where m is the highest power of two up to n.
-final class HashTable {
+public final class HashTable {
     private static final int COUNT_AT = Anchor.EXTRA_AT + 8;
     private static final int SEED_AT = Anchor.EXTRA_AT + 16;
 
@@ -63,13 +63,13 @@ final class HashTable {
     private final Cells cells;
     private final boolean keysBuffered;
     private final boolean valuesBuffered;
-    final long seed;
+    public final long seed;
     private Shape shape = new Shape(NEVER, 0, 0);
 
-    HashTable(Anchor anchor, boolean keysBuffered, boolean valuesBuffered) {
+    public HashTable(Anchor anchor, boolean keysBuffered, boolean valuesBuffered) {
         this.anchor = anchor;
         store = anchor.store;
-        buffers = anchor.pool.buffers();
+        buffers = anchor.heap.buffers();
         cells = new Cells(anchor, false);
         this.keysBuffered = keysBuffered;
         this.valuesBuffered = valuesBuffered;
@@ -77,7 +77,7 @@ final class HashTable {
     }
 
     /// Gives a new table its seed. In a transaction.
-    static void setSeed(Anchor anchor, long seed) {
+    public static void setSeed(Anchor anchor, long seed) {
         anchor.put(SEED_AT, seed);
     }
 
@@ -93,7 +93,7 @@ final class HashTable {
     }
 
     /// The number of buckets, without the further buckets of their chains.
-    long buckets() {
+    public long buckets() {
         return anchor.get(COUNT_AT);
     }
 
@@ -125,13 +125,13 @@ final class HashTable {
     }
 
     /// The place of an entry's value.
-    static long valueAt(long entry) {
+    public static long valueAt(long entry) {
         return entry + VALUE_AT;
     }
 
     /// The place of an entry from its position, which is one word: the entry's bucket, with its
     /// slot in the low three bits.
-    static long entryOf(long place) {
+    public static long entryOf(long place) {
         return entry(place & -8, (int) place & 7);
     }
 
@@ -139,24 +139,24 @@ final class HashTable {
         return store.word(place & -8) >>> ((int) place & 7) * FLAG_BITS & FLAGS_MASK;
     }
 
-    boolean isKeyNull(long place) {
+    public boolean isKeyNull(long place) {
         return (flags(place) & KEY_IS_NULL) != 0;
     }
 
-    boolean isValueNull(long place) {
+    public boolean isValueNull(long place) {
         return (flags(place) & VALUE_IS_NULL) != 0;
     }
 
     /// The place of a key; -1 if the table does not contain it.
     ///
     /// @param bytes the bytes of a key that may have a buffer, else null
-    long find(long hash, long word, byte @Nullable [] bytes, boolean keyIsNull) {
+    public long find(long hash, long word, byte @Nullable [] bytes, boolean keyIsNull) {
         return find(shape(NEVER), hash, word, bytes, keyIsNull);
     }
 
     /// Like [#find(long, long, byte[], boolean)], for the words in place, which are valid while the
     /// epoch's number of changes is `changes`.
-    long findInPlace(
+    public long findInPlace(
             long changes, long hash, long word, byte @Nullable [] bytes, boolean keyIsNull) {
         Shape known = shape;
         if (known.changes != changes) {
@@ -219,7 +219,7 @@ final class HashTable {
     }
 
     /// Replaces the value of an entry; the caller frees the old value. In a transaction.
-    void setValue(long hash, long place, long word, boolean isNull) {
+    public void setValue(long hash, long place, long word, boolean isNull) {
         long bucket = place & -8;
         long owner = owner(indexOf(hash, buckets()), bucket);
         cells.put(owner, valueAt(entryOf(place)), word);
@@ -229,14 +229,14 @@ final class HashTable {
     }
 
     /// Frees the buffer of an entry's value. In a transaction.
-    void freeValue(long place) {
+    public void freeValue(long place) {
         if (valuesBuffered) {
             buffers.free(store.word(valueAt(entryOf(place))));
         }
     }
 
     /// Adds an entry with a new key. In a transaction.
-    void add(long hash, long key, boolean keyIsNull, long value, boolean valueIsNull) {
+    public void add(long hash, long key, boolean keyIsNull, long value, boolean valueIsNull) {
         if (buckets() == 0) {
             cells.ensure(BUCKET_WORDS);
             anchor.put(COUNT_AT, 1);
@@ -321,7 +321,7 @@ final class HashTable {
     }
 
     /// The places of all entries in the chain of a bucket.
-    long[] places(long index) {
+    public long[] places(long index) {
         long[] places = new long[SLOTS];
         int length = 0;
         int steps = 0;
@@ -338,7 +338,7 @@ final class HashTable {
     }
 
     /// Removes an entry, with its buffers. In a transaction.
-    void remove(long hash, long place) {
+    public void remove(long hash, long place) {
         long index = indexOf(hash, buckets());
         long bucket = place & -8;
         if (keysBuffered) {
@@ -360,7 +360,7 @@ final class HashTable {
     }
 
     /// Frees the last buckets, with the buffers of their entries. In a transaction.
-    void freeLast(boolean hasBuffers) {
+    public void freeLast(boolean hasBuffers) {
         long count = buckets();
         long kept = Math.max(0, count - (hasBuffers ? BUFFERED_AT_ONCE : PLAIN_AT_ONCE));
         long entries = 0;
@@ -390,7 +390,7 @@ final class HashTable {
 
     /// Throws an exception if an entry is in the wrong bucket, if a key occurs twice, or if a key
     /// or a value has the wrong type.
-    void check(int keyCode, int valueCode) {
+    public void check(int keyCode, int valueCode) {
         for (long index = 0; index < buckets(); index++) {
             long[] places = places(index);
             for (int i = 0; i < places.length; i++) {
@@ -408,8 +408,8 @@ final class HashTable {
         if (indexOf(hash, buckets()) != index || flags(place) != wanted) {
             throw anchor.damaged("has a key in bucket " + index + " whose hash belongs elsewhere");
         }
-        ElementType.check(keyCode, anchor, entryOf(place));
-        ElementType.check(valueCode, anchor, valueAt(entryOf(place)));
+        ElementCodec.check(keyCode, anchor, entryOf(place));
+        ElementCodec.check(valueCode, anchor, valueAt(entryOf(place)));
     }
 
     private void requireOther(long place, long before) {
@@ -426,7 +426,7 @@ final class HashTable {
 
     /// Shows the nodes of the table, and the references of its keys and values, which are elements
     /// with these numbers.
-    void links(int keyCode, int valueCode, Links links) {
+    public void links(int keyCode, int valueCode, Links links) {
         long count = buckets();
         long entries = 0;
         cells.links(count * BUCKET_WORDS, 0, links);
@@ -439,8 +439,8 @@ final class HashTable {
             }
             for (long place : places(index)) {
                 long owner = owner(index, place & -8);
-                ElementType.links(keyCode, anchor, owner, entryOf(place), Anchor.KEY_TIERS, links);
-                ElementType.links(
+                ElementCodec.links(keyCode, anchor, owner, entryOf(place), Anchor.KEY_TIERS, links);
+                ElementCodec.links(
                         valueCode, anchor, owner, valueAt(entryOf(place)), anchor.tiers(), links);
                 entries++;
             }

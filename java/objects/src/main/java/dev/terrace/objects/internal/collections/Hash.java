@@ -1,20 +1,20 @@
-package dev.terrace.objects.collections;
+package dev.terrace.objects.internal.collections;
 
 import org.jspecify.annotations.Nullable;
 
 /// The hash function of durable maps, which is a part of the format: see COLLECTIONS-FORMAT.md.
-final class Hash {
+public final class Hash {
     private Hash() {}
 
     /// The hash of a key without a buffer: a number, a reference, or null.
-    static long of(long seed, long word) {
+    public static long of(long seed, long word) {
         return mix(seed ^ word);
     }
 
     /// The hash of a key.
     ///
     /// @param bytes the bytes of a string; null for other keys
-    static long of(long seed, long word, byte @Nullable [] bytes) {
+    public static long of(long seed, long word, byte @Nullable [] bytes) {
         if (bytes == null) {
             return of(seed, word);
         }

@@ -1,0 +1,30 @@
+package dev.terrace.objects.internal.store;
+
+import java.io.IOException;
+
+/// Where the segments of the remote tier are kept: files that are written once, as a whole, read in
+/// parts and deleted as a whole. Any number of threads may use it.
+public interface Segments {
+    /// The name of the store in messages.
+    String name();
+
+    /// Writes a segment, which is durable when the method returns. If it throws an exception, a
+    /// part or all of the segment may exist.
+    ///
+    /// @throws java.nio.file.FileAlreadyExistsException if a segment with this name exists
+    /// @throws StoreFailure.Full if there is no room for it
+    /// @throws IOException if the operation fails
+    void write(String segment, byte[] bytes) throws IOException;
+
+    /// Reads bytes `from` to `from + length` of a segment.
+    ///
+    /// @throws java.nio.file.NoSuchFileException if there is no such segment
+    /// @throws java.io.EOFException if it ends before
+    /// @throws IOException if the operation fails
+    byte[] read(String segment, long from, int length) throws IOException;
+
+    /// Deletes a segment, if a segment with this name exists.
+    ///
+    /// @throws IOException if the operation fails
+    void delete(String segment) throws IOException;
+}
