@@ -52,7 +52,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => name().prop_map(Step::MoveOut),
         10 => (0..READERS, prop_oneof![1..4usize, 1..40usize], any::<bool>())
             .prop_map(|(reader, entries, plus)| Step::Read(reader, entries, plus)),
-        1 => (0..READERS, 0..usize::from(NAMES)).prop_map(|(reader, back)| Step::Seek(reader, back)),
+        1 => (0..READERS, 0..usize::from(NAMES))
+            .prop_map(|(reader, back)| Step::Seek(reader, back)),
         1 => (0..READERS).prop_map(Step::Rewind),
         1 => Just(Step::Remount),
     ]
@@ -263,7 +264,9 @@ fn cases() -> u32 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: cases(), failure_persistence: None, ..Default::default()
+    })]
 
     #[test]
     fn a_listing_ends_and_shows_what_stays_once(steps in prop::collection::vec(step(), 1..120)) {

@@ -127,11 +127,14 @@ proptest! {
         let rig = Rig { pm, disks };
         // Neither is ever crowded or full, and nothing happens by itself.
         let options = OpenOptions { cache_bytes: 64 << 20, workers: false, ..Default::default() };
-        let volume = Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {}).unwrap();
+        let volume = Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {})
+            .unwrap();
         SETTINGS.iter().for_each(|&(param, value)| volume.tune(param, value).unwrap());
         let recording = volume.start_recording().unwrap();
         let inos: Vec<Ino> =
-            (0..FILES).map(|n| volume.create(Ino::ROOT, format!("{n}").as_bytes(), &FILE).unwrap().ino).collect();
+            (0..FILES)
+                .map(|n| volume.create(Ino::ROOT, format!("{n}").as_bytes(), &FILE).unwrap().ino)
+                .collect();
         let mut placed = Vec::new();
         for &(file, step) in &steps {
             do_step(&volume, inos[file], step);
@@ -151,7 +154,8 @@ proptest! {
                 None => prop_assert_eq!(record.operation, Operation::Create),
                 Some(at) => {
                     let simulated = by_simulation(&simulation.outcome());
-                    prop_assert_eq!(simulated, placed[at], "after step {}: {:?}", at, &steps[..=at]);
+                    prop_assert_eq!(simulated, placed[at], "after step {}: {:?}", at,
+                        &steps[..=at]);
                 }
             }
         }

@@ -488,7 +488,8 @@ fn explain(error: io::Error, path: &Path) -> anyhow::Error {
         }
         Some(libc::EPERM) => anyhow::Error::new(NotPermitted(path.to_owned())),
         Some(libc::EBUSY) => anyhow::anyhow!(
-            "{}: a scrub is running already; `terrace scrub status` shows it, `terrace scrub cancel` ends it",
+            "{}: a scrub is running already; `terrace scrub status` shows it, `terrace scrub \
+             cancel` ends it",
             path.display()
         ),
         Some(libc::ESRCH) => anyhow::anyhow!("{}: no scrub is running", path.display()),
@@ -499,7 +500,8 @@ fn explain(error: io::Error, path: &Path) -> anyhow::Error {
             )
         }
         Some(libc::EALREADY) => anyhow::anyhow!(
-            "{}: is being recorded already; end the other `terrace record`, which must be done first",
+            "{}: is being recorded already; end the other `terrace record`, which must be done \
+             first",
             path.display()
         ),
         Some(libc::ECANCELED) => anyhow::anyhow!(
@@ -507,7 +509,8 @@ fn explain(error: io::Error, path: &Path) -> anyhow::Error {
             path.display()
         ),
         Some(libc::EXDEV) => anyhow::anyhow!(
-            "{}: is pinned to another tier; `terrace where` shows which, `terrace unpin` lifts that",
+            "{}: is pinned to another tier; `terrace where` shows which, `terrace unpin` lifts \
+             that",
             path.display()
         ),
         Some(libc::ESHUTDOWN) => {

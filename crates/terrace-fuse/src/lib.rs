@@ -18,9 +18,9 @@
 //! | module | idea |
 //! |---|---|
 //! | `adapter` | each message, one engine call |
-//! | `transport` | what is agreed with the kernel at INIT; caching for good; messages that are refused once |
+//! | `transport` | INIT; what the kernel caches for good; messages refused once |
 //! | `coherence` | direct writes and what the kernel caches |
-//! | `mount`, `mountpoint`, [`mount_table`] | attaching to a directory, sessions and threads, dead mounts |
+//! | `mount`, `mountpoint`, [`mount_table`] | directories, sessions, threads, dead mounts |
 //! | [`control`] | how `terrace` commands talk to the daemon |
 //! | `counts` | how many messages of each kind came |
 //! | `nullfs` | the file system that does nothing, as a baseline |

@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn lines_with_escapes_and_optional_fields() {
-        let line =
-            br"36 35 0:98 / /mnt/a\040b\134c rw,noatime shared:1 master:2 - fuse.terrace /dev/shm/p\040m rw,user_id=1000,x=1";
+        let line = b"36 35 0:98 / /mnt/a\\040b\\134c rw,noatime shared:1 master:2 - fuse.terrace \
+              /dev/shm/p\\040m rw,user_id=1000,x=1";
         let mount = Mount::parse(line).unwrap();
         assert_eq!(mount.user, Some(1000));
         assert_eq!(mount.device, "0:98");

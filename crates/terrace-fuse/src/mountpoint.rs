@@ -58,7 +58,8 @@ pub fn clean_dead_mount(mountpoint: &Path) -> Result<bool> {
             Ok(true)
         }
         (true, false) => bail!(
-            "{} is the mount point of a mounted volume ({}); unmount it first, or choose another directory",
+            "{} is the mount point of a mounted volume ({}); unmount it first, or choose another \
+             directory",
             mountpoint.display(),
             entry.source.display()
         ),
@@ -89,7 +90,8 @@ pub(crate) fn detach(mountpoint: &Path, device: &str, lazily: bool) -> Result<()
             run(&mut command).with_context(|| format!("unmounting {}", mountpoint.display()))
         }
         Err(rustix::io::Errno::BUSY) => bail!(
-            "{} is in use; end the programs that have files open on it or work in it (fuser -vm shows them)",
+            "{} is in use; end the programs that have files open on it or work in it (fuser -vm \
+             shows them)",
             mountpoint.display()
         ),
         Err(error) => Err(error).with_context(|| format!("unmounting {}", mountpoint.display())),

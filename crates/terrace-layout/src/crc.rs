@@ -68,10 +68,16 @@ mod tests {
     proptest! {
         /// One bit after the other, as the polynomial says.
         #[test]
-        fn is_crc32c(seed: u32, mut bytes in proptest::collection::vec(any::<u8>(), 8..200), hole in 0usize..4) {
+        fn is_crc32c(
+            seed: u32,
+            mut bytes in proptest::collection::vec(any::<u8>(), 8..200),
+            hole in 0usize..4,
+        ) {
             let bitwise = |crc: u32, bytes: &[u8]| {
                 !bytes.iter().fold(!crc, |crc, &byte| {
-                    (0..8).fold(crc ^ u32::from(byte), |crc, _| crc >> 1 ^ (0x82f6_3b78 & (crc & 1).wrapping_neg()))
+                    (0..8).fold(crc ^ u32::from(byte), |crc, _| {
+                        crc >> 1 ^ (0x82f6_3b78 & (crc & 1).wrapping_neg())
+                    })
                 })
             };
             prop_assert_eq!(crc_append(seed, &bytes), bitwise(seed, &bytes));

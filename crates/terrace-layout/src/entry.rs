@@ -771,7 +771,9 @@ mod tests {
             let mut buf = Vec::new();
             let mut bytes = encode_entry(&mut buf, 1, &dentry(b"name"), &[b"name"]).to_vec();
             bytes[byte] ^= 1 << bit;
-            prop_assert!(entry_slots(&bytes, PAGE_SLOTS) != Some(1) || LogEntry::decode(&bytes, 1).is_err());
+            prop_assert!(
+                entry_slots(&bytes, PAGE_SLOTS) != Some(1) || LogEntry::decode(&bytes, 1).is_err()
+            );
         }
 
         #[test]

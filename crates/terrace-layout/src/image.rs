@@ -103,8 +103,8 @@ impl ImageHeader {
         }
         if header.major != IMAGE_MAJOR {
             return wrong(format!(
-                "image format {}.{} is not supported (this program reads {IMAGE_MAJOR}.x): use a matching version of \
-                 terrace",
+                "image format {}.{} is not supported (this program reads {IMAGE_MAJOR}.x): use a \
+                 matching version of terrace",
                 header.major, header.minor
             ));
         }

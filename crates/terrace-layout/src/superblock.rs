@@ -163,8 +163,8 @@ impl DeviceEntry {
     pub fn set_path(&mut self, path: &[u8]) -> Result<(), LayoutError> {
         if path.len() > DEVICE_PATH_BYTES_MAX {
             return Err(LayoutError(format!(
-                "device path {} is {} bytes long, the device table holds {DEVICE_PATH_BYTES_MAX}: use a shorter \
-                 path or a symbolic link",
+                "device path {} is {} bytes long, the device table holds \
+                 {DEVICE_PATH_BYTES_MAX}: use a shorter path or a symbolic link",
                 String::from_utf8_lossy(path),
                 path.len()
             )));
@@ -269,8 +269,8 @@ impl Superblock {
         }
         if sb.major != FORMAT_MAJOR {
             return Err(LayoutError(format!(
-                "format version {}.{} is not supported (this program reads {FORMAT_MAJOR}.x): use a matching \
-                 version of terrace",
+                "format version {}.{} is not supported (this program reads {FORMAT_MAJOR}.x): \
+                 use a matching version of terrace",
                 sb.major, sb.minor
             )));
         }

@@ -47,7 +47,10 @@ pub enum MediaError {
         errno: Errno,
     },
     /// Somebody else holds the device.
-    #[error("{path}: already in use: is the volume mounted, or another program using the device?", path = path.display())]
+    #[error(
+        "{path}: already in use: is the volume mounted, or another program using the device?",
+        path = path.display()
+    )]
     InUse {
         /// The device.
         path: PathBuf,
@@ -63,7 +66,10 @@ pub enum MediaError {
         expected: &'static str,
     },
     /// A file to be created is there already; it is never overwritten.
-    #[error("{path}: already exists; remove it first or choose another name", path = path.display())]
+    #[error(
+        "{path}: already exists; remove it first or choose another name",
+        path = path.display()
+    )]
     AlreadyExists {
         /// The file.
         path: PathBuf,
@@ -79,7 +85,8 @@ pub enum MediaError {
         errno: Errno,
     },
     /// A length that this device cannot have.
-    #[error("{path}: a length of {len_bytes} bytes does not do: it must be a non-zero multiple of {multiple_bytes} bytes", path = path.display())]
+    #[error("{path}: a length of {len_bytes} bytes does not do: it must be a non-zero multiple \
+             of {multiple_bytes} bytes", path = path.display())]
     BadLength {
         /// The device.
         path: PathBuf,
@@ -89,7 +96,8 @@ pub enum MediaError {
         multiple_bytes: u64,
     },
     /// Emulated PM needs more memory than there is.
-    #[error("{path}: {need_bytes} bytes of memory are needed but {resource} leaves {available_bytes}; choose a smaller size or free some", path = path.display())]
+    #[error("{path}: {need_bytes} bytes of memory are needed but {resource} leaves \
+             {available_bytes}; choose a smaller size or free some", path = path.display())]
     NotEnoughMemory {
         /// The file asked for.
         path: PathBuf,
@@ -112,7 +120,10 @@ pub enum MediaError {
     },
     /// A fence on PM of kind `msync` failed, now or earlier: what was stored since the last good
     /// fence may be lost.
-    #[error("{path}: cannot make stores durable: {errno}; unmount and check the device", path = path.display())]
+    #[error(
+        "{path}: cannot make stores durable: {errno}; unmount and check the device",
+        path = path.display()
+    )]
     Sync {
         /// The PM device.
         path: PathBuf,
@@ -122,7 +133,9 @@ pub enum MediaError {
         errno: Errno,
     },
     /// PM that cannot be read: the memory there has failed, or the file was cut off.
-    #[error("{path}: {len_bytes} bytes at offset {offset} cannot be read: the memory there has failed, or the file was truncated; replace the device once what can be read is copied from it", path = path.display())]
+    #[error("{path}: {len_bytes} bytes at offset {offset} cannot be read: the memory there has \
+             failed, or the file was truncated; replace the device once what can be read is \
+             copied from it", path = path.display())]
     Unreadable {
         /// The PM device.
         path: PathBuf,
@@ -132,7 +145,8 @@ pub enum MediaError {
         len_bytes: u64,
     },
     /// Something was stored to PM that cannot be read, now or earlier: it is lost.
-    #[error("{path}: what was stored at offset {offset} is lost: the memory there has failed, or the file was truncated; unmount and replace the device", path = path.display())]
+    #[error("{path}: what was stored at offset {offset} is lost: the memory there has failed, or \
+             the file was truncated; unmount and replace the device", path = path.display())]
     StoreLost {
         /// The PM device.
         path: PathBuf,
@@ -140,7 +154,10 @@ pub enum MediaError {
         offset: u64,
     },
     /// A disk operation failed.
-    #[error("{path}: {op} of {len_bytes} bytes at offset {offset} failed: {errno}", path = path.display())]
+    #[error(
+        "{path}: {op} of {len_bytes} bytes at offset {offset} failed: {errno}",
+        path = path.display()
+    )]
     Io {
         /// The disk.
         path: PathBuf,
@@ -154,7 +171,10 @@ pub enum MediaError {
         errno: Errno,
     },
     /// A disk took or gave nothing although it should be long enough.
-    #[error("{path}: {op} at offset {offset} ended early; was the device truncated?", path = path.display())]
+    #[error(
+        "{path}: {op} at offset {offset} ended early; was the device truncated?",
+        path = path.display()
+    )]
     Ended {
         /// The disk.
         path: PathBuf,
@@ -164,7 +184,10 @@ pub enum MediaError {
         offset: u64,
     },
     /// Disk I/O whose offset, or one of whose lengths, is not a multiple of 4 KiB.
-    #[error("{path}: {op} of {len_bytes} bytes at offset {offset}: both must be multiples of 4096", path = path.display())]
+    #[error(
+        "{path}: {op} of {len_bytes} bytes at offset {offset}: both must be multiples of 4096",
+        path = path.display()
+    )]
     Misaligned {
         /// The disk.
         path: PathBuf,
@@ -176,7 +199,8 @@ pub enum MediaError {
         len_bytes: u64,
     },
     /// Disk I/O that reaches past the end of the device.
-    #[error("{path}: {op} of {len_bytes} bytes at offset {offset} reaches past the end of the device ({device_len_bytes} bytes)", path = path.display())]
+    #[error("{path}: {op} of {len_bytes} bytes at offset {offset} reaches past the end of the \
+             device ({device_len_bytes} bytes)", path = path.display())]
     OutOfRange {
         /// The disk.
         path: PathBuf,
@@ -190,7 +214,10 @@ pub enum MediaError {
         device_len_bytes: u64,
     },
     /// The io_uring engine was demanded, but the system refuses it.
-    #[error("{path}: io_uring is refused here: {errno}; use the sync engine", path = path.display())]
+    #[error(
+        "{path}: io_uring is refused here: {errno}; use the sync engine",
+        path = path.display()
+    )]
     EngineRefused {
         /// The disk.
         path: PathBuf,

@@ -141,7 +141,10 @@ proptest! {
             for disk in &disks {
                 let actual = run(&**disk, op);
                 // Errors differ in their path only.
-                prop_assert_eq!(actual.as_ref().map_err(MediaError::errno), expected.as_ref().map_err(MediaError::errno));
+                prop_assert_eq!(
+                    actual.as_ref().map_err(MediaError::errno),
+                    expected.as_ref().map_err(MediaError::errno)
+                );
             }
         }
         for disk in &disks {
@@ -237,7 +240,10 @@ fn misaligned_and_far_operations_are_refused_alike() {
         for (off, len) in [(1, BLOCK), (512, BLOCK), (0, 512), (0, BLOCK + 1)] {
             let error = disk.write_at(off, &buf[..len]).unwrap_err();
             assert!(
-                matches!(error, MediaError::Misaligned { op: IoOp::Write, offset, .. } if offset == off),
+                matches!(
+                    error,
+                    MediaError::Misaligned { op: IoOp::Write, offset, .. } if offset == off
+                ),
                 "{error}"
             );
             disk.read_at(off, &mut buf[..len]).unwrap_err();
@@ -246,7 +252,10 @@ fn misaligned_and_far_operations_are_refused_alike() {
         for off in [LEN - BLOCK as u64, LEN, u64::MAX - BLOCK as u64 + 1] {
             let error = disk.read_at(off, &mut buf).unwrap_err();
             assert!(
-                matches!(error, MediaError::OutOfRange { op: IoOp::Read, offset, .. } if offset == off),
+                matches!(
+                    error,
+                    MediaError::OutOfRange { op: IoOp::Read, offset, .. } if offset == off
+                ),
                 "{error}"
             );
             disk.write_at(off, &buf).unwrap_err();

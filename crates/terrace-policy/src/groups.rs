@@ -74,7 +74,10 @@ mod tests {
         /// Groups hold exactly the pieces' blocks, in order, none is too long, and only a gap or a
         /// full group ends one.
         #[test]
-        fn groups_cover_exactly_the_pieces(gaps in prop::collection::vec((0u64..3, 1u64..40), 0..30), most in 1u64..50) {
+        fn groups_cover_exactly_the_pieces(
+            gaps in prop::collection::vec((0u64..3, 1u64..40), 0..30),
+            most in 1u64..50,
+        ) {
             let mut end = 0;
             let pieces: Vec<(u64, u64)> = gaps
                 .into_iter()
@@ -84,7 +87,9 @@ mod tests {
                     (block, blocks)
                 })
                 .collect();
-            let blocks_of = |runs: &[(u64, u64)]| -> Vec<u64> { runs.iter().flat_map(|&(b, n)| b..b + n).collect() };
+            let blocks_of = |runs: &[(u64, u64)]| -> Vec<u64> {
+                runs.iter().flat_map(|&(b, n)| b..b + n).collect()
+            };
             let groups = of(&pieces, most);
             prop_assert_eq!(blocks_of(&groups), blocks_of(&pieces));
             prop_assert!(groups.iter().all(|&(_, blocks)| (1..=most).contains(&blocks)));

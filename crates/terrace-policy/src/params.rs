@@ -149,19 +149,32 @@ pub const TUNABLES: [Tunable; PARAMS] = [
         .about("a file with so many blocks or more written between two fsyncs is asynchronous"),
     tunable(Param::LargeWrites, "large_writes", Unit::Count, (0, 14), 4)
         .about("a write is large if its counter exceeds this"),
-    tunable(Param::LargeBlocks, "large_blocks", Unit::Blocks, (1, 4096), 4).about("shorter writes are never large"),
-    tunable(Param::LargeShare, "large_share", Unit::Percent, (1, 100), 50)
-        .about("a write of a stable size is at least so large, compared with the writes it replaces"),
-    tunable(Param::ReadFactor, "read_factor", Unit::Factor, (1, 1000), 2)
-        .about("a file is read-dominated if more than so many times its size was read since it was written"),
+    tunable(Param::LargeBlocks, "large_blocks", Unit::Blocks, (1, 4096), 4)
+        .about("shorter writes are never large"),
+    tunable(Param::LargeShare, "large_share", Unit::Percent, (1, 100), 50).about(
+        "a write of a stable size is at least so large, compared with the writes it \
+                replaces",
+    ),
+    tunable(Param::ReadFactor, "read_factor", Unit::Factor, (1, 1000), 2).about(
+        "a file is read-dominated if more than so many times its size was read since it \
+                was written",
+    ),
     tunable(Param::ColdAge, "cold_age", Unit::Seconds, (0, 86_400), 30)
         .about("a file that was not written for so long is cold as a whole"),
     tunable(Param::MigrateAt, "migrate_at", Unit::Percent, (1, 100), 70)
         .about("PM usage above which data moves to disk while PM is read as much as written"),
-    tunable(Param::MigrateStep, "migrate_step", Unit::Percent, (0, 50), 5)
-        .about("twice the reads raise that usage by this, twice the writes lower it; 0: it is fixed"),
-    tunable(Param::MigrateMin, "migrate_min", Unit::Percent, (1, 100), 50).about("that usage is at least this"),
-    tunable(Param::MigrateMax, "migrate_max", Unit::Percent, (1, 100), 90).about("that usage is at most this"),
+    tunable(Param::MigrateStep, "migrate_step", Unit::Percent, (0, 50), 5).about(
+        "twice the reads raise that usage by this, twice the writes lower it; 0: it is \
+                fixed",
+    ),
+    tunable(Param::MigrateMin, "migrate_min", Unit::Percent, (1, 100), 50).about(
+        "that usage is \
+        at least this",
+    ),
+    tunable(Param::MigrateMax, "migrate_max", Unit::Percent, (1, 100), 90).about(
+        "that usage is \
+        at most this",
+    ),
     tunable(Param::FlowHigh, "flow_high", Unit::Percent, (100, 10_000), 200)
         .about("DRAM idles if reads from PM are above this share of reads from DRAM"),
     tunable(Param::FlowLow, "flow_low", Unit::Percent, (1, 100), 50)
@@ -172,15 +185,22 @@ pub const TUNABLES: [Tunable; PARAMS] = [
         .about("most that migration writes to a disk at once; whole blocks count"),
     tunable(Param::Fetch, "fetch", Unit::Bytes, (4 * KIB, 16 * MIB), MIB)
         .about("most that a read fetches from a disk ahead of need; whole blocks count"),
-    tunable(Param::KeepCached, "keep_cached", Unit::Percent, (0, 100), 50)
-        .about("cold data that moves to disk stays cached while the page cache is used less than this"),
+    tunable(Param::KeepCached, "keep_cached", Unit::Percent, (0, 100), 50).about(
+        "cold data that moves to disk stays cached while the page cache is used less than \
+                this",
+    ),
     tunable(Param::MigrateRate, "migrate_rate", Unit::BytesPerSecond, (0, 1 << 40), 0)
         .about("migration moves at most this; 0: no limit"),
     tunable(Param::TierFull, "tier_full", Unit::Percent, (1, 100), 90)
         .about("usage above which a tier of disks moves cold data to the next"),
-    tunable(Param::LogsAt, "logs_at", Unit::Percent, (0, 100), 95)
-        .about("PM usage above which logs of cold files move to disk, too, when there is no cold data left to move"),
-    tunable(Param::Migrate, "migrate", Unit::Switch, (0, 1), 1).about("0: nothing moves between tiers by itself"),
+    tunable(Param::LogsAt, "logs_at", Unit::Percent, (0, 100), 95).about(
+        "PM usage above which logs of cold files move to disk, too, when there is no cold \
+                data left to move",
+    ),
+    tunable(Param::Migrate, "migrate", Unit::Switch, (0, 1), 1).about(
+        "0: nothing moves between \
+        tiers by itself",
+    ),
 ];
 
 impl Param {

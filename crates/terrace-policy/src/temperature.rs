@@ -443,7 +443,9 @@ mod tests {
     proptest! {
         /// Each step is wrong by half a nanosecond at most.
         #[test]
-        fn additions_give_the_mean(pieces in prop::collection::vec((0..1u64 << 40, any::<i64>()), 0..50)) {
+        fn additions_give_the_mean(
+            pieces in prop::collection::vec((0..1u64 << 40, any::<i64>()), 0..50),
+        ) {
             let exact: MeanTime = pieces.iter().copied().collect();
             let mut mean = MeanTime::default();
             for &(blocks, time_ns) in &pieces {
@@ -456,7 +458,11 @@ mod tests {
         /// Blocks rewritten in no special order: the mean stays within the times there were, and
         /// follows them.
         #[test]
-        fn replacing_everything_in_turn_comes_near(first in 0i64..1 << 40, then in 0i64..1 << 40, blocks in 1u64..100) {
+        fn replacing_everything_in_turn_comes_near(
+            first in 0i64..1 << 40,
+            then in 0i64..1 << 40,
+            blocks in 1u64..100,
+        ) {
             let mut mean = MeanTime::default();
             mean.add(blocks, first);
             let mut left = (then - first).abs();
@@ -471,7 +477,9 @@ mod tests {
 
         /// Against a model that sorts all files by their temperatures at each pop.
         #[test]
-        fn the_coldest_is_found(steps in prop::collection::vec((0u8..4, 0u64..12, 0i64..50), 0..200)) {
+        fn the_coldest_is_found(
+            steps in prop::collection::vec((0u8..4, 0u64..12, 0i64..50), 0..200),
+        ) {
             let mut list = ColdList::default();
             let mut listed = BTreeSet::new();
             let mut times: HashMap<u64, i64> = HashMap::new();
@@ -497,7 +505,8 @@ mod tests {
                         if id < 3 && times.remove(&id).is_some() {
                             gone.insert(id);
                         }
-                        let coldest = listed.iter().filter_map(|id| Some((*times.get(id)?, *id))).min();
+                        let coldest = listed.iter().filter_map(|id| Some((*times.get(id)?, *id)))
+                            .min();
                         let popped = list.pop_coldest(|id| times.get(&id).copied());
                         prop_assert_eq!(popped, coldest.map(|(time_ns, id)| (id, time_ns)));
                         listed.retain(|&id| list.contains(id));

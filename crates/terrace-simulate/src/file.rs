@@ -230,7 +230,9 @@ mod tests {
     proptest! {
         /// Against an array of blocks.
         #[test]
-        fn it_is_a_map_of_blocks(steps in prop::collection::vec((0..4u8, 0..50u64, 1..20u64), 1..60)) {
+        fn it_is_a_map_of_blocks(
+            steps in prop::collection::vec((0..4u8, 0..50u64, 1..20u64), 1..60),
+        ) {
             let mut file = File::default();
             let mut blocks: Vec<Option<(Place, u16)>> = vec![None; 80];
             for (number, (step, from, len)) in steps.into_iter().enumerate() {
@@ -238,7 +240,8 @@ mod tests {
                 match step {
                     0 | 1 => {
                         let place = if step == 0 { Place::Pm } else { Place::Dirty };
-                        let were = blocks[from as usize..to as usize].iter().flatten().count() as u64;
+                        let were = blocks[from as usize..to as usize].iter().flatten()
+                            .count() as u64;
                         prop_assert_eq!(file.cut(from, to), were);
                         file.put(from, extent(len, place, counter));
                         blocks[from as usize..to as usize].fill(Some((place, counter)));
@@ -249,10 +252,15 @@ mod tests {
                     }
                     _ => {
                         file.relocate(from, to, Place::Disk, |_, e| e.place == Place::Dirty);
-                        let is_dirty = |block: &Option<(Place, u16)>| block.is_some_and(|b| b.0 == Place::Dirty);
-                        for run in blocks[from as usize..to as usize].chunk_by_mut(|a, b| is_dirty(a) == is_dirty(b)) {
+                        let is_dirty = |block: &Option<(Place, u16)>| {
+                            block.is_some_and(|b| b.0 == Place::Dirty)
+                        };
+                        let runs = blocks[from as usize..to as usize]
+                            .chunk_by_mut(|a, b| is_dirty(a) == is_dirty(b));
+                        for run in runs {
                             if is_dirty(&run[0]) {
-                                let least = run.iter().flatten().map(|block| block.1).min().unwrap();
+                                let least = run.iter().flatten().map(|block| block.1).min()
+                                    .unwrap();
                                 run.fill(Some((Place::Disk, least)));
                             }
                         }
@@ -265,7 +273,8 @@ mod tests {
                 }
                 prop_assert_eq!(&seen, &blocks);
                 let count = |place| blocks.iter().flatten().filter(|b| b.0 == place).count() as u64;
-                prop_assert_eq!(file.blocks_in(), [count(Place::Pm), count(Place::Dirty), count(Place::Disk)]);
+                let counts = [Place::Pm, Place::Dirty, Place::Disk].map(count);
+                prop_assert_eq!(file.blocks_in(), counts);
             }
         }
     }

@@ -137,7 +137,9 @@ mod tests {
     proptest! {
         /// Against a list that is kept in order.
         #[test]
-        fn it_is_a_list_in_the_order_of_use(steps in prop::collection::vec((0..5u8, 0..12u64, 0..6u64), 0..200)) {
+        fn it_is_a_list_in_the_order_of_use(
+            steps in prop::collection::vec((0..5u8, 0..12u64, 0..6u64), 0..200),
+        ) {
             let mut pages = CleanPages::default();
             let mut list: Vec<PageId> = Vec::new();
             for (step, block, room) in steps {
@@ -168,7 +170,9 @@ mod tests {
                     }
                     _ => {
                         pages.remove_range(id.0, block, block + room);
-                        list.retain(|other| other.0 != id.0 || !(block..block + room).contains(&other.1));
+                        list.retain(|other| {
+                            other.0 != id.0 || !(block..block + room).contains(&other.1)
+                        });
                     }
                 }
                 prop_assert_eq!(pages.len(), list.len() as u64);

@@ -235,7 +235,8 @@ impl DeviceAlloc {
                 // from the logs.
                 if !self.damaged.swap(true, Ordering::AcqRel) {
                     tracing::warn!(
-                        "checkpoint: bitmap of group {g} is damaged; its free space is unusable until the next mount"
+                        "checkpoint: bitmap of group {g} is damaged; its free space is unusable \
+                         until the next mount"
                     );
                 }
                 self.free.fetch_sub(group.free, Ordering::AcqRel);
@@ -438,7 +439,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn runs_never_overlap_and_counts_hold(wants in proptest::collection::vec((1u64..300, any::<bool>()), 1..200)) {
+        fn runs_never_overlap_and_counts_hold(
+            wants in proptest::collection::vec((1u64..300, any::<bool>()), 1..200),
+        ) {
             let alloc = fresh(5000);
             let mut owned: Vec<Run> = Vec::new();
             let mut used = vec![false; 5000];

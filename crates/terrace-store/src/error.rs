@@ -122,8 +122,8 @@ pub fn fence(pm: &Pm) -> FsResult<()> {
 pub fn advice(pm: &Pm) -> String {
     let path = pm.path().display();
     format!(
-        "run `terrace check {path}`; where nothing else helps, `terrace check --repair --give-up {path}`, unmounted, gives up \
-         what cannot be read"
+        "run `terrace check {path}`; where nothing else helps, `terrace check --repair --give-up \
+         {path}`, unmounted, gives up what cannot be read"
     )
 }
 

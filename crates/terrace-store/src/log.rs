@@ -2,8 +2,8 @@
 //!
 //! The log begins in the inode's record and goes on in pages. `append` puts entries together and
 //! commits them; `settle` makes durable what a commit leaves to a later fence, and drops dead
-//! pages; `load` reads a log from media; `compact` and `draft` write the live entries anew; `verify`
-//! compares a log in use with media.
+//! pages; `load` reads a log from media; `compact` and `draft` write the live entries anew;
+//! `verify` compares a log in use with media.
 //!
 //! Invariants:
 //! * Entries at or after the tail mean nothing. Appending writes them there; storing the tail
@@ -19,7 +19,8 @@
 //!   the tail means nothing.
 //! * Dead pages are dropped only from the front: an entry that undoes an earlier one may be dropped
 //!   only when the earlier one is gone, and the front has no earlier ones. Compaction removes dead
-//!   entries further back: it writes the live ones anew and swaps head and tail through the journal.
+//!   entries further back: it writes the live ones anew and swaps head and tail through the
+//!   journal.
 //! * [`Refs`] counts references from the volatile state into each page. It is volatile, derived by
 //!   walking.
 //! * Committed entries never change. The exception are a few that the journal changes where there

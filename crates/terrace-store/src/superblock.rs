@@ -101,8 +101,8 @@ pub fn choose(device: &str, copies: &[u8]) -> FsResult<Option<Superblock>> {
                 if best.is_some_and(|b| b.uuid == sb.uuid && b.device_index != sb.device_index) =>
             {
                 return Err(FsError::corrupt(format!(
-                    "{device}: the copies of its superblock, at byte 0 and at byte {BLOCK_BYTES}, are of different devices \
-                     of the volume"
+                    "{device}: the copies of its superblock, at byte 0 and at byte \
+                     {BLOCK_BYTES}, are of different devices of the volume"
                 )));
             }
             Ok(Some(sb)) if best.is_none_or(|b| b.sequence < sb.sequence) => best = Some(sb),

@@ -113,29 +113,38 @@ proptest! {
                 prop_assert_eq!(summary.ending, Ending::Torn);
                 prop_assert_eq!(&found[..], &records[..found.len()]);
                 let whole = starts.iter().rev().find(|&&start| start <= cut).copied();
-                prop_assert_eq!(Some(summary.whole_bytes as usize), whole, "the whole blocks and no more");
+                let read = Some(summary.whole_bytes as usize);
+                prop_assert_eq!(read, whole, "the whole blocks and no more");
             }
-            Err(TraceError::NoHeader { bytes }) => prop_assert!(bytes as usize == cut && cut < starts[0]),
+            Err(TraceError::NoHeader { bytes }) => {
+                prop_assert!(bytes as usize == cut && cut < starts[0])
+            }
             Err(TraceError::Foreign) => prop_assert_eq!(cut, 0),
             Err(error) => prop_assert!(false, "{error}"),
         }
     }
 
     #[test]
-    fn a_changed_bit_is_never_believed(n in 1u64..60, at in any::<prop::sample::Index>(), bit in 0..8) {
+    fn a_changed_bit_is_never_believed(
+        n in 1u64..60,
+        at in any::<prop::sample::Index>(),
+        bit in 0..8,
+    ) {
         let records = writes(n);
         let (mut bytes, starts) = in_small_blocks(&records);
         let at = at.index(bytes.len());
         bytes[at] ^= 1u8 << bit;
         match read(&bytes) {
             Ok((found, summary)) => {
-                prop_assert!(at >= *starts.last().unwrap(), "only the end may be taken for torn, not byte {}", at);
+                prop_assert!(at >= *starts.last().unwrap(), "only the end may be taken for torn, \
+                    not byte {}", at);
                 prop_assert_eq!(summary.ending, Ending::Torn);
                 prop_assert_eq!(found, records);
             }
             Err(TraceError::Damaged { offset, .. }) => {
                 let start = starts.iter().rev().find(|&&start| start <= at).copied().unwrap_or(0);
-                prop_assert!(offset as usize >= start && offset as usize <= at, "{} for {}", offset, at);
+                prop_assert!(offset as usize >= start && offset as usize <= at, "{} for {}",
+                    offset, at);
             }
             Err(TraceError::NoHeader { .. } | TraceError::Foreign | TraceError::Newer { .. }) => {
                 prop_assert!(at < starts[0]);

@@ -249,7 +249,11 @@ pub struct FormatArgs {
     #[arg(long)]
     pub force: bool,
     /// Number of shards [default: one per core, at most 16]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(SHARDS_MAX)))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=i64::from(SHARDS_MAX))
+    )]
     pub shards: Option<u16>,
     /// Checksum data in PM as well (metadata, and data on disks, always are)
     #[arg(long)]
@@ -362,7 +366,12 @@ pub struct StatsArgs {
     #[arg(long)]
     pub json: bool,
     /// Time between two lines
-    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..=86_400)
+    )]
     pub interval: u64,
 }
 
@@ -385,7 +394,12 @@ pub struct TopArgs {
     #[arg(value_name = "MOUNTPOINT|PM")]
     pub target: PathBuf,
     /// How often to draw anew
-    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..=86_400)
+    )]
     pub interval: u64,
 }
 
@@ -567,10 +581,11 @@ Examples:
 
 It reads superblocks, inode tables, logs, checksums and data from the devices,
 past all caches, and compares checksums; data in PM has some if the volume was
-formatted with --data-checksums, and is read in any case. Damaged superblock copies are written anew from
-the good one; lost data is named, with its file. The volume stays in use. The
-daemon does the work; its log has the damage, too. The result is kept until the
-volume is unmounted, and a scrub that an unmount ended is not resumed.
+formatted with --data-checksums, and is read in any case. Damaged superblock
+copies are written anew from the good one; lost data is named, with its file.
+The volume stays in use. The daemon does the work; its log has the damage, too.
+The result is kept until the volume is unmounted, and a scrub that an unmount
+ended is not resumed.
 
 With --wait, the exit status is 4 if all damage was repaired, 8 if some is left,
 and 1 if the scrub did not get to its end.

@@ -94,7 +94,10 @@ impl DeviceOptions<'_> {
         left_over: impl Fn(&str, u16) -> bool,
     ) -> Result<Arc<dyn Disk>> {
         let disk = self.open_disk(path, index)?;
-        let is_left_over = || matches!(read_disk_label(&*disk), Ok(Some((uuid, index))) if left_over(&uuid, index));
+        let is_left_over = || {
+            matches!(read_disk_label(&*disk),
+            Ok(Some((uuid, index))) if left_over(&uuid, index))
+        };
         if !force && !is_left_over() {
             refuse_contents(path, volume_on_disk(&*disk))?;
         }
@@ -337,19 +340,22 @@ fn in_use(pm: &Path) -> Error {
         Ok(Some(mount)) => {
             let place = mount.mountpoint.display();
             anyhow!(
-                "{pm_path}: is in use: its volume is mounted at {place}; unmount it with `terrace umount {place}`"
+                "{pm_path}: is in use: its volume is mounted at {place}; unmount it with \
+                 `terrace umount {place}`"
             )
         }
         _ => {
             match mounts::elsewhere(|mount| fs::canonicalize(pm).is_ok_and(|pm| mount.source == pm))
             {
                 Some((pid, mount)) => anyhow!(
-                    "{pm_path}: is in use: its volume is mounted at {} in another mount namespace, that of process {pid}",
+                    "{pm_path}: is in use: its volume is mounted at {} in another mount \
+                     namespace, that of process {pid}",
                     mount.mountpoint.display()
                 ),
                 None => anyhow!(
-                    "{pm_path}: is in use: by another command, in another mount namespace, or by a daemon that was just \
-                 unmounted and is still writing (`terrace umount` waits for it); try again later"
+                    "{pm_path}: is in use: by another command, in another mount namespace, or by \
+                     a daemon that was just unmounted and is still writing (`terrace umount` \
+                     waits for it); try again later"
                 ),
             }
         }

@@ -24,8 +24,8 @@ pub fn cache_bytes(chosen: Option<u64>) -> u64 {
         Some((limit, most)) if chosen > most => {
             let [chosen, limit, given] = [chosen, limit, most].map(format_size);
             tracing::warn!(
-                "cache={chosen}: the daemon's cgroup allows {limit} of memory: the page cache gets {given}; choose a smaller \
-                 cache, or raise memory.max"
+                "cache={chosen}: the daemon's cgroup allows {limit} of memory: the page cache \
+                 gets {given}; choose a smaller cache, or raise memory.max"
             );
             most
         }

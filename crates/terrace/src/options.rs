@@ -22,11 +22,13 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("rw", "read and write (default)"),
     (
         "remount",
-        "of a mount, change those of ro, rw, dev, suid and exec that are given, and nothing else; for root",
+        "of a mount, change those of ro, rw, dev, suid and exec that are given, and nothing \
+         else; for root",
     ),
     (
         "relatime",
-        "update access times that are not after the modification time or older than a day (default)",
+        "update access times that are not after the modification time or older than a day \
+         (default)",
     ),
     ("noatime", "never update access times"),
     ("strictatime", "update access times at every read that reaches the daemon"),
@@ -45,7 +47,8 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("writeback=SECONDS", "age at which dirty data is written back (default: 5)"),
     (
         "pm_full=PERCENT",
-        "use of PM above which new data goes to a disk tier, large writes somewhat earlier (default: 90)",
+        "use of PM above which new data goes to a disk tier, large writes somewhat earlier \
+         (default: 90)",
     ),
     ("threads=N", "threads that serve requests (default: 2, or 1 on one processor)"),
     ("clone_fd", "give each of those threads its own descriptor of /dev/fuse"),
@@ -66,7 +69,8 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("log=FILE", "the daemon's log"),
     (
         "metrics=ADDRESS",
-        "serve metrics for Prometheus on a UNIX socket (a path) or a TCP port (PORT: of 127.0.0.1; IP:PORT)",
+        "serve metrics for Prometheus on a UNIX socket (a path) or a TCP port (PORT: of \
+         127.0.0.1; IP:PORT)",
     ),
 ];
 
@@ -466,8 +470,10 @@ mod tests {
 
     #[test]
     fn each_option_sets_its_value() {
-        let all = "ro,remount,noatime,durable,allow_other,default_permissions,cache=1.5G,cache_dir=/run/x,\
-                   writeback=30,pm_full=80,threads=3,clone_fd,nodev,nosuid,noexec,engine=sync,nodirect,disk=/a,disk=/b,model=pm=pm,model=disk2=hdd,log=/l,metrics=/m,\
+        let all = "ro,remount,noatime,durable,allow_other,default_permissions,\
+                   cache=1.5G,cache_dir=/run/x,\
+                   writeback=30,pm_full=80,threads=3,clone_fd,nodev,nosuid,noexec,engine=sync,nodirect,\
+                   disk=/a,disk=/b,model=pm=pm,model=disk2=hdd,log=/l,metrics=/m,\
                    group=4M,migrate_rate=100M";
         let expected = MountOptions {
             read_only: true,
@@ -497,7 +503,8 @@ mod tests {
                 params
             },
             metrics: Some("/m".parse().unwrap()),
-            flags: "ro remount noatime durable allow_other default_permissions clone_fd nodev nosuid noexec nodirect"
+            flags: "ro remount noatime durable allow_other default_permissions clone_fd nodev \
+                    nosuid noexec nodirect"
                 .split(' ')
                 .map(str::to_owned)
                 .collect(),
@@ -567,7 +574,8 @@ mod tests {
 
     #[test]
     fn what_is_for_mount_is_ignored() {
-        let list = "defaults,user,users,user=joe,nofail,noauto,_netdev,x-systemd.automount,X-mount.mkdir,comment=hi,,";
+        let list = "defaults,user,users,user=joe,nofail,noauto,_netdev,x-systemd.automount,\
+                    X-mount.mkdir,comment=hi,,";
         assert_eq!(parse(list), Ok(MountOptions::new(true)));
         assert!(parse("nofailure").is_err());
     }

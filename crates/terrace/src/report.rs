@@ -354,7 +354,8 @@ pub fn check(report: &CheckReport) -> String {
     if report.problems.iter().any(|problem| problem.can_be_given_up) {
         let _ = writeln!(
             text,
-            "some files cannot be read: restore what they lie on, or give them up with `terrace check --repair --give-up`"
+            "some files cannot be read: restore what they lie on, or give them up with `terrace \
+             check --repair --give-up`"
         );
     }
     text
@@ -529,7 +530,8 @@ note: contents are lost at reboot
             more: None,
         };
         let expected = "\
-/mnt/f: inode 7, 64 KiB, 4 KiB in disk1, 8 KiB in pm, 12 KiB dirty in memory, 2 log pages, 4 KiB of its log in disk2, pinned to disk1
+/mnt/f: inode 7, 64 KiB, 4 KiB in disk1, 8 KiB in pm, 12 KiB dirty in memory, 2 log pages,
+    4 KiB of its log in disk2, pinned to disk1
 asynchronous, read-dominated; on average written 8 min ago, read 5 h ago
 OFFSET  LENGTH  TIER                DEVICE OFFSET  CACHED  REWRITTEN             DEVICE
      0    4096  hole
@@ -566,7 +568,8 @@ OFFSET  LENGTH  TIER                DEVICE OFFSET  CACHED  REWRITTEN            
             blocks_verified: 9,
             problems: vec![],
         };
-        let counts = "9 inodes, 2 of them directories; 30 log entries; data blocks per device: 4, 5; 9 blocks verified\n";
+        let counts = "9 inodes, 2 of them directories; 30 log entries; data blocks per device: \
+                      4, 5; 9 blocks verified\n";
         assert_eq!(check(&report), format!("{counts}no damage\n"));
         report.problems = vec![problem(true, true), problem(true, false)];
         assert!(

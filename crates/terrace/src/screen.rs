@@ -241,7 +241,8 @@ mod tests {
             file_read_bytes: factor * MIB,
         };
         let counters = format!(
-            r#"{{"pm_written_bytes": {}, "written_back_bytes": {}, "cache_hits": 3, "cache_misses": 1}}"#,
+            r#"{{"pm_written_bytes": {}, "written_back_bytes": {},
+                "cache_hits": 3, "cache_misses": 1}}"#,
             10 * factor * MIB,
             4 * factor * MIB
         );

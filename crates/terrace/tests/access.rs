@@ -141,7 +141,10 @@ fn a_device_that_is_open_to_others_is_named_with_its_mode_and_the_remedy() {
         for path in [&pm, &disk] {
             chmod(path, mode);
             let word = may.map(|may| {
-                format!("{path}: its mode, {mode:04o}, lets other users {may} it; `chmod 600 {path}` ends that")
+                format!(
+                    "{path}: its mode, {mode:04o}, lets other users {may} it; `chmod 600 \
+                         {path}` ends that"
+                )
             });
             let is_told = |text: &str| match &word {
                 Some(word) => text.contains(word.as_str()),

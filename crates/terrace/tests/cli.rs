@@ -167,7 +167,8 @@ fn a_device_that_is_missing_can_be_created() {
     let place = Place::new();
     let (pm, absent) = (place.path("pm"), place.path("absent"));
     let remedy = format!(
-        "{absent}: No such file or directory (os error 2); with a size behind it, as in {absent}:4G,"
+        "{absent}: No such file or directory (os error 2); with a size behind it, as in \
+         {absent}:4G,"
     );
     terrace(["format", "--pm", &absent, "--disk", &(place.path("disk") + ":64M")])
         .fails(1, &[&remedy]);

@@ -464,7 +464,9 @@ const WITH_HELPERS: &str = r#"
 mkdir "$DIR/orig" "$DIR/sbin"
 mount --bind /usr/sbin "$DIR/orig"
 for file in "$DIR"/orig/*; do ln -s "$file" "$DIR/sbin/"; done
-for name in mount.terrace mount.fuse.terrace umount.fuse.terrace; do ln -sf "$TERRACE" "$DIR/sbin/$name"; done
+for name in mount.terrace mount.fuse.terrace umount.fuse.terrace; do
+  ln -sf "$TERRACE" "$DIR/sbin/$name"
+done
 mount --bind "$DIR/sbin" /usr/sbin
 trap '"$TERRACE" umount "$DIR/mnt" 2>/dev/null || true' EXIT
 OPTIONS="noatime,nofail,cache=64M,cache_dir=$DIR,log=$DIR/log"

@@ -187,7 +187,8 @@ impl Benchmark {
 
     /// Whether it cannot do without loop devices.
     pub fn needs_loop_devices(&self) -> bool {
-        matches!(self, Benchmark::Contest(contest) if contest.grounds().iter().any(|ground| ground.has_image()))
+        matches!(self, Benchmark::Contest(contest) if contest.grounds().iter()
+            .any(|ground| ground.has_image()))
     }
 
     /// What it needs while it runs.

@@ -5,13 +5,13 @@
 //! |---|---|
 //! | `catalog` | which benchmarks there are, and what each is compared with |
 //! | `contest` | rounds in turn, rates, ratios |
-//! | `workload` | what every operation has in common: batches, offsets, the file that is worked on |
+//! | `workload` | batches, offsets and the file, common to all operations |
 //! | `files`, `names`, `stream` | operations through system calls |
 //! | `loads`, `rocksdb` | what servers and databases do, through system calls |
-//! | `engine`, `threads`, `many` | operations on a volume in process: alone, side by side, among very many |
+//! | `engine`, `threads`, `many` | operations on a volume in process: alone, side by side, in crowds |
 //! | `lsm` | what a log-structured store does, on a volume in process |
-//! | `migration`, `log_migration`, `read_migration` | moving data between tiers: how fast, and beside what; what it gives readers |
-//! | `policy`, `prediction` | what placement takes of a write, and how often it foresees what follows |
+//! | `migration`, `log_migration`, `read_migration` | moving data between tiers, alone and beside programs |
+//! | `policy`, `prediction` | what placement costs a write, and how often it is right |
 //! | `large`, `dram` | mount and recovery of very many files; memory that inodes take |
 //! | `stage`, `ground` | the file systems of one benchmark, gone when dropped |
 //! | `bed`, `kernel`, `disk` | a volume; file systems of the kernel's; the disk under them |

@@ -22,13 +22,31 @@ pub struct Options {
     #[arg(long)]
     pub quick: bool,
     /// Rounds per row; medians are taken over them.
-    #[arg(long, value_name = "N", default_value_t = 7, default_value_if("quick", "true", "1"), value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 7,
+        default_value_if("quick", "true", "1"),
+        value_parser = clap::value_parser!(u32).range(1..=1000)
+    )]
     pub rounds: u32,
     /// Length of a round of one side, in seconds.
-    #[arg(long, value_name = "S", default_value = "0.4", default_value_if("quick", "true", "0.02"), value_parser = parse_seconds)]
+    #[arg(
+        long,
+        value_name = "S",
+        default_value = "0.4",
+        default_value_if("quick", "true", "0.02"),
+        value_parser = parse_seconds
+    )]
     pub seconds: f64,
     /// Size of the file that is read and overwritten in process; on mounts it is a quarter of that.
-    #[arg(long, value_name = "SIZE", default_value = "1G", default_value_if("quick", "true", "16M"), value_parser = parse_size)]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "1G",
+        default_value_if("quick", "true", "16M"),
+        value_parser = parse_size
+    )]
     pub size: u64,
     /// Directory for files that stand for disks; by default the one for temporary files, or
     /// /var/tmp where that is in memory.

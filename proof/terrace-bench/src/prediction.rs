@@ -140,7 +140,8 @@ fn fio(root: &Path, fsync_every: u64, writes: u64) -> Result<()> {
 fn sqlite(root: &Path, transactions: u64) -> Result<()> {
     for mode in ["delete", "wal"] {
         let mut script = format!(
-            "pragma journal_mode={mode}; pragma synchronous=full; create table t(a integer, b text);"
+            "pragma journal_mode={mode}; pragma synchronous=full; create table t(a integer, b \
+             text);"
         );
         for number in 0..transactions / 2 {
             script.push_str(&format!("insert into t values({number}, hex(zeroblob(200)));"));

@@ -159,7 +159,8 @@ fn micros_per_op(printed: &str, benchmark: &str) -> Option<f64> {
 pub fn is_used_by(benchmark: &Benchmark) -> bool {
     let fills: [OnFiles; 3] = [fillseq, fillseq_all, fillrandom_all];
     matches!(benchmark, Benchmark::Contest(contest)
-        if matches!(contest.how, How::Files(how) if fills.iter().any(|&fill| std::ptr::fn_addr_eq(how, fill))))
+        if matches!(contest.how, How::Files(how) if fills.iter()
+            .any(|&fill| std::ptr::fn_addr_eq(how, fill))))
 }
 
 /// Why RocksDB's benchmark cannot be run here, if so.

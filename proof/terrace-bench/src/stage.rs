@@ -320,8 +320,8 @@ impl Room {
                 available.filter(|&available_bytes| available_bytes < need_bytes)
             {
                 bail!(
-                    "{what} has {} MiB free, but this benchmark needs {} MiB: give a smaller --size, --quick, or make \
-                     room",
+                    "{what} has {} MiB free, but this benchmark needs {} MiB: give a smaller \
+                     --size, --quick, or make room",
                     available_bytes >> 20,
                     need_bytes.div_ceil(1 << 20)
                 );

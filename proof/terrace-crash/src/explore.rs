@@ -82,8 +82,8 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} distinct crash states of {} workloads ({} of crashes in recovery, {} of crashes after one), at {} points, \
-             {} of them exhaustively",
+            "{} distinct crash states of {} workloads ({} of crashes in recovery, {} of crashes \
+             after one), at {} points, {} of them exhaustively",
             self.states,
             self.workloads,
             self.in_recovery,

@@ -93,7 +93,8 @@ impl History {
         let mut ahead = self.now.clone();
         for step in steps {
             let inode = step.path().and_then(|path| ahead.find(path)).map(|node| node.id());
-            let replaces = matches!(&step, Step::Whole(Op::Rename(_, to, how)) if *how != RenameHow::Exchange && ahead.find(*to).is_some());
+            let replaces = matches!(&step, Step::Whole(Op::Rename(_, to,
+                how)) if *how != RenameHow::Exchange && ahead.find(*to).is_some());
             ahead.take(&step).expect("steps can be taken");
             let (waits, needs) = (
                 self.waits != Waits::Never && step.contents().is_some(),

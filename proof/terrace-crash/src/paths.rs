@@ -4,7 +4,7 @@
 //! something on each:
 //!
 //! ```text
-//! /a        5,000 bytes, one entry in its log     /dir0/a   9,000 bytes, a short and a long attribute
+//! /a        5,000 bytes, one entry in its log     /dir0/a   9,000 bytes, two attributes, one long
 //! /b        100 bytes, set-user-ID, two names     /dir0/b   the other name of /b
 //! /c        nothing                               /dir0/c   an empty directory
 //!                                                 /dir1/a   a symbolic link

@@ -111,9 +111,10 @@ impl VolumeSpec {
 
     /// PM is so small, and the thresholds such, that all data, and all logs, migrate all the time.
     pub fn migrating(self) -> Self {
-        self.pm_mib(16)
-            .disk_mib(512)
-            .options("migrate_min=1,migrate_at=1,migrate_max=1,cold_age=0,logs_at=0,group=64K,flow_seconds=1")
+        self.pm_mib(16).disk_mib(512).options(
+            "migrate_min=1,migrate_at=1,migrate_max=1,cold_age=0,logs_at=0,group=64K,\
+                 flow_seconds=1",
+        )
     }
 
     /// Adds the options of a mount for several users, with the kernel's permission checks.

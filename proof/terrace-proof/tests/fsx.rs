@@ -13,7 +13,8 @@ fn tiered(name: &str) -> VolumeSpec {
 /// All operations that fsx knows, on a file of `file_bytes`, in operations of up to `op_bytes`.
 fn configuration(file_bytes: u64, op_bytes: u64, align_bytes: u64) -> String {
     format!(
-        "flen = {file_bytes}\n[opsize]\nmax = {op_bytes}\nmin = 0\nalign = {align_bytes}\n[weights]\n\
+        "flen = {file_bytes}\n[opsize]\nmax = {op_bytes}\nmin = 0\nalign = \
+         {align_bytes}\n[weights]\n\
          close_open = 1\nread = 10\nwrite = 10\nmapread = 8\nmapwrite = 8\ninvalidate = 1\n\
          truncate = 3\nfsync = 1\nfdatasync = 1\nposix_fallocate = 2\npunch_hole = 3\n\
          sendfile = 2\nposix_fadvise = 1\ncopy_file_range = 3\n"

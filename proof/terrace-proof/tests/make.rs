@@ -37,7 +37,8 @@ fn write_project(dir: &Path) -> Result<()> {
          %.o: %.c parts.h\n\
          \tcc -O1 -MMD -c -o $@ $<\n\
          parts.h: scale $(PARTS)\n\
-         \t( echo \"#define SCALE $$(cat scale)\"; for p in $(PARTS:.c=); do echo \"long $$p(void);\"; done ) > $@.tmp\n\
+         \t( echo \"#define SCALE $$(cat scale)\"; for p in $(PARTS:.c=); do echo \"long \
+                    $$p(void);\"; done ) > $@.tmp\n\
          \tmv $@.tmp $@\n\
          -include $(wildcard *.d)\n",
     )?;

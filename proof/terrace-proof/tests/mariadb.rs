@@ -82,7 +82,8 @@ fn transact(server: &Server, engine_table: &str, first: u64, count: u64) -> Resu
             "START TRANSACTION;\n\
              UPDATE account SET balance = balance - 5 WHERE id = {from};\n\
              UPDATE account SET balance = balance + 5 WHERE id = {to};\n\
-             INSERT INTO {engine_table} VALUES ({number}, {from}, {to}, REPEAT('{number} ', 400));\n\
+             INSERT INTO {engine_table} VALUES ({number}, {from}, {to},
+                 REPEAT('{number} ', 400));\n\
              COMMIT;\n"
         );
     }
@@ -128,7 +129,8 @@ fn transactions_shutdowns_and_crashes() {
             "CREATE DATABASE proof; USE proof;\n\
              CREATE TABLE account(id INT PRIMARY KEY, balance INT) ENGINE=InnoDB;\n\
              INSERT INTO account SELECT seq, 1000 FROM seq_0_to_99;\n\
-             CREATE TABLE movement(id INT PRIMARY KEY, source INT, target INT, note TEXT, KEY(source)) ENGINE=InnoDB;\n\
+             CREATE TABLE movement(id INT PRIMARY KEY, source INT, target INT, note TEXT,
+                 KEY(source)) ENGINE=InnoDB;\n\
              CREATE TABLE plain(id INT PRIMARY KEY, note TEXT) ENGINE=Aria;\n\
              INSERT INTO plain SELECT seq, REPEAT('x', 500) FROM seq_1_to_2000;",
         )?;
@@ -150,7 +152,10 @@ fn transactions_shutdowns_and_crashes() {
         let server = Server::start(&data, &run_dir)?;
         healthy(&server, rows)?;
         rows = transact(&server, "movement", rows, 50)?;
-        server.sql("USE proof; ALTER TABLE movement ADD COLUMN extra INT DEFAULT 7, FORCE; OPTIMIZE TABLE account;")?;
+        server.sql(
+            "USE proof; ALTER TABLE movement ADD COLUMN extra INT DEFAULT 7, FORCE; \
+                    OPTIMIZE TABLE account;",
+        )?;
         server.kill()?;
 
         volume.remount()?;

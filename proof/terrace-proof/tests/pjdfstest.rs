@@ -28,8 +28,10 @@ fn exclusions() -> Result<Vec<String>> {
 fn configuration(expected_failures: &[String], remounts: bool) -> String {
     let nobodys_group = if group_exists("nogroup") { "nogroup" } else { "nobody" };
     format!(
-        "[features]\nposix_fallocate = {{}}\nrename_ctime = {{}}\nutime_now = {{}}\nutimensat = {{}}\n\
-         [settings]\nnaptime = 0.02\nallow_remount = {remounts}\nexpected_failures = {expected_failures:?}\n\
+        "[features]\nposix_fallocate = {{}}\nrename_ctime = {{}}\nutime_now = {{}}\nutimensat = \
+         {{}}\n\
+         [settings]\nnaptime = 0.02\nallow_remount = {remounts}\n\
+         expected_failures = {expected_failures:?}\n\
          [dummy_auth]\nentries = [[\"nobody\", \"{nobodys_group}\"], [\"daemon\", \"daemon\"]]\n"
     )
 }

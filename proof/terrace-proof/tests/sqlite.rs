@@ -23,7 +23,8 @@ fn create(database: &Path, journal_mode: &str) -> Result<()> {
         database,
         &format!(
             "PRAGMA journal_mode = {journal_mode};\n\
-             CREATE TABLE log(writer INTEGER, number INTEGER, filler BLOB, PRIMARY KEY(writer, number));\n\
+             CREATE TABLE log(writer INTEGER, number INTEGER, filler BLOB,
+                 PRIMARY KEY(writer, number));\n\
              CREATE INDEX by_filler ON log(filler);"
         ),
     )?;

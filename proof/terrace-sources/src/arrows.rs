@@ -108,7 +108,8 @@ impl Graph {
         }
     }
 
-    /// Arrows that do not lead to a lower floor. Arrows within a floor are as wrong if it `is_flat`.
+    /// Arrows that do not lead to a lower floor. Arrows within a floor are as wrong if it
+    /// `is_flat`.
     fn upward(&self, floors: &[&[&str]], is_flat: bool) -> Vec<String> {
         let floor = |name: &str| floors.iter().position(|floor| floor.contains(&name));
         let is_upward = |from: &str, to: &str| match (floor(from), floor(to)) {

@@ -1,5 +1,5 @@
-//! The words and signs of a Rust file, each with its line. Comments and the contents of literals are
-//! left out.
+//! The words and signs of a Rust file, each with its line. Comments and the contents of literals
+//! are left out.
 
 /// A word, a sign, or a literal.
 #[derive(Clone, Copy, Debug, PartialEq)]

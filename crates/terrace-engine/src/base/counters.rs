@@ -78,7 +78,8 @@ counters! {
     PlacedSmall "placed_small_bytes" Bytes
         "Bytes written to PM because the write was small",
     PlacedLargeAsync "placed_large_async_bytes" Bytes
-        "Bytes written to the page cache because the write was large and the file is an asynchronous one",
+        "Bytes written to the page cache because the write was large and the file is an \
+         asynchronous one",
     PlacedPmFull "placed_pm_full_bytes" Bytes
         "Bytes written to the page cache because PM had too little room",
     PlacedJoinsDirty "placed_joins_dirty_bytes" Bytes
@@ -98,13 +99,15 @@ counters! {
     MigratedWrite "migrated_write_bytes" Bytes
         "Bytes that migration took from PM to a disk because they had not been written for long",
     MigratedRead "migrated_read_bytes" Bytes
-        "Bytes that migration took from PM to a disk, and kept in the page cache, because they were read often",
+        "Bytes that migration took from PM to a disk, and kept in the page cache, because they \
+         were read often",
     MigratedReverse "migrated_reverse_bytes" Bytes
         "Bytes that migration took from a disk to PM",
     MigratedDemoted "migrated_demoted_bytes" Bytes
         "Bytes that migration took from a disk tier to the next because that tier was nearly full",
     MigratedLogs "migrated_log_bytes" Bytes
-        "Bytes of log pages in PM that migration gave back, because nobody had changed their inodes for long, or PM had no room left",
+        "Bytes of log pages in PM that migration gave back, because nobody had changed their \
+         inodes for long, or PM had no room left",
     MigratedPinned "migrated_pinned_bytes" Bytes
         "Bytes that migration took to the tier that their file is pinned to",
     MigratedByHand "migrated_by_hand_bytes" Bytes

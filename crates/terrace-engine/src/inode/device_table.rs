@@ -130,7 +130,8 @@ impl DeviceTable {
         let advice = match unerased.is_empty() {
             true => "remove one first",
             false => {
-                "remove one, or mount the volume anew: some indices belong to disks that could not be erased"
+                "remove one, or mount the volume anew: some indices belong to disks that could \
+                 not be erased"
             }
         };
         FsError::with_message(

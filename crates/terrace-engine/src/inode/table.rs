@@ -466,7 +466,8 @@ impl Inodes {
                 self.store.pm.try_read(addr.byte(), &mut value)?;
                 if data_crc(&value) != xattr.entry.value_crc {
                     return Err(FsError::corrupt(format!(
-                        "{}: the value of extended attribute {} (at byte {}) does not match its checksum",
+                        "{}: the value of extended attribute {} (at byte {}) does not match its \
+                         checksum",
                         self.store.pm.path().display(),
                         String::from_utf8_lossy(name),
                         addr.byte()

@@ -65,7 +65,8 @@ pub(crate) fn match_present_devices(
         };
         if label.uuid != sb.uuid {
             return Err(wrong(format!(
-                "{name}: belongs to volume {}, but {path} to volume {}: name the right device with --disk",
+                "{name}: belongs to volume {}, but {path} to volume {}: name the right device \
+                 with --disk",
                 uuid_text(&label),
                 uuid_text(&sb)
             )));
@@ -85,14 +86,14 @@ pub(crate) fn match_present_devices(
         }
         if label.mount_epoch > sb.mount_epoch {
             return Err(wrong(format!(
-                "{path}: older than {name}: the disk was written since this PM (an image, a copy?) was last mounted: \
-                 bring back the PM that belongs to the disk"
+                "{path}: older than {name}: the disk was written since this PM (an image, a \
+                 copy?) was last mounted: bring back the PM that belongs to the disk"
             )));
         }
         if label.mount_epoch < sb.mount_epoch && label.mount_epoch != sb.previous_epoch {
             return Err(wrong(format!(
-                "{name}: older than {path}: the volume was written since this disk (a copy?) was last part of it: \
-                 bring back the disk that belongs to the PM"
+                "{name}: older than {path}: the volume was written since this disk (a copy?) was \
+                 last part of it: bring back the disk that belongs to the PM"
             )));
         }
         if found.insert(index, disk).is_some() {

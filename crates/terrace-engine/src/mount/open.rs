@@ -46,7 +46,8 @@ pub(crate) fn open(
         return Err(FsError::with_message(
             libc::EROFS,
             format!(
-                "{}: features {:#x} are unknown to this version: mount it with -o ro, or use a newer terrace",
+                "{}: features {:#x} are unknown to this version: mount it with -o ro, or use a \
+                 newer terrace",
                 pm.path().display(),
                 sb.unknown_ro_compat()
             ),
@@ -61,7 +62,8 @@ pub(crate) fn open(
     options.durable |= cache.dies_with_daemon();
     if !clean {
         tracing::warn!(
-            "the volume was not unmounted cleanly: recovered from its logs, and {} of the last daemon from its page cache",
+            "the volume was not unmounted cleanly: recovered from its logs, and {} of the last \
+             daemon from its page cache",
             counted(recovered.len() as u64, "dirty page", "dirty pages")
         );
     }

@@ -143,8 +143,8 @@ impl FreeSpace {
 fn undone_in_words(pm: &Pm, undone: &[(Ino, u64)]) -> Option<String> {
     let (ino, at) = undone.iter().min()?;
     Some(format!(
-        "{}: recovery undid the last change of {}, of which not all had arrived: the first is inode {}, with its log \
-         entry at byte {at}",
+        "{}: recovery undid the last change of {}, of which not all had arrived: the first is \
+         inode {}, with its log entry at byte {at}",
         pm.path().display(),
         counted(undone.len() as u64, "inode", "inodes"),
         ino.0

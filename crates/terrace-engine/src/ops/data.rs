@@ -381,7 +381,10 @@ impl Files {
             return Ok(None);
         }
         let cached = self.cache.first_cached(&inode.pages, tail, tail + 1).is_some();
-        let on_disk = matches!(file.index.lookup(tail), Segment::Extent(e) if !e.addr.is_pm() && !e.unwritten());
+        let on_disk = match file.index.lookup(tail) {
+            Segment::Extent(e) => !e.addr.is_pm() && !e.unwritten(),
+            _ => false,
+        };
         if !cached && !on_disk {
             return Ok(None);
         }

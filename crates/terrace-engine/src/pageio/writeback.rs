@@ -271,7 +271,8 @@ impl PageIo {
                 // lie between them.
                 match (&flushed, failing || self.health.is_read_only()) {
                     (Err(error), false) => tracing::warn!(
-                        "writeback of inode {}: {error}: dirty pages wait in the page cache and are tried again",
+                        "writeback of inode {}: {error}: dirty pages wait in the page cache and \
+                         are tried again",
                         file.inode.ino.0
                     ),
                     (Ok(()), true) => tracing::warn!("writeback works again"),

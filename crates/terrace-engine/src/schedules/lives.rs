@@ -139,7 +139,9 @@ fn old_numbers() {
         {
             for _ in 0..3 {
                 match volume.getattr(old) {
-                    Ok(attr) => assert!([0, 200].contains(&attr.size) && attr.generation >= generation),
+                    Ok(attr) => {
+                        assert!([0, 200].contains(&attr.size) && attr.generation >= generation)
+                    }
                     Err(error) => assert_eq!(error.errno(), libc::ESTALE, "{error}"),
                 }
             }

@@ -42,7 +42,8 @@ fn writes(tier: Tier) {
                 put(&volume, file, 0, &[byte; 100]);
                 put(&volume, file, BLOCK as u64, &[byte; 2 * BLOCK]);
                 let bytes = contents(&volume, file);
-                assert_eq!((uniform(&bytes[..100]), uniform(&bytes[BLOCK..])), (byte, byte), "what was just written");
+                let read = (uniform(&bytes[..100]), uniform(&bytes[BLOCK..]));
+                assert_eq!(read, (byte, byte), "what was just written");
             }
         }
         { travel(&volume, file, &[1, 0]) }

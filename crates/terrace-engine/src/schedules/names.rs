@@ -81,7 +81,8 @@ fn moving() {
         }
         {
             for dir in [a, b, a] {
-                let seen = [find(&volume, a, "file"), find(&volume, b, "file"), find(&volume, a, "other")];
+                let seen = [(a, "file"), (b, "file"), (a, "other")]
+                    .map(|(dir, name)| find(&volume, dir, name));
                 assert!(seen.iter().all(|&found| [Ok(file), Err(libc::ENOENT)].contains(&found)));
                 find(&volume, dir, "traded").expect("a name that stays");
             }
@@ -110,7 +111,11 @@ fn circle() {
     together! {
         { *first = rename(&volume, (over_a, "a"), (below_b, "a")) }
         { *second = rename(&volume, (over_b, "b"), (below_a, "b")) }
-        { let _ = find(&volume, a, "x"); let _ = find(&volume, below_a, ".."); let _ = find(&volume, over_b, "b"); }
+        {
+            let _ = find(&volume, a, "x");
+            let _ = find(&volume, below_a, "..");
+            let _ = find(&volume, over_b, "b");
+        }
     };
     let winners = moved.iter().filter(|moved| moved.is_ok()).count();
     assert_eq!(winners, 1, "{moved:?}");
@@ -138,10 +143,19 @@ fn crossing() {
         assert!(result.is_ok() || fair.contains(&result.unwrap_err()), "{result:?}");
     };
     together! {
-        { fair(rename(&volume, (a, "one"), (b, "two"))); fair(rename(&volume, (b, "two"), (below, "three"))) }
-        { fair(rename(&volume, (a, "below"), (b, "below"))); fair(rename(&volume, (b, "below"), (Ino::ROOT, "b"))) }
+        {
+            fair(rename(&volume, (a, "one"), (b, "two")));
+            fair(rename(&volume, (b, "two"), (below, "three")))
+        }
+        {
+            fair(rename(&volume, (a, "below"), (b, "below")));
+            fair(rename(&volume, (b, "below"), (Ino::ROOT, "b")))
+        }
         { fair(errno(volume.rmdir(a, b"below"))); fair(errno(volume.rmdir(Ino::ROOT, b"b"))) }
-        { fair(errno(volume.create(below, b"four", &FILE).map(|_| ()))); fair(errno(volume.unlink(below, b"three"))) }
+        {
+            fair(errno(volume.create(below, b"four", &FILE).map(|_| ())));
+            fair(errno(volume.unlink(below, b"three")))
+        }
     };
     rig.close(volume);
 }

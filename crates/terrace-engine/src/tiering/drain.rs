@@ -314,12 +314,14 @@ impl Tiering {
             0 => FsError::with_message(
                 libc::ENOSPC,
                 format!(
-                    "{}: is promised to data in memory for which the others have no room: add a disk",
+                    "{}: is promised to data in memory for which the others have no room: add a \
+                     disk",
                     job.path
                 ),
             ),
             _ => FsError::corrupt(format!(
-                "{}: {} bytes on it belong to no file: unmount the volume and run `terrace check {}`",
+                "{}: {} bytes on it belong to no file: unmount the volume and run `terrace check \
+                 {}`",
                 job.path,
                 left * BLOCK_BYTES,
                 self.store.pm.path().display()

@@ -288,7 +288,8 @@ impl Check<'_> {
         }
         if let Some(at) = offline.strange_word(self.pm) {
             let what = format!(
-                "a journal holds a store to byte {at}, which is no head, tail or slot of an inode's record"
+                "a journal holds a store to byte {at}, which is no head, tail or slot of an \
+                 inode's record"
             );
             self.found(Finding::flaw(0, None, what, Remedy::Nothing));
         }

@@ -172,7 +172,8 @@ pub fn dump_inode(
     {
         writeln!(
             out,
-            "pending          a committed journal record changes its log; shown is what it makes of it"
+            "pending          a committed journal record changes its log; shown is what it makes \
+             of it"
         )?;
     }
     let RecordState::Used(record) = state else {

@@ -71,16 +71,19 @@ pub fn op(max: u32) -> impl Strategy<Value = Op> {
         1 => prop_oneof![path().prop_map(Op::Unlink), path().prop_map(Op::UnlinkHeld)],
         1 => path().prop_map(Op::Rmdir),
         2 => (path(), path(), rename).prop_map(|(a, b, how)| Op::Rename(a, b, how)),
-        8 => (path(), offset.clone(), len.clone(), any::<u8>()).prop_map(|(p, o, l, s)| Op::Write(p, o, l, s)),
+        8 => (path(), offset.clone(), len.clone(), any::<u8>())
+            .prop_map(|(p, o, l, s)| Op::Write(p, o, l, s)),
         1 => (path(), offset.clone(), len.clone(), any::<u8>())
             .prop_map(|(p, o, l, s)| Op::WriteUnprivileged(p, o, l, s)),
         4 => (path(), len, any::<u8>()).prop_map(|(p, l, s)| Op::Append(p, l, s)),
         2 => (path(), offset.clone()).prop_map(|(p, o)| Op::Truncate(p, o)),
-        2 => (path(), falloc, offset.clone(), 1..max).prop_map(|(p, how, o, l)| Op::Falloc(p, how, o, l)),
+        2 => (path(), falloc, offset.clone(), 1..max)
+            .prop_map(|(p, how, o, l)| Op::Falloc(p, how, o, l)),
         1 => (path(), 0..0o10000u32).prop_map(|(p, m)| Op::Chmod(p, m)),
         1 => (path(), 0..10u32).prop_map(|(p, owner)| Op::Chown(p, owner)),
         1 => (path(), offset.clone(), 0..0o1000u32).prop_map(|(p, o, m)| Op::SizeAndMode(p, o, m)),
-        1 => (path(), 0..3usize, prop_oneof![1..100u16, 1..6000u16]).prop_map(|(p, n, l)| Op::SetXattr(p, n, l)),
+        1 => (path(), 0..3usize, prop_oneof![1..100u16, 1..6000u16])
+            .prop_map(|(p, n, l)| Op::SetXattr(p, n, l)),
         1 => (path(), 0..3usize).prop_map(|(p, n)| Op::RemoveXattr(p, n)),
         1 => (path(), 0..8u8).prop_map(|(p, perm)| Op::AccessAcl(p, perm)),
         1 => (0..2usize, 0..8u8).prop_map(|(dir, perm)| Op::DefaultAcl(dir, perm)),

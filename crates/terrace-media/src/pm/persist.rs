@@ -335,7 +335,11 @@ mod aarch64 {
             let cache_type: u64;
             // SAFETY: Linux lets user space read CTR_EL0, or emulates the read.
             unsafe {
-                asm!("mrs {}, ctr_el0", out(reg) cache_type, options(nomem, nostack, preserves_flags))
+                asm!(
+                    "mrs {}, ctr_el0",
+                    out(reg) cache_type,
+                    options(nomem, nostack, preserves_flags)
+                )
             };
             // DminLine: log2 of the words (4 bytes) in the shortest data cache line.
             let line_bytes = 4usize << ((cache_type >> 16) & 0xf);
@@ -360,7 +364,11 @@ mod aarch64 {
                 // it.
                 unsafe {
                     if self.to_persistence {
-                        asm!("sys #3, c7, c12, #1, {}", in(reg) part, options(nostack, preserves_flags));
+                        asm!(
+                            "sys #3, c7, c12, #1, {}",
+                            in(reg) part,
+                            options(nostack, preserves_flags)
+                        );
                     } else {
                         asm!("dc cvac, {}", in(reg) part, options(nostack, preserves_flags));
                     }

@@ -101,7 +101,9 @@ mod tests {
     proptest! {
         /// Against one record per block.
         #[test]
-        fn behaves_as_a_record_per_block(ops in proptest::collection::vec((any::<bool>(), 0u64..40, 1u64..12, 0u8..16), 1..60)) {
+        fn behaves_as_a_record_per_block(
+            ops in proptest::collection::vec((any::<bool>(), 0u64..40, 1u64..12, 0u8..16), 1..60),
+        ) {
             let mut cached = CachedWrites::default();
             let mut model: BTreeMap<u64, (u8, u64)> = BTreeMap::new();
             for (writes, from, blocks, counter) in ops {
@@ -115,7 +117,10 @@ mod tests {
                 prop_assert_eq!(cached.is_empty(), model.is_empty());
                 for block in 0..60 {
                     let (known, unknown) = cached.split(block, block + 1);
-                    let expected = model.get(&block).map(|&(counter, area_blocks)| Overlap { counter: counter.into(), area_blocks });
+                    let expected = model.get(&block).map(|&(counter, area_blocks)| Overlap {
+                        counter: counter.into(),
+                        area_blocks,
+                    });
                     prop_assert_eq!(known.first().copied(), expected);
                     prop_assert_eq!(unknown.is_empty(), !known.is_empty());
                 }

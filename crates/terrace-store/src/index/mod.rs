@@ -553,7 +553,9 @@ mod tests {
     proptest! {
         /// The index against a plain map from file block to device block.
         #[test]
-        fn behaves_as_a_block_map(ops in proptest::collection::vec((any::<bool>(), 0u64..64, 1u64..9), 1..160)) {
+        fn behaves_as_a_block_map(
+            ops in proptest::collection::vec((any::<bool>(), 0u64..64, 1u64..9), 1..160),
+        ) {
             let mut refs = no_refs();
             let mut index = Index::default();
             let mut model: BTreeMap<u64, BlockAddr> = BTreeMap::new();
@@ -561,14 +563,17 @@ mod tests {
             for (write, from, len) in ops {
                 let mut freed = Freed::new();
                 index.unmap(&mut refs, from, from + len, &mut freed);
-                let mut gone: Vec<BlockAddr> = (from..from + len).filter_map(|b| model.remove(&b)).collect();
-                let mut given: Vec<BlockAddr> = freed.iter().flat_map(|&(a, n)| (0..n).map(move |i| a.offset(i))).collect();
+                let mut gone: Vec<BlockAddr> =
+                    (from..from + len).filter_map(|b| model.remove(&b)).collect();
+                let mut given: Vec<BlockAddr> =
+                    freed.iter().flat_map(|&(a, n)| (0..n).map(move |i| a.offset(i))).collect();
                 gone.sort();
                 given.sort();
                 prop_assert_eq!(&gone, &given);
                 if write && len == 1 && !given.is_empty() {
                     // Put back what was there, to have it replaced.
-                    index.map(&mut refs, from, Extent::new(given[0], 1, 4096 * next, false, false), None);
+                    index.map(&mut refs, from,
+                        Extent::new(given[0], 1, 4096 * next, false, false), None);
                     let extent = Extent::new(BlockAddr::pm(next), 1, 4096 * next, false, false);
                     let mut replaced = Freed::new();
                     prop_assert!(index.replace_block(&mut refs, from, extent, &mut replaced));
@@ -576,7 +581,8 @@ mod tests {
                     model.insert(from, BlockAddr::pm(next));
                     next += 1;
                 } else if write {
-                    let extent = Extent::new(BlockAddr::pm(next), len as u32, 4096 * next, false, false);
+                    let extent = Extent::new(BlockAddr::pm(next), len as u32, 4096 * next, false,
+                        false);
                     index.map(&mut refs, from, extent, None);
                     (0..len).for_each(|i| { model.insert(from + i, BlockAddr::pm(next + i)); });
                     next += len;
@@ -597,11 +603,13 @@ mod tests {
                     };
                     let mut all: Vec<_> = index.iter().filter(reaches_in).collect();
                     all.sort_unstable_by_key(|&(start, _)| start);
-                    prop_assert_eq!(index.overlaps(from, to).collect::<Vec<_>>(), all, "{}..{}", from, to);
+                    prop_assert_eq!(index.overlaps(from, to).collect::<Vec<_>>(), all, "{}..{}",
+                        from, to);
                 }
                 for block in 0..90 {
                     let next = index.next_extent(block).map(|(start, _)| start);
-                    let runs = index.iter().map(|(start, _)| start).filter(|&start| start >= block).min();
+                    let runs = index.iter().map(|(start, _)| start).filter(|&start| start >= block)
+                        .min();
                     prop_assert_eq!(next, runs);
                     if let Segment::Hole(n) = index.lookup(block) {
                         prop_assert_eq!(model.range(block..block.saturating_add(n)).count(), 0);

@@ -115,7 +115,8 @@ fn find_disk(mountpoint: &Path, path: &Path) -> Result<DeviceRow> {
         Some(row) => Ok(row),
         None => {
             bail!(
-                "{}: is no device of the volume at {place}; `terrace device list {place}` shows them",
+                "{}: is no device of the volume at {place}; `terrace device list {place}` shows \
+                 them",
                 path.display()
             )
         }

@@ -64,7 +64,8 @@ fn tiers(args: &FormatArgs) -> Result<Vec<u8>> {
         0 => Ok(vec![1; args.disks.len()]),
         count if count == args.disks.len() => Ok(args.tiers.clone()),
         count => Err(Usage::error(format!(
-            "{} given, but tiers for {count}: give --tier once for each --disk, in the same order, or never",
+            "{} given, but tiers for {count}: give --tier once for each --disk, in the same \
+             order, or never",
             counted(args.disks.len() as u64, "disk", "disks")
         ))),
     }
@@ -149,7 +150,8 @@ fn len_to_create(
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let path = path.display();
                 bail!(
-                    "{path}: {error}; with a size behind it, as in {path}:4G, a file is created there"
+                    "{path}: {error}; with a size behind it, as in {path}:4G, a file is created \
+                     there"
                 )
             }
             // What else may be wrong shows when it is opened.
@@ -168,7 +170,8 @@ fn len_to_create(
         }
         Ok(meta) if meta.is_file() => {
             bail!(
-                "{}: exists; leave out the size to format it as it is, or use --force to replace it",
+                "{}: exists; leave out the size to format it as it is, or use --force to replace \
+                 it",
                 path.display()
             )
         }
@@ -187,8 +190,8 @@ fn tell(pm: &Pm, disks: &[Arc<dyn Disk>], quiet: bool) -> Result<()> {
     let (pm_size, disk_size) = (format_size(pm.len()), format_size(disk_bytes));
     output::remark(quiet, &format!("volume {uuid}: {pm_size} of PM, {disk_size} of disk"));
     if pm.kind() == PmKind::Emulated {
-        let note = "note: this PM is memory of the machine: contents are lost at reboot; `terrace save` and `terrace \
-                    restore` carry them across one";
+        let note = "note: this PM is memory of the machine: contents are lost at reboot; \
+                    `terrace save` and `terrace restore` carry them across one";
         output::remark(quiet, note);
     }
     for path in [pm.path()].into_iter().chain(disks.iter().map(|disk| disk.path())) {

@@ -81,7 +81,8 @@ fn remount(mut request: MountRequest) -> Result<()> {
     if mount.source != request.pm && !mounts::is_of(&mount, &request.pm) {
         let (source, pm) = (mount.source.display(), request.pm.display());
         bail!(
-            "{place}: the volume mounted here is {source}, not {pm}; give {source}, or the mountpoint of {pm}"
+            "{place}: the volume mounted here is {source}, not {pm}; give {source}, or the \
+             mountpoint of {pm}"
         );
     }
     request.options = request.options.over(&mount.options).map_err(Usage::error)?;
@@ -159,7 +160,8 @@ fn serve(request: &MountRequest, log: &Log, ready: &mut Ready) -> Result<()> {
             return Err(error);
         }
     };
-    tracing::info!(pm = %request.pm.display(), mountpoint = %request.mountpoint.display(), "mounted");
+    let (pm, mountpoint) = (request.pm.display(), request.mountpoint.display());
+    tracing::info!(%pm, %mountpoint, "mounted");
     tell_kind(request, kind);
     let unmounter = mounted.unmounter();
     ending.is_mounted(unmounter.clone(), Arc::clone(&volume));
@@ -319,8 +321,8 @@ fn tell_kind(request: &MountRequest, kind: PmKind) {
     let remark = match kind {
         PmKind::Dax => return,
         PmKind::Emulated => format!(
-            "note: {pm} is memory of this machine: contents are lost at reboot; unmount and `terrace save` before, \
-             `terrace restore` after"
+            "note: {pm} is memory of this machine: contents are lost at reboot; unmount and \
+             `terrace save` before, `terrace restore` after"
         ),
         PmKind::Msync => {
             format!("note: {pm} is a file on an ordinary file system: durable, but slow")

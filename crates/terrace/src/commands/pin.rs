@@ -66,7 +66,8 @@ fn what_is_left(moved: FileMoved) -> String {
     match moved.below_bytes + moved.left_bytes {
         0 => String::new(),
         left => format!(
-            ", {} elsewhere: there is no room for more, or they are being written; they follow when they can",
+            ", {} elsewhere: there is no room for more, or they are being written; they follow \
+             when they can",
             format_size(left)
         ),
     }

@@ -37,7 +37,8 @@ fn place(path: &Path, tier: u8, quiet: bool) -> Result<()> {
     if total.left_bytes > 0 {
         let left = format_size(total.left_bytes);
         bail!(
-            "{place}: {moved} moved, {left} left where they were: there is no room for more, or they are being written"
+            "{place}: {moved} moved, {left} left where they were: there is no room for more, or \
+             they are being written"
         );
     }
     let below = match total.below_bytes {

@@ -46,7 +46,8 @@ fn refuse_waiting_pages(pm: &Pm) -> Result<()> {
     match terrace_engine::waiting_pages(pm, &dir).unwrap_or_default().first() {
         None => Ok(()),
         Some((file, pages)) => bail!(
-            "{}: {} in {}; mount the volume once, which takes what waits to its disks, or remove that file to give it up",
+            "{}: {} in {}; mount the volume once, which takes what waits to its disks, or remove \
+             that file to give it up",
             pm.path().display(),
             daemon::waiting(*pages),
             file.display()

@@ -116,8 +116,9 @@ fn refuse_mount_elsewhere(mount: &Mount) -> Result<()> {
         Some((pid, other)) => {
             let (pm, place) = (mount.source.display(), other.mountpoint.display());
             bail!(
-                "{pm}: unmounted here, but still mounted at {place} in another mount namespace, that of process {pid}; end that, or \
-                 unmount it there: `nsenter -t {pid} -m terrace umount {place}`"
+                "{pm}: unmounted here, but still mounted at {place} in another mount namespace, \
+                 that of process {pid}; end that, or unmount it there: `nsenter -t {pid} -m \
+                 terrace umount {place}`"
             )
         }
     }
@@ -130,7 +131,8 @@ fn expect_clean(pm: &Path) -> Result<()> {
     };
     match read_pm_label(&opened).map_err(about(pm))? {
         Some(label) if !label.clean && mounts::of_pm(pm)?.is_none() => bail!(
-            "{}: unmounted, but not cleanly; the daemon's log says why, and the next mount recovers the volume",
+            "{}: unmounted, but not cleanly; the daemon's log says why, and the next mount \
+             recovers the volume",
             pm.display()
         ),
         _ => Ok(()),

@@ -83,7 +83,8 @@ mod tests {
                       cached: u64,
                       counter: u64| {
             json!({
-                "offset_bytes": at, "len_bytes": len, "device_offset_bytes": device_at, "tier": tier, "device": tier,
+                "offset_bytes": at, "len_bytes": len, "device_offset_bytes": device_at,
+                "tier": tier, "device": tier,
                 "unwritten": unwritten, "cached_bytes": cached, "write_counter": counter,
             })
         };

@@ -95,13 +95,15 @@ mod tests {
         let status = |removal: &str| {
             let device = |index: u16, health: &str| {
                 format!(
-                    r#"{{"index":{index},"tier":1,"path":"/d{index}","size_bytes":4096,"used_bytes":1024,"health":"{health}"}}"#
+                    r#"{{"index":{index},"tier":1,"path":"/d{index}","size_bytes":4096,
+                        "used_bytes":1024,"health":"{health}"}}"#
                 )
             };
             let devices =
                 [device(1, "ok"), device(2, "ok"), device(3, "failing: no power")].join(",");
             let removal = format!(
-                r#"{{"device_index":2,"path":"/d2","state":"{removal}","total_bytes":4096,"left_bytes":1024}}"#
+                r#"{{"device_index":2,"path":"/d2","state":"{removal}",
+                    "total_bytes":4096,"left_bytes":1024}}"#
             );
             serde_json::from_str::<Status>(&format!(
                 r#"{{"devices":[{devices}],"removal":{removal}}}"#

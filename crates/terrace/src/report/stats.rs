@@ -174,8 +174,9 @@ mod tests {
             written_bytes: writes * MIB,
             file_read_bytes: reads * 4096,
         };
-        let counters = r#"{"cache_hits": 3, "cache_misses": 1, "pm_written_bytes": 10485760, "writer_stalls": 1,
-                           "written_back_bytes": 4194304, "predicted_right": 9, "predicted_wrong": 1}"#;
+        let counters = r#"{"cache_hits": 3, "cache_misses": 1, "pm_written_bytes": 10485760,
+            "writer_stalls": 1, "written_back_bytes": 4194304, "predicted_right": 9,
+            "predicted_wrong": 1}"#;
         Stats {
             uuid: "0123".to_owned(),
             elapsed_ms: 2000,

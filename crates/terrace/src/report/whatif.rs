@@ -240,7 +240,8 @@ mod tests {
         for part in ["1 GiB", "75.0 %", "25.0 %", "100.0 %", "1 MiB", "1.600 s", "1.60", "$12.35"] {
             assert!(lines[3].contains(part), "{part}: {text}");
         }
-        let last = "enough: 2 GiB of PM, 256 MiB of page cache: 3.0 % slower than the best, 4 GiB of PM, 256 MiB of page cache";
+        let last = "enough: 2 GiB of PM, 256 MiB of page cache: 3.0 % slower than the best, 4 \
+                    GiB of PM, 256 MiB of page cache";
         assert_eq!(*lines.last().unwrap(), last);
     }
 

@@ -130,7 +130,8 @@ impl Edit {
 }
 
 thread_local! {
-    static DEVICES: RefCell<Vec<Devices>> = RefCell::new(SPECIMENS.iter().map(|s| Devices::new(&s.image)).collect());
+    static DEVICES: RefCell<Vec<Devices>> =
+        RefCell::new(SPECIMENS.iter().map(|s| Devices::new(&s.image)).collect());
 }
 
 /// The first byte chooses the volume; edits follow.

@@ -150,7 +150,8 @@ fn differential(name: &str, mount_options: &str, first_seed: u64) -> Result<()> 
                 let list: Vec<String> = ops.iter().map(|op| format!("{op:?}")).collect();
                 let list = list.join("\n");
                 bail!(
-                    "TERRACE_DIFF_SEED={seed}: {failure}\nshortened to {} operations:\n{list}\n{last}",
+                    "TERRACE_DIFF_SEED={seed}: {failure}\nshortened to {} \
+                     operations:\n{list}\n{last}",
                     ops.len()
                 );
             }

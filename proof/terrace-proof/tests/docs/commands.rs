@@ -9,13 +9,17 @@ const USUAL: &str = "mountpoint -q /mnt && terrace umount /mnt; terrace mount /d
 
 /// The archive is longer than PM, and longer than what one step of a move takes; the database's
 /// files are small.
-const FILES: &str = "mkdir /mnt/db && echo manifest >/mnt/db/CURRENT && head -c 1000 /dev/urandom >/mnt/db/000007.sst
+const FILES: &str = "mkdir /mnt/db && echo manifest >/mnt/db/CURRENT &&
+    head -c 1000 /dev/urandom >/mnt/db/000007.sst
     echo log >/mnt/db/wal
     head -c 83M /dev/urandom >/tmp/archive.tar && cp /tmp/archive.tar /mnt && terrace sync /mnt";
 
 const STEPS: &[Step] = &[
-    Step::new("terrace format --pm /dev/dax0.0 --disk /dev/nvme1n1").prints(&["16 MiB of PM, 300 MiB of disk"]),
-    Step::new("terrace format --pm /dev/shm/pm:4G --disk /data/disk:100G").prints(&["16 MiB of PM, 300 MiB of disk"]),
+    Step::new("terrace format --pm /dev/dax0.0 --disk /dev/nvme1n1")
+        .prints(&["16 MiB of PM, 300 \
+        MiB of disk"]),
+    Step::new("terrace format --pm /dev/shm/pm:4G --disk /data/disk:100G")
+        .prints(&["16 MiB of PM, 300 MiB of disk"]),
     Step::new("terrace format --pm /pmem/vol --disk /dev/nvme1n1 --disk /dev/sdb --tier 1,2")
         .before("truncate --size 0 /dev/nvme1n1 && truncate --size 300M /dev/nvme1n1")
         .prints(&["16 MiB of PM, 600 MiB of disk"])
@@ -31,36 +35,65 @@ const STEPS: &[Step] = &[
         )
         .then("terrace status /mnt | grep /dev/nvme2n1"),
     Step::new("terrace umount /mnt").then("not mountpoint /mnt"),
-    Step::new("terrace status /mnt").before(USUAL).prints(&["/dev/shm/pm", "/data/disk", "mounted", "ok"]),
+    Step::new("terrace status /mnt").before(USUAL).prints(&[
+        "/dev/shm/pm",
+        "/data/disk",
+        "mounted",
+        "ok",
+    ]),
     Step::new("terrace stats /mnt").how(How::Keys(CTRL_C)).prints(&["pm", "disk1"]),
     Step::new("terrace top /mnt").how(How::Keys("q")).prints(&["pm", "disk1"]),
-    Step::new("terrace where /mnt/db/*.sst").before(FILES).prints(&["/mnt/db/000007.sst: inode", "DEVICE"]),
-    Step::new("terrace sync /mnt").then("terrace stats --once --json /mnt | tr -d ' ' | grep '\"dirty_bytes\":0'"),
+    Step::new("terrace where /mnt/db/*.sst")
+        .before(FILES)
+        .prints(&["/mnt/db/000007.sst: inode", "DEVICE"]),
+    Step::new("terrace sync /mnt").then(
+        "terrace stats --once --json /mnt | tr -d ' ' | grep \
+                                         '\"dirty_bytes\":0'",
+    ),
     Step::new("terrace set /mnt").prints(&["cold_age", "migrate_rate", "group"]),
-    Step::new("terrace set /mnt migrate_rate=200M").then("terrace set /mnt | grep migrate_rate | grep 200"),
-    Step::new("terrace evict /mnt/archive.tar")
-        .prints(&["/mnt/archive.tar"])
-        .then("not grep /dev/shm/pm <(terrace where /mnt/archive.tar) && cmp /mnt/archive.tar /tmp/archive.tar"),
+    Step::new("terrace set /mnt migrate_rate=200M").then(
+        "terrace set /mnt | grep migrate_rate | \
+        grep 200",
+    ),
+    Step::new("terrace evict /mnt/archive.tar").prints(&["/mnt/archive.tar"]).then(
+        "not grep /dev/shm/pm <(terrace where /mnt/archive.tar) && cmp /mnt/archive.tar \
+               /tmp/archive.tar",
+    ),
     Step::new("terrace warm /mnt/db/CURRENT")
         .prints(&["/mnt/db/CURRENT"])
         .then("terrace where /mnt/db/CURRENT | grep /dev/shm/pm"),
     Step::new("terrace pin pm /mnt/db/wal")
         .then("test \"$(getfattr --only-values -n user.terrace.pin /mnt/db/wal)\" = pm"),
-    Step::new("terrace unpin /mnt/db").then("not getfattr --only-values -n user.terrace.pin /mnt/db/wal"),
+    Step::new("terrace unpin /mnt/db").then(
+        "not getfattr --only-values -n user.terrace.pin \
+                                             /mnt/db/wal",
+    ),
     Step::new("terrace device list /mnt").prints(&["/dev/shm/pm", "/data/disk", "in use"]),
     Step::new("terrace device add /mnt /dev/nvme2n1 --tier 2")
         .before("truncate --size 0 /dev/nvme2n1 && truncate --size 300M /dev/nvme2n1")
         .prints(&["/dev/nvme2n1"])
         .then("terrace device list /mnt | grep /dev/nvme2n1"),
     Step::new("terrace device remove /mnt /dev/sdb")
-        .before("truncate --size 0 /dev/sdb && truncate --size 300M /dev/sdb && terrace device add /mnt /dev/sdb")
+        .before(
+            "truncate --size 0 /dev/sdb && truncate --size 300M /dev/sdb && terrace device \
+                 add /mnt /dev/sdb",
+        )
         .prints(&["/dev/sdb"])
         .then("not grep /dev/sdb <(terrace device list /mnt)"),
     Step::new("terrace device replace /mnt /dev/sdb /dev/nvme2n1")
-        .before("terrace device remove /mnt /dev/nvme2n1 && terrace device add /mnt /dev/sdb --tier 2")
+        .before(
+            "terrace device remove /mnt /dev/nvme2n1 && terrace device add /mnt /dev/sdb \
+                 --tier 2",
+        )
         .prints(&["/dev/nvme2n1"])
-        .then("terrace device list /mnt | grep /dev/nvme2n1 && not grep /dev/sdb <(terrace device list /mnt)"),
-    Step::new("terrace scrub /mnt").then("until grep -q finished <(terrace scrub status /mnt); do sleep 0.1; done"),
+        .then(
+            "terrace device list /mnt | grep /dev/nvme2n1 && not grep /dev/sdb <(terrace \
+               device list /mnt)",
+        ),
+    Step::new("terrace scrub /mnt").then(
+        "until grep -q finished <(terrace scrub status /mnt); \
+                                          do sleep 0.1; done",
+    ),
     Step::new("terrace scrub status /mnt").prints(&["finished", "no damage"]),
     // One that is slow enough to be met.
     Step::new("terrace scrub cancel /mnt")
@@ -79,7 +112,10 @@ const STEPS: &[Step] = &[
         .then("test -s /var/lib/terrace/pm.saved"),
     Step::new("terrace restore /var/lib/terrace/pm.saved /dev/shm/pm")
         .before("rm /dev/shm/pm")
-        .then("terrace mount /dev/shm/pm /mnt && cmp /mnt/archive.tar /tmp/archive.tar && terrace umount /mnt"),
+        .then(
+            "terrace mount /dev/shm/pm /mnt && cmp /mnt/archive.tar /tmp/archive.tar && \
+               terrace umount /mnt",
+        ),
     Step::new("terrace check /dev/shm/pm").prints(&["no damage"]),
     Step::new("terrace check --repair --give-up /dev/shm/pm").prints(&["no damage"]),
     Step::new("terrace dump superblock /dev/shm/pm").prints(&["volume", "valid", "/data/disk"]),

@@ -94,7 +94,8 @@ fn without_comment(line: &str) -> &str {
 
 #[test]
 fn blocks_spans_and_comments_are_told_apart() {
-    let page = "a `span\nof two` lines\n```sh\n# no\nls -l  # no\n\n```\n```java\nint no;\n```\n```\nplain\n```\n`b`";
+    let page = "a `span\nof two` lines\n```sh\n# no\nls -l  # no\n\n```\n```java\nint \
+                no;\n```\n```\nplain\n```\n`b`";
     assert_eq!(commands(page), ["ls -l", "plain"]);
     assert_eq!(spans(page), ["span of two", "b"]);
     assert_eq!(blocks(page, &["java"]), ["int no;\n"]);

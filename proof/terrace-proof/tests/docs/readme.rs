@@ -11,9 +11,11 @@ const ELSEWHERE: &[(&str, &str)] =
 
 /// The archive is longer than PM, and longer than what one step of a move takes; the database's
 /// files are small.
-const FILES: &str = "mkdir /mnt/db && echo manifest >/mnt/db/CURRENT && head -c 1000 /dev/urandom >/mnt/db/000007.sst
+const FILES: &str = "mkdir /mnt/db && echo manifest >/mnt/db/CURRENT &&
+    head -c 1000 /dev/urandom >/mnt/db/000007.sst
     echo log >/mnt/db/wal
-    mkdir /tmp/tree && head -c 83M /dev/urandom >/tmp/tree/file && tar cf /mnt/archive.tar -C /tmp tree/file && terrace sync /mnt";
+    mkdir /tmp/tree && head -c 83M /dev/urandom >/tmp/tree/file &&
+    tar cf /mnt/archive.tar -C /tmp tree/file && terrace sync /mnt";
 
 const STEPS: &[Step] = &[
     Step::new("cargo install --locked --path crates/terrace")
@@ -23,9 +25,18 @@ const STEPS: &[Step] = &[
         .prints(&["16 MiB of PM, 300 MiB of disk"])
         .then("test -f /dev/shm/pm && test -f /data/disk"),
     Step::new("terrace mount /dev/shm/pm /mnt").then("mountpoint /mnt"),
-    Step::new("terrace status /mnt").before(FILES).prints(&["/dev/shm/pm", "/data/disk", "mounted", "ok"]),
+    Step::new("terrace status /mnt").before(FILES).prints(&[
+        "/dev/shm/pm",
+        "/data/disk",
+        "mounted",
+        "ok",
+    ]),
     Step::new("terrace stats /mnt").how(How::Keys(CTRL_C)).prints(&["pm", "disk1", "cache"]),
-    Step::new("terrace where /mnt/db/*").prints(&["/mnt/db/CURRENT", "/mnt/db/000007.sst", "/mnt/db/wal"]),
+    Step::new("terrace where /mnt/db/*").prints(&[
+        "/mnt/db/CURRENT",
+        "/mnt/db/000007.sst",
+        "/mnt/db/wal",
+    ]),
     Step::new("terrace evict /mnt/archive.tar").prints(&["/mnt/archive.tar"]).then(
         "terrace where /mnt/archive.tar | grep /data/disk
             not grep /dev/shm/pm <(terrace where /mnt/archive.tar)
@@ -34,8 +45,14 @@ const STEPS: &[Step] = &[
     Step::new("terrace pin pm /mnt/db/wal")
         .prints(&["/mnt/db/wal"])
         .then("test \"$(getfattr --only-values -n user.terrace.pin /mnt/db/wal)\" = pm"),
-    Step::new("terrace scrub /mnt").then("until grep -q finished <(terrace scrub status /mnt); do sleep 0.1; done"),
-    Step::new("terrace device add /mnt /data/disk2:100G").then("terrace device list /mnt | grep /data/disk2"),
+    Step::new("terrace scrub /mnt").then(
+        "until grep -q finished <(terrace scrub status /mnt); \
+                                          do sleep 0.1; done",
+    ),
+    Step::new("terrace device add /mnt /data/disk2:100G").then(
+        "terrace device list /mnt | grep \
+        /data/disk2",
+    ),
     Step::new("terrace umount /mnt").then("not mountpoint /mnt"),
     Step::new("terrace check /dev/shm/pm").prints(&["no damage"]),
     Step::new("/dev/dax0.0  /mnt  terrace  noatime,allow_other,nofail  0 0")
@@ -44,7 +61,10 @@ const STEPS: &[Step] = &[
             terrace format --pm /dev/dax0.0 --disk /dev/nvme1n1",
         )
         .how(How::Fstab)
-        .then("grep -q '^/dev/dax0.0 /mnt' /proc/mounts && touch /mnt/file && su nobody -s /bin/sh -c 'cat /mnt/file'"),
+        .then(
+            "grep -q '^/dev/dax0.0 /mnt' /proc/mounts && touch /mnt/file && su nobody -s \
+               /bin/sh -c 'cat /mnt/file'",
+        ),
 ];
 
 #[test]

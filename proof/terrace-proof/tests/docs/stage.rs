@@ -175,7 +175,8 @@ impl Stage {
             // `script` is a terminal: Ctrl-C is a key.
             How::Keys(keys) => {
                 let terminal = format!(
-                    "SHELL=/bin/bash TERM=xterm script --quiet --return --command 'stty rows 50 columns 120; {command}' /dev/null"
+                    "SHELL=/bin/bash TERM=xterm script --quiet --return --command 'stty rows 50 \
+                     columns 120; {command}' /dev/null"
                 );
                 self.seen(&terminal, step, keys)?
             }

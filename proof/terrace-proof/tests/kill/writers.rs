@@ -491,8 +491,8 @@ impl Writer for Streamer {
                 let right = legal.iter().any(|record| found == Some(&record[at..at + PAGE_BYTES]));
                 ensure!(
                     right || (oldest.is_none() && empty),
-                    "byte {at} of piece {piece} is of none of the versions {oldest:?} to {newest:?} ({} pieces had \
-                     returned, {durable} were durable)",
+                    "byte {at} of piece {piece} is of none of the versions {oldest:?} to \
+                     {newest:?} ({} pieces had returned, {durable} were durable)",
                     self.returned
                 );
             }

@@ -66,6 +66,7 @@ fn every_promise_is_proved_once() {
 
 #[test]
 fn quotations_are_found() {
-    let source = "/// **P-99** One\n/// two.\n///\n/// More.\n#[test]\nfn a() {}\n/// **P-98** no test\nfn b() {}\n";
+    let source = "/// **P-99** One\n/// two.\n///\n/// More.\n#[test]\nfn a() {}\n/// **P-98** \
+                  no test\nfn b() {}\n";
     assert_eq!(promises(&test_comments(source)), [("P-99".into(), "**P-99** One two.".into())]);
 }

@@ -148,18 +148,21 @@ impl PageCache {
         let wanted = u64::from(self.wanted?);
         let mib = |pages: u64| (pages * BLOCK_BYTES) >> 20;
         let has = self.budget_pages();
-        let remedy = "make room there, or choose another directory in memory with -o cache_dir, and mount again";
+        let remedy = "make room there, or choose another directory in memory with -o cache_dir, \
+                      and mount again";
         match &self.file {
             Some(path) if has < wanted => Some(format!(
-                "page cache: {} has memory for {} MiB of {} MiB, as its file system is full: {remedy}",
+                "page cache: {} has memory for {} MiB of {} MiB, as its file system is full: \
+                 {remedy}",
                 path.display(),
                 mib(has),
                 mib(wanted)
             )),
             Some(_) => None,
             None => Some(format!(
-                "page cache: its directory has no room: the volume goes on with {} MiB of the daemon's own memory, and each \
-                 write waits until it is in PM or on a disk: {remedy}",
+                "page cache: its directory has no room: the volume goes on with {} MiB of the \
+                 daemon's own memory, and each write waits until it is in PM or on a disk: \
+                 {remedy}",
                 mib(has)
             )),
         }

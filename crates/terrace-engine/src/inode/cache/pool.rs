@@ -264,7 +264,8 @@ impl Pool {
         }
         if let Err(error) = self.slots.back(grown, more) {
             tracing::warn!(
-                "page cache: no memory for more than {grown} of {} pages ({error}); going on with these",
+                "page cache: no memory for more than {grown} of {} pages ({error}); going on \
+                 with these",
                 self.slots.count()
             );
             self.limit.store(grown, Ordering::Relaxed);

@@ -256,7 +256,8 @@ pub(super) fn remove(path: &Path) -> FsResult<()> {
 
 fn file_error(path: &Path, what: &str, error: &io::Error) -> FsError {
     let message = format!(
-        "page cache: cannot {what} {}: {error}; give the cache a directory of its own user in memory",
+        "page cache: cannot {what} {}: {error}; give the cache a directory of its own user in \
+         memory",
         path.display()
     );
     FsError::with_message(error.raw_os_error().unwrap_or(libc::EIO), message)

@@ -210,8 +210,8 @@ impl Slots {
     pub fn create(path: &Path, count: u32, identity: &Identity, epoch: u64) -> FsResult<Slots> {
         let failed = |errno: Errno| {
             let message = format!(
-                "page cache: cannot create {}: {}; give the cache a directory in memory (such as /dev/shm) with \
-                 room for it, or a smaller budget",
+                "page cache: cannot create {}: {}; give the cache a directory in memory (such as \
+                 /dev/shm) with room for it, or a smaller budget",
                 path.display(),
                 io::Error::from(errno)
             );
@@ -245,8 +245,8 @@ impl Slots {
     pub fn open(path: &Path, identity: &Identity, epoch: u64) -> FsResult<Option<Slots>> {
         let failed = |errno: Errno| {
             let message = format!(
-                "page cache: cannot read {}: {}; it may hold data that a crashed mount had not written to its \
-                 disks: make it readable, or remove it to give them up",
+                "page cache: cannot read {}: {}; it may hold data that a crashed mount had not \
+                 written to its disks: make it readable, or remove it to give them up",
                 path.display(),
                 io::Error::from(errno)
             );

@@ -283,9 +283,11 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => place().prop_map(|(file, block, pages)| Op::Write { file, block, pages }),
         4 => place().prop_map(|(file, block, pages)| Op::Fetch { file, block, pages }),
-        2 => (0usize..3, 0u64..12, 1usize..9).prop_map(|(file, from, limit)| Op::Pin { file, from, limit }),
+        2 => (0usize..3, 0u64..12, 1usize..9)
+            .prop_map(|(file, from, limit)| Op::Pin { file, from, limit }),
         2 => any::<bool>().prop_map(|clean| Op::Unpin { clean }),
-        1 => (0usize..3, 0u64..12, 0u64..14).prop_map(|(file, from, to)| Op::Drop { file, from, to }),
+        1 => (0usize..3, 0u64..12, 0u64..14)
+            .prop_map(|(file, from, to)| Op::Drop { file, from, to }),
         1 => (0usize..3).prop_map(|file| Op::Forget { file }),
         1 => (0usize..5).prop_map(|pages| Op::Take { pages }),
         1 => Just(Op::GiveBack),
@@ -408,7 +410,8 @@ proptest! {
         }
         // The daemon dies; exactly the dirty pages are there again.
         let mut dirty: Vec<_> = model.pages.iter().filter(|(_, e)| e.dirty)
-            .map(|(&(file, block), e)| (file as u64 + 1, maps[file].generation, block, e.byte)).collect();
+            .map(|(&(file, block), e)| (file as u64 + 1, maps[file].generation, block, e.byte))
+            .collect();
         dirty.sort_unstable();
         std::mem::forget((cache, maps));
         let recovered = open(dir.path()).1;

@@ -155,7 +155,8 @@ impl Check<'_> {
                 wrong(
                     0,
                     format!(
-                        "the inode table of shard {shard} notes {noted} free records, but has {free}"
+                        "the inode table of shard {shard} notes {noted} free records, but has \
+                         {free}"
                     ),
                 );
             }

@@ -146,7 +146,8 @@ impl Check<'_> {
     pub(super) fn give_up(&mut self) -> FsResult<Vec<CheckProblem>> {
         let mut offline = Offline::load(self.pm, &self.sb);
         if !offline.damage.is_empty() || offline.strange_word(self.pm).is_some() {
-            let what = "nothing was given up: with a damaged inode table or journal nobody knows what is lost";
+            let what = "nothing was given up: with a damaged inode table or journal nobody knows \
+                        what is lost";
             return Ok(vec![self.problem(&Finding::loss(0, None, what), None)]);
         }
         let survey = self.survey(&offline)?;
@@ -484,8 +485,9 @@ impl Check<'_> {
         FsError::with_message(
             error.errno(),
             format!(
-                "{path}: what is lost has been given up, but not all that is left could be given its name: {error}: \
-                     until the same command has succeeded the volume can be mounted read-only"
+                "{path}: what is lost has been given up, but not all that is left could be given \
+                 its name: {error}: until the same command has succeeded the volume can be \
+                 mounted read-only"
             ),
         )
     }
