@@ -472,7 +472,8 @@ mod tests {
     fn each_option_sets_its_value() {
         let all = "ro,remount,noatime,durable,allow_other,default_permissions,\
                    cache=1.5G,cache_dir=/run/x,\
-                   writeback=30,pm_full=80,threads=3,clone_fd,nodev,nosuid,noexec,engine=sync,nodirect,\
+                   writeback=30,pm_full=80,threads=3,clone_fd,nodev,nosuid,noexec,\
+                   engine=sync,nodirect,\
                    disk=/a,disk=/b,model=pm=pm,model=disk2=hdd,log=/l,metrics=/m,\
                    group=4M,migrate_rate=100M";
         let expected = MountOptions {

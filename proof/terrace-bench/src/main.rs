@@ -8,9 +8,9 @@
 //! | `workload` | batches, offsets and the file, common to all operations |
 //! | `files`, `names`, `stream` | operations through system calls |
 //! | `loads`, `rocksdb` | what servers and databases do, through system calls |
-//! | `engine`, `threads`, `many` | operations on a volume in process: alone, side by side, in crowds |
+//! | `engine`, `threads`, `many` | operations on a volume in process: one, many, crowds |
 //! | `lsm` | what a log-structured store does, on a volume in process |
-//! | `migration`, `log_migration`, `read_migration` | moving data between tiers, alone and beside programs |
+//! | `migration`, `log_migration`, `read_migration` | data that moves between tiers |
 //! | `policy`, `prediction` | what placement costs a write, and how often it is right |
 //! | `large`, `dram` | mount and recovery of very many files; memory that inodes take |
 //! | `stage`, `ground` | the file systems of one benchmark, gone when dropped |
