@@ -530,8 +530,8 @@ note: contents are lost at reboot
             more: None,
         };
         let expected = "\
-/mnt/f: inode 7, 64 KiB, 4 KiB in disk1, 8 KiB in pm, 12 KiB dirty in memory, 2 log pages,
-    4 KiB of its log in disk2, pinned to disk1
+/mnt/f: inode 7, 64 KiB, 4 KiB in disk1, 8 KiB in pm, 12 KiB dirty in memory, 2 log pages, \
+4 KiB of its log in disk2, pinned to disk1
 asynchronous, read-dominated; on average written 8 min ago, read 5 h ago
 OFFSET  LENGTH  TIER                DEVICE OFFSET  CACHED  REWRITTEN             DEVICE
      0    4096  hole

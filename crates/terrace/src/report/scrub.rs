@@ -271,8 +271,8 @@ disk1   data            2 GiB       4  /dev/d1
 
 /dev/sdb, superblock at byte 40960: it is damaged [repaired]
 /dev/sdb, log at byte 40960: inode 7: it is damaged [NOT repaired]
-/dev/sdb, data at byte 40960: /a b (inode 8),
-    bytes 4096 to 12287 of the file: it is damaged [NOT repaired]
+/dev/sdb, data at byte 40960: /a b (inode 8), \
+bytes 4096 to 12287 of the file: it is damaged [NOT repaired]
 and 1 more error
 ";
         assert_eq!(shown(&report), expected);
