@@ -35,7 +35,7 @@ pub use base::options::{CACHE_BYTES_MIN, OpenOptions, Progress};
 pub use base::pin::{PIN_XATTR, parse_pin, pin_value};
 pub use base::recorder::{Recorded, Recording};
 pub use base::types::*;
-pub use base::words::counted;
+pub use base::words::{counted, with_advice};
 pub use inode::cache::discard_page_cache;
 pub use inode::device_table::OpenDisk;
 pub use mount::format::{

@@ -142,11 +142,9 @@ fn superblock_copies_come_from_the_other() {
                 let rig = PLAIN.rig();
                 rig.flip(device, copy * 4096 + byte);
                 let path = if device == 0 { "<memory>" } else { "" };
-                repairable(
-                    &rig,
-                    path,
-                    &format!("copy {copy} of the superblock, at byte {}", copy * 4096),
-                );
+                let (found, at) = (rig.check(false), format!("(at byte {})", copy * 4096));
+                assert!(found.problems.iter().all(|p| p.what.ends_with(&at)), "{found:#?}");
+                repairable(&rig, path, &format!("copy {copy} of the superblock is "));
             }
         }
     }
@@ -572,7 +570,7 @@ fn a_damaged_checksum_block_is_named() {
     lasting(
         &rig,
         "(/dir/big)",
-        &format!("the checksum block at byte {} is damaged", block * BLOCK_BYTES),
+        &format!("a checksum block is damaged (at byte {})", block * BLOCK_BYTES),
     );
 }
 

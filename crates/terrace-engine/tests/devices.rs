@@ -313,7 +313,7 @@ fn damage_keeps_the_disk_and_is_named() {
     let failed = volume.remove_disk(1, None).unwrap();
     let why = failed.message.unwrap();
     assert_eq!(failed.state, RemovalState::Failed);
-    assert!(why.contains("/dir/bad (inode ") && why.contains(&format!("at byte {at} ")), "{why}");
+    assert!(why.contains("/dir/bad (inode ") && why.contains(&format!("at byte {at})")), "{why}");
     assert_eq!((indices(&volume), volume.status().read_only), (vec![0, 1, 2], None));
     // It takes data as before, and with the damage gone it can be removed.
     let other = make(&volume, "other", &data, 1);

@@ -67,11 +67,11 @@ impl TerraceFs {
         let control = ControlServer::new(config.add_disk.clone());
         let coherence = Coherence::new(transport.clone())?;
         Ok(Self {
+            errors: ErrorLog::new(volume.pm_path()),
             volume,
             transport,
             coherence,
             control,
-            errors: ErrorLog::default(),
             durable: config.durable,
         })
     }

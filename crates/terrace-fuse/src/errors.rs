@@ -1,8 +1,10 @@
 //! From engine errors to what the kernel is told, and to the log.
 
+use std::path::{Path, PathBuf};
+
 use fuser::Errno;
 use parking_lot::Mutex;
-use terrace_engine::FsError;
+use terrace_engine::{FsError, with_advice};
 
 /// Largest errno that the kernel accepts in an answer; beyond it, it refuses the answer and the
 /// caller hangs.
@@ -12,8 +14,10 @@ const ERRNO_MAX: i32 = 511;
 ///
 /// A failing device produces the same message for each request: a repetition of the last one is
 /// only counted, and the count is logged with the next different one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ErrorLog {
+    /// Where the volume's PM is.
+    pm: PathBuf,
     last: Mutex<Repeated>,
 }
 
@@ -24,10 +28,15 @@ struct Repeated {
 }
 
 impl ErrorLog {
-    /// The errno to answer with, after logging what there is to say.
+    /// Of the volume whose PM is there.
+    pub(crate) fn new(pm: &Path) -> Self {
+        Self { pm: pm.to_owned(), last: Mutex::default() }
+    }
+
+    /// The errno to answer with, after logging what there is to say, and what to do.
     pub(crate) fn errno(&self, error: &FsError) -> Errno {
-        if let Some(message) = error.message() {
-            self.log(message);
+        if error.has_message() {
+            self.log(&with_advice(error, &self.pm));
         }
         errno_for_kernel(error.errno())
     }
@@ -84,7 +93,7 @@ mod tests {
 
     #[test]
     fn repetitions_are_counted_not_logged() {
-        let log = ErrorLog::default();
+        let log = ErrorLog::new(Path::new("/dev/pm"));
         let error = FsError::with_message(libc::EIO, "/dev/sdz: read failed at byte 4096");
         for _ in 0..3 {
             assert_eq!(log.errno(&error).code(), libc::EIO);

@@ -105,7 +105,7 @@ impl CheckedPtr {
         let value = self.0 & ((1 << 48) - 1);
         let device = (value >> 40 & 0x7f) as u16;
         if self.0 >> 48 != check_bits(value, 16) || device as usize >= DEVICES_MAX {
-            return Err(LayoutError(format!("damaged block pointer {:#018x}", self.0)));
+            return Err(LayoutError(format!("it reads {:#018x}", self.0)));
         }
         let block = value & (DEVICE_BLOCKS_MAX - 1);
         Ok(Some((BlockAddr::new(device, block), value & Self::FLAG != 0)))
@@ -140,7 +140,7 @@ impl Tail {
         let slot = self.0 & ((1 << 44) - 1);
         let generation = (self.0 >> 52) as u16;
         if Self::new(slot * SLOT_BYTES, generation) != self {
-            return Err(LayoutError(format!("damaged log tail {:#018x}", self.0)));
+            return Err(LayoutError(format!("it reads {:#018x}", self.0)));
         }
         Ok((slot * SLOT_BYTES, generation))
     }

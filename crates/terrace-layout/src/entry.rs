@@ -589,14 +589,14 @@ impl<'a> LogEntry<'a> {
     /// If its checksum does not match or a field is impossible.
     pub fn decode(bytes: &'a [u8], seed: u32) -> Result<LogEntry<'a>, LayoutError> {
         let kind = EntryType::from_u8(bytes[0])
-            .ok_or_else(|| LayoutError("unknown log entry type".into()))?;
+            .ok_or_else(|| LayoutError("its type is unknown".into()))?;
         let covered = if kind == EntryType::Pad { &bytes[..SLOT_BYTES as usize] } else { bytes };
         let crc = u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"));
         if crc != crc_with_hole(seed, covered, 4) {
-            return Err(LayoutError("log entry checksum does not match".into()));
+            return Err(LayoutError("its checksum does not match".into()));
         }
         Self::decode_kind(kind, bytes)
-            .ok_or_else(|| LayoutError(format!("{kind:?} entry with impossible fields")))
+            .ok_or_else(|| LayoutError(format!("{kind:?} with impossible fields")))
     }
 
     fn decode_kind(kind: EntryType, bytes: &'a [u8]) -> Option<LogEntry<'a>> {

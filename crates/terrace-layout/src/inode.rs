@@ -118,9 +118,7 @@ impl ChunkHeader {
             && (first_index..1 << 56).contains(&header.first_index)
             && (2..=CHUNK_RECORDS_MAX).contains(&header.records);
         if !sound {
-            return Err(LayoutError(format!(
-                "inode table of shard {shard}: chunk at index {first_index} is damaged"
-            )));
+            return Err(LayoutError(format!("the chunk at index {first_index} is damaged")));
         }
         Ok(header)
     }
@@ -210,7 +208,7 @@ impl InodeRecord {
             return Ok(InodeRecord::free(ino, 0));
         }
         if record.crc != record.checksum() || record.ino != ino || record.state > INODE_USED {
-            return Err(LayoutError(format!("record of inode {ino} is damaged")));
+            return Err(LayoutError("an inode's record is damaged".into()));
         }
         Ok(record)
     }

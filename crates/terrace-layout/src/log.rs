@@ -67,10 +67,6 @@ impl LogPageHeader {
             && header.ino == ino
             && header.generation == generation
             && header.sequence <= LOG_SEQUENCE_MAX;
-        if sound {
-            Ok(header)
-        } else {
-            Err(LayoutError(format!("a log page of inode {ino} is damaged")))
-        }
+        if sound { Ok(header) } else { Err(LayoutError("a log page is damaged".into())) }
     }
 }

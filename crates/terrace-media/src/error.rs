@@ -249,6 +249,20 @@ impl MediaError {
         }
     }
 
+    /// Where on the device, if it is about a place.
+    pub fn offset(&self) -> Option<u64> {
+        match self {
+            MediaError::Sync { offset, .. }
+            | MediaError::Unreadable { offset, .. }
+            | MediaError::StoreLost { offset, .. }
+            | MediaError::Io { offset, .. }
+            | MediaError::Ended { offset, .. }
+            | MediaError::Misaligned { offset, .. }
+            | MediaError::OutOfRange { offset, .. } => Some(*offset),
+            _ => None,
+        }
+    }
+
     /// The device or file that the error is about.
     pub fn path(&self) -> &Path {
         match self {

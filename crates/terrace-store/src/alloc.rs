@@ -82,7 +82,7 @@ pub struct DeviceAlloc {
     homes: Vec<AtomicUsize>,
     loader: Option<GroupLoader>,
     /// Why a group could not be read the last time that one had to be.
-    trouble: Mutex<Option<(i32, String)>>,
+    trouble: Mutex<Option<FsError>>,
     /// A group could not be loaded, or blocks are in use by nobody: this session must not write a
     /// checkpoint.
     damaged: AtomicBool,
@@ -227,7 +227,7 @@ impl DeviceAlloc {
                 true
             }
             Err(error) => {
-                *self.trouble.lock() = Some((error.errno(), error.to_string()));
+                *self.trouble.lock() = Some(error);
                 false
             }
             Ok(None) => {
@@ -249,7 +249,7 @@ impl DeviceAlloc {
 
     /// Why free space cannot be found now although there is some.
     pub fn trouble(&self) -> Option<FsError> {
-        self.trouble.lock().clone().map(|(errno, message)| FsError::with_message(errno, message))
+        self.trouble.lock().clone()
     }
 
     /// Clears the bits of a run of group `g`; returns how many were set.
@@ -332,9 +332,10 @@ impl DeviceAlloc {
         for (g, group) in self.groups.iter().enumerate() {
             let mut group = group.lock();
             if !group.freed.is_empty() && !self.is_loaded(g, &mut group) {
+                let damaged = "checkpoint: a bitmap is damaged";
                 return Err(self
                     .trouble()
-                    .unwrap_or_else(|| FsError::corrupt("checkpoint: a bitmap is damaged")));
+                    .unwrap_or_else(|| FsError::with_message(libc::EIO, damaged)));
             }
             visit(g as u64, group.words.as_deref(), group.free);
         }

@@ -4,6 +4,7 @@
 //! word, durable; that word. Order of use: the word is cleared, durably, before anything changes.
 
 use std::mem::offset_of;
+use std::path::Path;
 
 use terrace_layout::{
     BLOCK, BLOCK_BYTES, CHECKPOINT_VALID, CheckpointDevice, CheckpointHeader, DeviceEntry,
@@ -13,7 +14,8 @@ use terrace_media::{AlignedBuf, Disk, Pm};
 use zerocopy::IntoBytes;
 
 use crate::alloc::{DeviceAlloc, GroupLoader};
-use crate::error::{FsError, FsResult, fence};
+use crate::damage::{Damage, DamageKind, Structure};
+use crate::error::{FsResult, fence};
 use crate::planted::{Bug, planted};
 use crate::sync::Arc;
 
@@ -27,6 +29,13 @@ pub enum Area {
 }
 
 impl Area {
+    fn path(&self) -> &Path {
+        match self {
+            Area::Pm(pm) => pm.path(),
+            Area::Disk(disk) => disk.path(),
+        }
+    }
+
     fn read(&self, block: u64, buf: &mut AlignedBuf) -> FsResult<()> {
         match self {
             Area::Pm(pm) => pm.try_read(block * BLOCK_BYTES, buf)?,
@@ -78,12 +87,16 @@ pub fn load_device(
     area.read(device.checkpoint_start, &mut buf)?;
     let groups = device.groups() as usize;
     let bytes = &buf[..groups * size_of::<GroupSummary>()];
-    verify_checkpoint_part("group summaries", bytes, known.summaries_crc)?;
+    let at = device.checkpoint_start * BLOCK_BYTES;
+    let damaged = |kind| Damage::new(device.index, area.path(), Structure::FreeSpace, kind).at(at);
+    verify_checkpoint_part("group summaries", bytes, known.summaries_crc)
+        .map_err(|e| damaged(DamageKind::Malformed(e)))?;
     let summaries: Vec<GroupSummary> =
         bytes.chunks_exact(size_of::<GroupSummary>()).map(GroupSummary::from_bytes).collect();
     let free: Vec<u32> = summaries.iter().map(|s| s.free).collect();
     if free.iter().map(|&f| u64::from(f)).sum::<u64>() != known.free {
-        return Err(FsError::corrupt("checkpoint: free counts do not add up"));
+        let kind = DamageKind::Wrong("is damaged: free counts do not add up".into());
+        return Err(damaged(kind).into());
     }
     let loader: GroupLoader = Box::new(move |g| {
         let (block, at) = bitmap_place(&device, g);

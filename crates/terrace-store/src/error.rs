@@ -6,50 +6,90 @@
 //! front end.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
-use terrace_layout::LayoutError;
 use terrace_media::{MediaError, Pm};
 
+use crate::damage::{Damage, DamageKind, Structure};
 use crate::sync::switch;
+use crate::types::Ino;
 
 /// Result of an engine operation.
 pub type FsResult<T> = Result<T, FsError>;
 
 /// An engine error: what `errno` a program sees and, where there is more to say, the whole story.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FsError {
     errno: i32,
     fatal: bool,
-    message: Option<Box<str>>,
-    /// The disk whose damage it tells of, and the byte there.
-    on_disk: Option<(u16, u64)>,
+    cause: Option<Box<Cause>>,
+}
+
+/// What there is to say beside the errno.
+#[derive(Clone, Debug)]
+enum Cause {
+    /// What happened, to which file, and what to do.
+    Message(String),
+    /// The device at this path, and what is the matter with it.
+    Device(PathBuf, String),
+    /// A device failed.
+    Media(MediaError),
+    /// Something on media is not as it must be.
+    Damage(Damage),
 }
 
 impl FsError {
     /// An error that its errno describes completely.
     #[inline]
     pub const fn new(errno: i32) -> Self {
-        Self { errno, fatal: false, message: None, on_disk: None }
+        Self { errno, fatal: false, cause: None }
     }
 
     /// An error with a message that names what happened, to which file or device, and what to do.
     pub fn with_message(errno: i32, message: impl Into<String>) -> Self {
-        Self { message: Some(message.into().into_boxed_str()), ..Self::new(errno) }
+        Self::because(errno, Cause::Message(message.into()))
     }
 
-    /// Damage found on media: `EIO` with the place.
-    pub fn corrupt(message: impl Into<String>) -> Self {
-        Self::with_message(libc::EIO, message)
+    /// An error about a device; the message goes on after its path.
+    pub fn about(device: &Path, errno: i32, message: impl Into<String>) -> Self {
+        Self::because(errno, Cause::Device(device.to_owned(), message.into()))
     }
 
-    /// It tells of damage at this byte of a disk.
-    pub fn at(self, device: u16, byte: u64) -> Self {
-        Self { on_disk: Some((device, byte)), ..self }
+    fn because(errno: i32, cause: Cause) -> Self {
+        Self { cause: Some(Box::new(cause)), ..Self::new(errno) }
     }
 
-    /// The disk whose damage it tells of, and the byte there; `None`: PM, or no damage.
-    pub fn on_disk(&self) -> Option<(u16, u64)> {
-        self.on_disk
+    /// The damage that it tells of.
+    pub fn damage(&self) -> Option<&Damage> {
+        match self.cause.as_deref() {
+            Some(Cause::Damage(damage)) => Some(damage),
+            _ => None,
+        }
+    }
+
+    /// The same as damage to a structure of device `device`, which has been read.
+    pub fn into_damage(self, device: u16, structure: Structure, ino: Option<Ino>) -> Damage {
+        let (path, byte, kind) = match self.cause.map(|cause| *cause) {
+            Some(Cause::Damage(damage)) => return damage,
+            Some(Cause::Media(error)) => {
+                let kind = DamageKind::Unreadable(error.errno());
+                (error.path().to_owned(), error.offset(), kind)
+            }
+            Some(Cause::Device(path, what)) => (path, None, DamageKind::Wrong(what.into())),
+            Some(Cause::Message(what)) => (PathBuf::new(), None, DamageKind::Wrong(what.into())),
+            None => (PathBuf::new(), None, DamageKind::Unreadable(self.errno)),
+        };
+        Damage { device, path, byte, structure, ino, kind }
+    }
+
+    /// The device that it names.
+    pub fn device(&self) -> Option<&Path> {
+        match self.cause.as_deref()? {
+            Cause::Message(_) => None,
+            Cause::Device(path, _) => Some(path),
+            Cause::Media(error) => Some(error.path()),
+            Cause::Damage(damage) => Some(&damage.path),
+        }
     }
 
     /// Acknowledged data is at risk: the volume must not be written again.
@@ -76,17 +116,34 @@ impl FsError {
         self.errno
     }
 
+    /// Whether there is more to say than the errno does.
+    #[inline]
+    pub fn has_message(&self) -> bool {
+        self.cause.is_some()
+    }
+
     /// The message for people, if the errno alone does not say it all.
-    pub fn message(&self) -> Option<&str> {
-        self.message.as_deref()
+    pub fn message(&self) -> Option<String> {
+        self.cause.as_deref().map(Cause::to_string)
     }
 }
 
 impl fmt::Display for FsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.message {
-            Some(message) => f.write_str(message),
+        match &self.cause {
+            Some(cause) => write!(f, "{cause}"),
             None => write!(f, "{}", std::io::Error::from_raw_os_error(self.errno)),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Message(message) => f.write_str(message),
+            Cause::Device(path, message) => write!(f, "{}: {message}", path.display()),
+            Cause::Media(error) => write!(f, "{error}"),
+            Cause::Damage(damage) => write!(f, "{damage}"),
         }
     }
 }
@@ -95,7 +152,14 @@ impl std::error::Error for FsError {}
 
 impl From<MediaError> for FsError {
     fn from(error: MediaError) -> Self {
-        Self::with_message(error.errno(), error.to_string())
+        Self::because(error.errno(), Cause::Media(error))
+    }
+}
+
+/// Damage found on media: `EIO` with the place.
+impl From<Damage> for FsError {
+    fn from(damage: Damage) -> Self {
+        Self::because(libc::EIO, Cause::Damage(damage))
     }
 }
 
@@ -105,31 +169,11 @@ impl From<std::io::Error> for FsError {
     }
 }
 
-impl From<LayoutError> for FsError {
-    fn from(error: LayoutError) -> Self {
-        Self::corrupt(error.to_string())
-    }
-}
-
 /// A fence that must succeed.
 #[inline]
 pub fn fence(pm: &Pm) -> FsResult<()> {
     switch();
     pm.fence().map_err(FsError::fatal)
-}
-
-/// What to do about an inode that cannot be read.
-pub fn advice(pm: &Pm) -> String {
-    let path = pm.path().display();
-    format!(
-        "run `terrace check {path}`; where nothing else helps, `terrace check --repair --give-up \
-         {path}`, unmounted, gives up what cannot be read"
-    )
-}
-
-/// The text of an error without the advice to run a check.
-pub fn without_advice(what: &str) -> &str {
-    what.split(": run `terrace check").next().unwrap_or_default()
 }
 
 /// Shorthand for `Err(FsError::new(errno))`.

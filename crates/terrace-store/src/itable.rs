@@ -24,7 +24,8 @@ use zerocopy::IntoBytes;
 
 use crate::Ino;
 use crate::alloc::{DeviceAlloc, Use};
-use crate::error::{FsError, FsResult, fail, fence};
+use crate::damage::{Damage, DamageKind, Structure};
+use crate::error::{FsResult, fail, fence};
 use crate::journal::{Pending, read_pending};
 use crate::planted::{Bug, planted};
 
@@ -124,32 +125,34 @@ impl InodeTable {
         shards: u16,
         pending: Option<&Pending>,
     ) -> FsResult<Self> {
-        let corrupt = |at: u64, what: &str| {
-            FsError::corrupt(format!(
-                "{}: {what} (at byte {at}): run `terrace check`",
-                pm.path().display()
-            ))
-        };
+        let damaged = |at: u64, kind| Damage::in_pm(pm, Structure::InodeTable(shard), kind).at(at);
+        let malformed = |at: u64, e| damaged(at, DamageKind::Malformed(e));
+        let wrong = |at: u64, what: &'static str| damaged(at, DamageKind::Wrong(what.into()));
         let page_at = page * BLOCK_BYTES;
         let mut bytes = [0u8; 64];
         pm.try_read(page_at, &mut bytes)?;
-        let head = ShardPage::decode(&bytes, shard).map_err(|e| corrupt(page_at, &e.0))?;
+        let head = ShardPage::decode(&bytes, shard).map_err(|_| {
+            let (structure, kind) = (Structure::ShardPage(shard), DamageKind::Damaged);
+            Damage::in_pm(pm, structure, kind).at(page_at)
+        })?;
         let mut table =
             Self { shard: shard.into(), shards: shards.into(), chunks: Vec::new(), freed: 0 };
         // `next` was read from the page or chunk at byte `link_at`.
         let (mut next, mut link_at) = (head.table, page_at);
         let mut first_index = 0;
-        while let Some((addr, _)) = CheckedPtr(next).get().map_err(|e| corrupt(link_at, &e.0))? {
+        while let Some((addr, _)) = CheckedPtr(next).get().map_err(|e| malformed(link_at, e))? {
             let at = addr.byte();
             if !addr.is_pm() || at + BLOCK_BYTES > pm.len() {
-                return Err(corrupt(link_at, "inode table leads outside PM"));
+                return Err(wrong(link_at, "leads outside PM").into());
             }
             read_pending(pm, pending, at, &mut bytes)?;
-            let header =
-                ChunkHeader::decode(&bytes, shard, first_index).map_err(|e| corrupt(at, &e.0))?;
+            let header = ChunkHeader::decode(&bytes, shard, first_index).map_err(|_| {
+                let structure = Structure::Chunk(shard, first_index);
+                Damage::in_pm(pm, structure, DamageKind::Damaged).at(at)
+            })?;
             let records = u64::from(header.records) - 1;
             if at + (records + 1) * INODE_BYTES > pm.len() {
-                return Err(corrupt(at, "inode table chunk ends outside PM"));
+                return Err(wrong(at, "has a chunk that ends outside PM").into());
             }
             let free = header.free_at_checkpoint.min(records);
             table.chunks.push(Chunk {
@@ -165,7 +168,7 @@ impl InodeTable {
             (next, link_at) = (header.next, at);
         }
         if table.chunks.is_empty() {
-            return Err(corrupt(page_at, "inode table has no chunks"));
+            return Err(wrong(page_at, "has no chunks").into());
         }
         Ok(table)
     }

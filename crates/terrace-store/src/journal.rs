@@ -12,7 +12,8 @@ use terrace_layout::{
 };
 use terrace_media::Pm;
 
-use crate::error::{FsError, FsResult, fence};
+use crate::damage::{Damage, DamageKind, Structure};
+use crate::error::{FsResult, fence};
 use crate::planted::{Bug, planted};
 use crate::sync::Mutex;
 
@@ -97,24 +98,16 @@ impl Journal {
     /// # Errors
     /// Damage: to the record, or it points outside PM.
     pub fn pending(&self, pm: &Pm) -> FsResult<Option<Vec<JournalWord>>> {
-        let path = pm.path().display();
-        let damaged = |what: String| {
-            FsError::corrupt(format!(
-                "{path}: {what} (at byte {}): run `terrace check {path}`",
-                self.at
-            ))
-        };
+        let damaged = |kind| Damage::in_pm(pm, Structure::Journal(None), kind).at(self.at);
         let mut bytes = [0u8; size_of::<JournalRecord>()];
         pm.try_read(self.at, &mut bytes)?;
         let record = JournalRecord::from_bytes(&bytes);
-        let words = record.committed().map_err(|e| damaged(e.0))?;
+        let words = record.committed().map_err(|_| damaged(DamageKind::Damaged))?;
         if let Some(word) =
             words.unwrap_or_default().iter().find(|w| w.at % 8 != 0 || w.at >= pm.len())
         {
-            return Err(damaged(format!(
-                "a journal names byte {} of PM, which does not exist",
-                word.at
-            )));
+            let what = format!("names byte {} of PM, which does not exist", word.at);
+            return Err(damaged(DamageKind::Wrong(what.into())).into());
         }
         Ok(words.map(<[_]>::to_vec))
     }

@@ -10,6 +10,7 @@
 
 pub mod alloc;
 pub mod checkpoint;
+pub mod damage;
 pub mod device;
 pub mod disks;
 pub mod error;
@@ -27,5 +28,6 @@ pub mod superblock;
 pub mod sync;
 mod types;
 
+pub use damage::{Damage, DamageKind, Structure};
 pub use error::{FsError, FsResult};
 pub use types::{FileKind, Ino, Time};

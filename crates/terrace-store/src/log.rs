@@ -61,10 +61,10 @@ pub use self::load::Visit;
 pub use self::media::LogMedia;
 pub use self::new_log::NewLog;
 pub use self::refs::Refs;
-pub use self::verify::LogDamage;
+use crate::damage::{Damage, DamageKind, Structure};
 pub use crate::disks::FindDisk;
-use crate::error::{FsError, advice};
 use crate::sync::Arc;
+use crate::types::Ino;
 
 /// Compaction must be able to gain this many slots: it costs a journal record and a few pages'
 /// worth of stores.
@@ -158,6 +158,11 @@ impl Log {
         page_seed(self.inline_seed, LogPageHeader::from_bytes(&header).sequence)
     }
 
+    /// Damage to a part of the log in PM.
+    fn damage(&self, pm: &Pm, at: u64, structure: Structure, kind: DamageKind) -> Damage {
+        Damage::in_pm(pm, structure, kind).at(at).of(Ino(self.ino))
+    }
+
     /// Byte of the inode's record in PM.
     #[inline]
     pub fn record_at(&self) -> u64 {
@@ -188,10 +193,13 @@ impl Log {
     }
 }
 
-/// Damage at a byte of PM, or at the position of an entry that is on a disk.
-pub fn place(pm: &Pm, position: u64, what: &str) -> FsError {
-    let path = pm.path().display();
-    FsError::corrupt(format!("{path}: {what} (at {}): {}", position_text(position), advice(pm)))
+/// Damage to the entry at `position` of an inode's log: in PM, or on a disk.
+pub fn entry_damage(pm: &Pm, ino: Ino, position: u64, kind: DamageKind) -> Damage {
+    match position.checked_sub(ARCHIVE_START) {
+        None => Damage::in_pm(pm, Structure::LogEntry, kind).at(position),
+        Some(byte) => Damage::in_pm(pm, Structure::ArchivedEntry(byte), kind),
+    }
+    .of(ino)
 }
 
 /// The place of an entry, as text.

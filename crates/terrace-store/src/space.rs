@@ -91,9 +91,9 @@ impl Space {
     /// # Errors
     /// There is none.
     pub fn disk(&self, device: u16) -> FsResult<Arc<Member>> {
-        self.members
-            .get(device)
-            .ok_or_else(|| FsError::corrupt(format!("device {device} is no disk of the volume")))
+        self.members.get(device).ok_or_else(|| {
+            FsError::with_message(libc::EIO, format!("device {device} is no disk of the volume"))
+        })
     }
 
     /// Whether there is a disk that takes anything.

@@ -3,6 +3,8 @@
 //! Invariant: the copies of a superblock are written one after the other, each durable before the
 //! other is touched, and first the one that does not count.
 
+use std::path::Path;
+
 use terrace_layout::{
     BLOCK, BLOCK_BYTES, DEVICES_MAX, DeviceEntry, INCOMPAT_ABSENT, INCOMPAT_ARCHIVES,
     INCOMPAT_GAPS, INCOMPAT_MOVES, SUPERBLOCK_BLOCKS, Superblock,
@@ -12,6 +14,7 @@ use uuid::Uuid;
 use zerocopy::IntoBytes;
 
 use crate::checkpoint::Area;
+use crate::damage::DamageKind;
 pub use crate::disks::Disks;
 use crate::error::{FsError, FsResult, fence};
 use crate::planted::{Bug, planted};
@@ -90,7 +93,7 @@ pub fn erase_disk_superblock(disk: &dyn Disk) -> FsResult<()> {
 
 /// Of the copies in `copies` (whole blocks) the valid one with the higher sequence; `None` if none
 /// is ours.
-pub fn choose(device: &str, copies: &[u8]) -> FsResult<Option<Superblock>> {
+pub fn choose(device: &Path, copies: &[u8]) -> FsResult<Option<Superblock>> {
     let mut best: Option<Superblock> = None;
     let mut problem = None;
     for (i, bytes) in copies.chunks(BLOCK).enumerate() {
@@ -100,10 +103,11 @@ pub fn choose(device: &str, copies: &[u8]) -> FsResult<Option<Superblock>> {
             Ok(Some(sb))
                 if best.is_some_and(|b| b.uuid == sb.uuid && b.device_index != sb.device_index) =>
             {
-                return Err(FsError::corrupt(format!(
-                    "{device}: the copies of its superblock, at byte 0 and at byte \
-                     {BLOCK_BYTES}, are of different devices of the volume"
-                )));
+                let message = format!(
+                    "the copies of its superblock, at byte 0 and at byte {BLOCK_BYTES}, are of \
+                     different devices of the volume"
+                );
+                return Err(FsError::about(device, libc::EIO, message));
             }
             Ok(Some(sb)) if best.is_none_or(|b| b.sequence < sb.sequence) => best = Some(sb),
             Ok(_) => {}
@@ -111,11 +115,24 @@ pub fn choose(device: &str, copies: &[u8]) -> FsResult<Option<Superblock>> {
         }
     }
     match (best, problem) {
-        (None, Some((i, error))) => Err(FsError::with_message(
+        (None, Some((i, error))) => Err(FsError::about(
+            device,
             libc::EIO,
-            format!("{device}: superblock (copy {i}, at byte {}): {error}", i as u64 * BLOCK_BYTES),
+            format!("superblock (copy {i}, at byte {}): {error}", i as u64 * BLOCK_BYTES),
         )),
         (best, _) => Ok(best),
+    }
+}
+
+/// What is wrong with a copy that is not `good`, the one that counts.
+pub fn damage_to_copy(copy: &[u8], good: Option<&Superblock>) -> DamageKind {
+    match Superblock::decode(copy) {
+        Ok(Some(found)) if good.is_some_and(|good| found.sequence < good.sequence) => {
+            DamageKind::Wrong("is older than the other one".into())
+        }
+        Ok(Some(_)) => DamageKind::Wrong("is not the same as the other one".into()),
+        Ok(None) => DamageKind::Wrong("is no superblock".into()),
+        Err(error) => DamageKind::Malformed(error),
     }
 }
 
@@ -126,7 +143,7 @@ pub fn choose(device: &str, copies: &[u8]) -> FsResult<Option<Superblock>> {
 pub fn read_pm_superblock(pm: &Pm) -> FsResult<Option<Superblock>> {
     let mut bytes = vec![0u8; copies_bytes(pm.len())];
     pm.read(0, &mut bytes);
-    let found = choose(&pm.path().display().to_string(), &bytes)?;
+    let found = choose(pm.path(), &bytes)?;
     if found.is_none() {
         // Nothing is there, or what is there cannot be read.
         pm.check(0, bytes.len() as u64)?;
@@ -147,7 +164,7 @@ fn copies_bytes(device_bytes: u64) -> usize {
 pub fn read_disk_superblock(disk: &dyn Disk) -> FsResult<Option<Superblock>> {
     let mut buf = AlignedBuf::new(copies_bytes(disk.len()));
     disk.read_at(0, &mut buf)?;
-    choose(&disk.path().display().to_string(), &buf)
+    choose(disk.path(), &buf)
 }
 
 /// Features that come and go with what a mount writes.

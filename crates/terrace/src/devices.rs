@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Error, Result, anyhow, bail};
-use terrace_engine::{DeviceLabel, FsError, VolumeLabel, read_disk_label, read_pm_label};
+use terrace_engine::{
+    DeviceLabel, FsError, VolumeLabel, read_disk_label, read_pm_label, with_advice,
+};
 use terrace_media::{
     DeviceContents, Disk, DiskOpenOptions, IoEngine, MediaError, Pm, PmOpenOptions, open_disk,
     probe_device,
@@ -173,6 +175,15 @@ impl Devices {
             devices.label.uuid,
             missing.join("; ")
         );
+    }
+}
+
+/// Why a volume could not be opened, and what to do about damage.
+pub fn refused(pm: &Path) -> impl FnOnce(FsError) -> Error {
+    let pm = pm.to_owned();
+    move |error| match error.damage() {
+        Some(_) => Error::msg(with_advice(&error, &pm)),
+        None => about(&pm)(error),
     }
 }
 

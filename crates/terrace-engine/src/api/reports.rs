@@ -1,5 +1,7 @@
 //! What a volume says of itself: status, statistics, rankings, recordings.
 
+use std::path::Path;
+
 use terrace_store::error::FsResult;
 use terrace_trace::{Facts, Operation, TierFacts};
 
@@ -10,6 +12,11 @@ use crate::tools::ranking::FileRanking;
 use crate::tools::stats::Stats;
 
 impl Volume {
+    /// Where the volume's PM is.
+    pub fn pm_path(&self) -> &Path {
+        self.parts.store.pm.path()
+    }
+
     /// Devices, tiers, usage, health.
     pub fn status(&self) -> Status {
         let mut status = self.reports.status();

@@ -1,8 +1,22 @@
-//! Numbers in messages.
+//! Numbers, and advice, in messages.
+
+use std::path::Path;
+
+use terrace_store::damage::{Damage, advice};
+use terrace_store::error::FsError;
 
 /// A number of things: `1 file`, `2 files`.
 pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// An error as a person reads it: with what to do, if metadata of the volume whose PM is at `pm`
+/// are damaged.
+pub fn with_advice(error: &FsError, pm: &Path) -> String {
+    match error.damage().is_some_and(Damage::concerns_metadata) {
+        true => format!("{error}: {}", advice(pm)),
+        false => error.to_string(),
+    }
 }
 
 /// The name of a tier: `pm`, then `disk1`, `disk2`, …

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use terrace_media::MediaError;
+use terrace_store::error::FsError;
 use terrace_store::sync::Mutex;
 use terrace_store::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +11,7 @@ use terrace_store::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug)]
 pub(crate) struct Health {
     read_only: AtomicBool,
-    read_only_reason: Mutex<Option<String>>,
+    read_only_reason: Mutex<Option<FsError>>,
     /// By device index: the last failure of a disk that has not been written and flushed since.
     disk_failures: Mutex<BTreeMap<u16, String>>,
     /// The volume is being closed: threads end.
@@ -35,7 +36,7 @@ impl Health {
     }
 
     /// Why the volume turned read-only, if it did.
-    pub fn read_only_reason(&self) -> Option<String> {
+    pub fn read_only_reason(&self) -> Option<FsError> {
         self.read_only_reason.lock().clone()
     }
 
@@ -45,11 +46,11 @@ impl Health {
     }
 
     /// From now on nothing is written any more.
-    pub fn turn_read_only(&self, reason: &str) {
+    pub fn turn_read_only(&self, reason: &FsError) {
         let mut known = self.read_only_reason.lock();
         if known.is_none() {
             tracing::error!("the volume is read-only from now on: {reason}");
-            *known = Some(reason.to_string());
+            *known = Some(reason.clone());
         }
         self.read_only.store(true, Ordering::Release);
     }

@@ -11,12 +11,14 @@ use terrace_layout::{
     AttrEntry, BlockAddr, CRC_BLOCKS, EntryType, InodeRecord, LogEntry, SET_SIZE_TRUNCATES, Stamp,
     TARGET_PIECE_BYTES_MAX, TargetEntry, WRITE_UNWRITTEN, XattrEntry, slots_for,
 };
+use terrace_media::Pm;
 use terrace_policy::PmSpace;
+use terrace_store::damage::{Damage, DamageKind, Structure};
 use terrace_store::error::{FsError, FsResult, fail};
 use terrace_store::file::{FileData, Heat, PmIo, apply_patch};
 use terrace_store::index::{Extent, Freed, Segment};
 use terrace_store::journal::Journal;
-use terrace_store::log::{Draft, Log, LogMedia, NewLog, Refs, place};
+use terrace_store::log::{Draft, Log, LogMedia, NewLog, Refs, entry_damage};
 use terrace_store::planted::{Bug, planted};
 use terrace_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_store::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -200,13 +202,14 @@ impl Inner {
         crashed: Option<Stamp>,
         replay: Replay,
     ) -> FsResult<Self> {
-        let (pm, kind) = (media.pm, kind_of(record)?);
+        let (pm, kind) = (media.pm, kind_of(media.pm, record)?);
         let mut inner = Inner::new(record_at, record, kind);
         let mut seen = Seen::default();
         let log = Log::load(media, record_at, record, crashed, &mut |refs, position, entry| {
             let applied = inner.apply(refs, position, entry, &mut seen);
             applied.map_err(|what| {
-                place(pm, position, &format!("log of inode {}: an entry {what}", record.ino))
+                let kind = DamageKind::Wrong(what.into());
+                entry_damage(pm, Ino(record.ino), position, kind)
             })?;
             // Blocks that the log itself superseded were never counted as used.
             seen.freed.clear();
@@ -623,9 +626,10 @@ impl Inode {
 ///
 /// # Errors
 /// If the record names none.
-pub(crate) fn kind_of(record: &InodeRecord) -> FsResult<FileKind> {
+pub(crate) fn kind_of(pm: &Pm, record: &InodeRecord) -> FsResult<FileKind> {
     FileKind::from_mode(u32::from(record.kind) << 12).ok_or_else(|| {
-        FsError::corrupt(format!("record of inode {} names no file type", record.ino))
+        let kind = DamageKind::Wrong("names no file type".into());
+        Damage::in_pm(pm, Structure::Record, kind).of(Ino(record.ino)).into()
     })
 }
 

@@ -7,7 +7,8 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 use terrace_layout::{BlockAddr, InodeRecord, XattrEntry, data_crc};
-use terrace_store::error::{FsError, FsResult, advice, fail, fence};
+use terrace_store::damage::{Damage, DamageKind, Structure};
+use terrace_store::error::{FsError, FsResult, fail, fence};
 use terrace_store::itable::{InodeTable, RecordState, first_generation, record_state};
 use terrace_store::log::LogMedia;
 use terrace_store::planted::{Bug, planted};
@@ -150,7 +151,7 @@ impl Inodes {
         let reclaimed = if self.store.pm_is_low() { self.reclaim_if_any() } else { Ok(()) };
         let result = reclaimed.and_then(|()| operation()).inspect_err(|error| {
             if error.is_fatal() {
-                self.health.turn_read_only(&error.to_string());
+                self.health.turn_read_only(error);
             }
         });
         if let Some(addr) = self.store.space.freed_twice() {
@@ -172,13 +173,11 @@ impl Inodes {
     /// A block had two owners: nothing may be written over what the other still has.
     #[cold]
     fn found_contested(&self, addr: BlockAddr) {
-        let pm = self.store.pm.path();
-        self.health.turn_read_only(&format!(
-            "{}: block {} belonged to two owners: run `terrace check {}`",
-            self.store.device_path(addr.device()).display(),
-            addr.block(),
-            pm.display()
-        ));
+        let path = self.store.device_path(addr.device());
+        let structure = Structure::Block(addr.block());
+        let kind = DamageKind::Wrong("belonged to two owners".into());
+        let damage = Damage::new(addr.device(), &path, structure, kind).at(addr.byte());
+        self.health.turn_read_only(&damage.into());
     }
 
     pub fn shard(&self, ino: Ino) -> &Shard {
@@ -247,7 +246,7 @@ impl Inodes {
             let ino = Ino(index * shards + shard as u64 + 1);
             let is_resident = self.shards[shard].inodes.read().contains_key(&ino.0);
             let found = self.get(ino);
-            visit(found.as_ref().map_err(|e| FsError::with_message(e.errno(), e.to_string())))?;
+            visit(found.as_ref().map_err(FsError::clone))?;
             if let Ok(inode) = found
                 && !is_resident
             {
@@ -271,12 +270,9 @@ impl Inodes {
             RecordState::Free if ino != Ino::ROOT => return fail(libc::ESTALE),
             // There is always a root.
             RecordState::Free | RecordState::Damaged => {
-                return Err(FsError::corrupt(format!(
-                    "{}: record of inode {} (at byte {at}) is damaged: {}",
-                    self.store.pm.path().display(),
-                    ino.0,
-                    advice(&self.store.pm)
-                )));
+                let kind = DamageKind::Damaged;
+                let damage = Damage::in_pm(&self.store.pm, Structure::Record, kind);
+                return Err(damage.at(at).of(ino).into());
             }
         };
         // A mount that may write has recovered everything, and settles what it lets go.
@@ -294,18 +290,17 @@ impl Inodes {
         match inner.owned().iter().find(|&&(addr, blocks)| !self.store.space.contains(addr, blocks))
         {
             None => Ok(()),
-            Some((addr, blocks)) => Err(FsError::corrupt(format!(
-                "inode {}: {blocks} blocks at {addr:?} lie outside the volume's devices: {}",
-                ino.0,
-                advice(&self.store.pm)
-            ))),
+            Some(&(addr, blocks)) => {
+                let kind = DamageKind::Outside(addr, blocks);
+                Err(Damage::in_pm(&self.store.pm, Structure::Inode, kind).of(ino).into())
+            }
         }
     }
 
     /// The DRAM side of an inode.
     pub fn make_inode(&self, ino: Ino, record: &InodeRecord, inner: Inner) -> FsResult<Inode> {
         let amtime = inner.file().map_or(Time(0), |file| file.heat.mean());
-        let kind = kind_of(record)?;
+        let kind = kind_of(&self.store.pm, record)?;
         Ok(Inode {
             ino,
             generation: record.generation,
@@ -451,6 +446,7 @@ impl Inodes {
             return Ok(None);
         };
         let mut value = vec![0u8; xattr.entry.value_len as usize];
+        let damage = |kind| Damage::in_pm(&self.store.pm, Structure::Attribute(name.into()), kind);
         match xattr_blocks(&xattr.entry) {
             None => {
                 let n = inline_len(&xattr.entry);
@@ -459,19 +455,11 @@ impl Inodes {
             }
             Some((addr, blocks)) => {
                 if !addr.is_pm() || !self.store.space.contains(addr, blocks) {
-                    return Err(FsError::corrupt(
-                        "an extended attribute's value lies outside its device",
-                    ));
+                    return Err(damage(DamageKind::Outside(addr, blocks)).into());
                 }
                 self.store.pm.try_read(addr.byte(), &mut value)?;
                 if data_crc(&value) != xattr.entry.value_crc {
-                    return Err(FsError::corrupt(format!(
-                        "{}: the value of extended attribute {} (at byte {}) does not match its \
-                         checksum",
-                        self.store.pm.path().display(),
-                        String::from_utf8_lossy(name),
-                        addr.byte()
-                    )));
+                    return Err(damage(DamageKind::Checksum).at(addr.byte()).into());
                 }
             }
         }

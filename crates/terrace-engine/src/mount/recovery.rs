@@ -7,7 +7,7 @@ use terrace_media::Pm;
 use terrace_policy::Placement;
 use terrace_store::alloc::DeviceAlloc;
 use terrace_store::checkpoint;
-use terrace_store::error::{FsResult, fence};
+use terrace_store::error::{FsError, FsResult, fence};
 use terrace_store::itable::InodeTable;
 use terrace_store::journal::{Journal, Pending};
 use terrace_store::members::Member;
@@ -20,7 +20,7 @@ use crate::base::options::Progress;
 use crate::base::types::Ino;
 use crate::base::words::counted;
 use crate::inode::reclaim::free_record;
-use crate::mount::scan::{Unfinished, first_problem, scan};
+use crate::mount::scan::{Unfinished, scan};
 
 /// Inode tables of all shards, after replaying their journals if a crash may have left something
 /// there.
@@ -55,7 +55,7 @@ pub(super) struct FreeSpace {
     /// Allocators by device index.
     allocs: BTreeMap<u16, DeviceAlloc>,
     /// What was found damaged: the volume must not be written.
-    pub damage: Option<String>,
+    pub damage: Option<FsError>,
     /// What recovery has undone, in words.
     pub undone: Option<String>,
 }
@@ -95,7 +95,7 @@ impl FreeSpace {
     ) -> FsResult<Self> {
         let found =
             scan(pm, disks, sb, tables, Unfinished::Finish, scan_threads(), progress, &|_, _| {})?;
-        let damage = first_problem(pm, &found.problems);
+        let damage = found.problems.first().map(|problem| problem.damage.clone().into());
         if damage.is_none() {
             for &(ino, at) in found.unnamed.iter().filter(|_| !planted(Bug::UnnamedNotFreed)) {
                 free_record(pm, at, ino);

@@ -8,8 +8,9 @@
 use std::collections::HashMap;
 
 use terrace_layout::{BlockAddr, HEAD_OFFSET, InodeRecord, Stamp, Superblock, TAIL_OFFSET};
-use terrace_media::Pm;
-use terrace_store::error::{FsResult, advice, fence, without_advice};
+use terrace_media::{MediaError, Pm};
+use terrace_store::damage::{Damage, DamageKind, Structure};
+use terrace_store::error::{FsError, FsResult, fence};
 use terrace_store::itable::{InodeTable, RecordState, record_state};
 use terrace_store::log::{FindDisk, LogMedia};
 use terrace_store::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -22,14 +23,11 @@ use crate::inode::resident::{Body, Inner, Replay, kind_of};
 /// Records that a thread takes at a time.
 const BATCH: usize = 256;
 
-/// Something wrong, and where.
+/// Something wrong, and what it means for the scan.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     pub kind: ProblemKind,
-    pub place: String,
-    pub what: String,
-    /// The inode concerned, if it is one.
-    pub ino: Option<Ino>,
+    pub damage: Damage,
 }
 
 /// What is wrong.
@@ -173,7 +171,7 @@ struct Directories {
     references: HashMap<u64, Reference>,
     /// Those that could not be read, and why: nobody knows what they name, even if the second pass
     /// can.
-    unread: HashMap<u64, String>,
+    unread: HashMap<u64, Damage>,
 }
 
 struct Scanner<'a> {
@@ -193,6 +191,8 @@ struct Scanner<'a> {
     inodes: AtomicU64,
     directories: AtomicU64,
     undone: Mutex<Vec<(Ino, u64)>>,
+    /// What a thread stored did not become durable.
+    unfenced: Mutex<Option<MediaError>>,
 }
 
 /// Reads everything; `disks` for the parts of logs that lie there. `threads`: how many at a time;
@@ -225,12 +225,13 @@ pub(crate) fn scan(
         inodes: AtomicU64::new(0),
         directories: AtomicU64::new(0),
         undone: Mutex::default(),
+        unfenced: Mutex::default(),
     };
     for (device, usage) in sb.devices().iter().zip(&scanner.usage) {
         usage.mark(0, device.data_start);
     }
     for run in tables.iter().flat_map(InodeTable::runs) {
-        scanner.own(None, || "an inode table".into(), BlockAddr::pm(run.start), run.len);
+        scanner.own(None, BlockAddr::pm(run.start), run.len);
     }
     let root = Reference { generation: 1, count: 1, is_dir: true };
     scanner.found.get_mut().references.insert(Ino::ROOT.0, root);
@@ -241,6 +242,9 @@ pub(crate) fn scan(
     scanner.pass("reading inodes", threads, progress, &|scanner, batch| {
         scanner.read_inodes(batch, visit)
     });
+    if let Some(error) = scanner.unfenced.into_inner() {
+        return Err(FsError::fatal(error));
+    }
     fence(pm)?;
     Ok(Scan {
         usage: scanner.usage,
@@ -272,8 +276,7 @@ impl Scanner<'_> {
             }
             // Patches were applied: a fence counts for the stores of its own thread.
             if let Err(error) = self.pm.fence() {
-                let place = self.pm.path().display().to_string();
-                self.problem(ProblemKind::Damaged, None, place, error.to_string());
+                *self.unfenced.lock() = Some(error);
             }
         };
         thread::scope(|scope| {
@@ -284,8 +287,13 @@ impl Scanner<'_> {
         });
     }
 
-    fn problem(&self, kind: ProblemKind, ino: Option<Ino>, place: String, what: String) {
-        self.problems.lock().push(Problem { kind, place, what, ino });
+    fn problem(&self, kind: ProblemKind, damage: Damage) {
+        self.problems.lock().push(Problem { kind, damage });
+    }
+
+    /// Damage to an inode's record, or to what it says.
+    fn of_record(&self, ino: Ino, at: u64, structure: Structure, kind: DamageKind) -> Damage {
+        Damage::in_pm(self.pm, structure, kind).at(at).of(ino)
     }
 
     fn read_directories(&self, batch: &[(Ino, u64)]) {
@@ -294,14 +302,15 @@ impl Scanner<'_> {
             let RecordState::Used(record) = self.unfinished.record_state(self.pm, at, ino) else {
                 continue;
             };
-            if kind_of(&record).ok() != Some(FileKind::Directory) {
+            if kind_of(self.pm, &record).ok() != Some(FileKind::Directory) {
                 continue;
             }
             // What cannot be read is reported by the second pass, if anything names it.
             let inner = match Inner::load(self.media(), at, &record, self.stamp, Replay::No) {
                 Ok(inner) => inner,
                 Err(error) => {
-                    self.found.lock().unread.insert(ino.0, error.to_string());
+                    let damage = error.into_damage(0, Structure::Log, Some(ino));
+                    self.found.lock().unread.insert(ino.0, damage);
                     continue;
                 }
             };
@@ -322,7 +331,6 @@ impl Scanner<'_> {
     fn read_inodes(&self, batch: &[(Ino, u64)], visit: VisitInode<'_>) {
         for &(ino, at) in batch {
             let named = self.directories_read.references.get(&ino.0).copied();
-            let place = || format!("inode {} (record at byte {at} of PM)", ino.0);
             let record = match (self.unfinished.record_state(self.pm, at, ino), named) {
                 (RecordState::Free, None) => continue,
                 (RecordState::Used(record), Some(named))
@@ -335,22 +343,19 @@ impl Scanner<'_> {
                     continue;
                 }
                 (RecordState::Damaged, Some(_)) => {
-                    self.problem(
-                        ProblemKind::Damaged,
-                        Some(ino),
-                        place(),
-                        "the record is damaged".into(),
-                    );
+                    let damage = self.of_record(ino, at, Structure::Record, DamageKind::Damaged);
+                    self.problem(ProblemKind::Damaged, damage);
                     continue;
                 }
                 (RecordState::Free | RecordState::Used(_), Some(_)) => {
-                    let what = "a name leads to an inode that does not exist";
-                    self.problem(ProblemKind::Dangling, Some(ino), place(), what.into());
+                    let kind = DamageKind::Wrong("does not exist, but a name leads to it".into());
+                    let damage = self.of_record(ino, at, Structure::Inode, kind);
+                    self.problem(ProblemKind::Dangling, damage);
                     continue;
                 }
             };
-            if let Some(what) = self.directories_read.unread.get(&ino.0) {
-                self.problem(ProblemKind::Damaged, Some(ino), place(), what.clone());
+            if let Some(damage) = self.directories_read.unread.get(&ino.0) {
+                self.problem(ProblemKind::Damaged, damage.clone());
                 continue;
             }
             match Inner::load(self.media(), at, &record, self.stamp, self.unfinished.replay()) {
@@ -359,40 +364,33 @@ impl Scanner<'_> {
                     self.directories.fetch_add(u64::from(inner.dir().is_ok()), Ordering::Relaxed);
                     self.undone.lock().extend(inner.log.torn().map(|at| (ino, at)));
                     for (addr, blocks) in inner.owned() {
-                        self.own(Some(ino), place, addr, blocks);
+                        self.own(Some((ino, at)), addr, blocks);
                     }
                     visit(&record, &inner);
                 }
                 Err(error) => {
-                    self.problem(ProblemKind::Damaged, Some(ino), place(), error.to_string())
+                    let damage = error.into_damage(0, Structure::Log, Some(ino));
+                    self.problem(ProblemKind::Damaged, damage);
                 }
             }
         }
     }
 
-    fn own(&self, ino: Option<Ino>, place: impl Fn() -> String, addr: BlockAddr, blocks: u64) {
+    /// Marks blocks of an inode, whose record stands at this byte, or of an inode table.
+    fn own(&self, owner: Option<(Ino, u64)>, addr: BlockAddr, blocks: u64) {
         let device = self.usage.get(usize::from(addr.device()));
         let inside = device.is_some_and(|usage| {
             addr.block().checked_add(blocks).is_some_and(|end| end <= usage.blocks)
         });
+        let claims = |kind| match owner {
+            Some((ino, at)) => self.of_record(ino, at, Structure::Inode, kind),
+            None => Damage::in_pm(self.pm, Structure::Tables, kind),
+        };
         if !inside {
-            let what = format!("claims {blocks} blocks at {addr:?}, which lie outside the device");
-            self.problem(ProblemKind::Outside, ino, place(), what);
+            self.problem(ProblemKind::Outside, claims(DamageKind::Outside(addr, blocks)));
         } else if !device.is_some_and(|usage| usage.mark(addr.block(), blocks)) {
-            let what = format!("claims {blocks} blocks at {addr:?}, of which another has some");
-            self.problem(ProblemKind::Contested(addr, blocks), ino, place(), what);
+            let damage = claims(DamageKind::Contested(addr, blocks));
+            self.problem(ProblemKind::Contested(addr, blocks), damage);
         }
     }
-}
-
-/// The first problem in words, with device and remedy.
-pub(crate) fn first_problem(pm: &Pm, problems: &[Problem]) -> Option<String> {
-    let path = pm.path().display().to_string();
-    problems.first().map(|Problem { place, what, .. }| {
-        // What comes from an error says some of this already.
-        let what = without_advice(what);
-        let what =
-            what.strip_prefix(&path).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(what);
-        format!("{path}: {place}: {what}: {}", advice(pm))
-    })
 }

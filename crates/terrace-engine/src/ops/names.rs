@@ -11,9 +11,10 @@ mod rename;
 use std::collections::HashSet;
 
 use terrace_layout::{InodeRecord, NAME_BYTES_MAX};
-use terrace_store::error::{FsError, FsResult, advice, fail, fence};
+use terrace_store::damage::DamageKind;
+use terrace_store::error::{FsError, FsResult, fail, fence};
 use terrace_store::itable::write_record;
-use terrace_store::log::position_text;
+use terrace_store::log::entry_damage;
 use terrace_store::planted::{Bug, planted};
 use terrace_store::space::{BlockSource, Purpose};
 use terrace_store::sync::atomic::Ordering;
@@ -102,7 +103,7 @@ impl Names {
         {
             // Nobody is to wait for the disk once more. What is gone may have another name by now.
             if failed.errno() != libc::ESTALE {
-                return Err(FsError::with_message(failed.errno(), failed.to_string()));
+                return Err(failed.clone());
             }
         }
         let inner = dir.shared()?;
@@ -199,14 +200,8 @@ impl Names {
     }
 
     fn misleading<T>(&self, dir: &Inode, dentry: &Dentry, why: &str) -> FsResult<T> {
-        let path = self.store.pm.path().display();
-        Err(FsError::corrupt(format!(
-            "{path}: directory inode {} (entry at {}) names inode {}, which {why}: {}",
-            dir.ino.0,
-            position_text(dentry.position()),
-            dentry.ino.0,
-            advice(&self.store.pm)
-        )))
+        let kind = DamageKind::Wrong(format!("names inode {}, which {why}", dentry.ino.0).into());
+        Err(entry_damage(&self.store.pm, dir.ino, dentry.position(), kind).into())
     }
 
     /// Creates a file, directory or special file.

@@ -8,7 +8,8 @@ use terrace_layout::{
 };
 use terrace_media::AlignedBuf;
 use terrace_policy::Param;
-use terrace_store::error::{FsError, FsResult};
+use terrace_store::damage::{Damage, DamageKind, Structure};
+use terrace_store::error::FsResult;
 use terrace_store::file::{
     BLOCK, blocks_before, covered_bytes, extent_crcs_in_log, read_write_entry,
 };
@@ -318,11 +319,8 @@ impl PageIo {
             }
         }
         let path = self.store.device_path(addr.device());
-        Err(FsError::corrupt(format!(
-            "{}: data at byte {} does not match its checksum",
-            path.display(),
-            addr.byte()
-        )))
+        let (structure, kind) = (Structure::Data(None), DamageKind::Checksum);
+        Err(Damage::new(addr.device(), &path, structure, kind).at(addr.byte()).into())
     }
 
     /// The checksums of a disk extent that starts at file block `block`.
@@ -384,7 +382,8 @@ impl PageIo {
             return Ok(block.clone());
         }
         let Some(member) = self.store.space.members.get(addr.device()) else {
-            return Err(FsError::corrupt(format!("checksum block at {addr:?} lies on no disk")));
+            let kind = DamageKind::NoDisk(addr.device());
+            return Err(Damage::in_pm(&self.store.pm, Structure::ChecksumBlock, kind).into());
         };
         let disk = &member.disk;
         // A reader that goes on needs those behind it next.
@@ -402,11 +401,8 @@ impl PageIo {
         let sound = (0..).zip(run.chunks(BLOCK)).filter(|(_, block)| verify_crc_block(block));
         blocks.extend(sound.map(|(i, block)| (addr.offset(i), Arc::from(block))));
         blocks.get(&addr).cloned().ok_or_else(|| {
-            FsError::corrupt(format!(
-                "{}: checksum block at byte {} is damaged",
-                disk.path().display(),
-                addr.byte()
-            ))
+            let (structure, kind) = (Structure::ChecksumBlock, DamageKind::Damaged);
+            Damage::new(addr.device(), disk.path(), structure, kind).at(addr.byte()).into()
         })
     }
 }

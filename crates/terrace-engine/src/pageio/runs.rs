@@ -241,7 +241,7 @@ impl PageIo {
             if let Err(error) = flushed {
                 self.health.disk_failed(device, &error);
                 let error = FsError::fatal(error);
-                self.health.turn_read_only(&error.to_string());
+                self.health.turn_read_only(&error);
                 return Err(error);
             }
             if self.health.is_read_only() {

@@ -10,6 +10,7 @@
 //! * A removal that ends in any other way leaves the disk in use, with less on it.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::time::Duration;
 
 use terrace_layout::BLOCK_BYTES;
@@ -21,6 +22,7 @@ use terrace_store::sync::{Arc, Condvar, Mutex};
 
 use crate::base::counters::Counter;
 use crate::base::types::{Ino, RemovalState, RemovalStatus};
+use crate::base::words::with_advice;
 use crate::inode::resident::Inode;
 use crate::tiering::Tiering;
 use crate::tiering::relocate::{Order, Wanted};
@@ -319,13 +321,16 @@ impl Tiering {
                     job.path
                 ),
             ),
-            _ => FsError::corrupt(format!(
-                "{}: {} bytes on it belong to no file: unmount the volume and run `terrace check \
-                 {}`",
-                job.path,
-                left * BLOCK_BYTES,
-                self.store.pm.path().display()
-            )),
+            _ => FsError::with_message(
+                libc::EIO,
+                format!(
+                    "{}: {} bytes on it belong to no file: unmount the volume and run `terrace \
+                     check {}`",
+                    job.path,
+                    left * BLOCK_BYTES,
+                    self.store.pm.path().display()
+                ),
+            ),
         })
     }
 
@@ -348,7 +353,8 @@ impl Tiering {
                     Err(error) if error.errno() == libc::ESTALE => {}
                     // It may have something there: the message names it, and the remedy.
                     Err(error) => {
-                        let message = format!("{error}: {} stays in use", job.path);
+                        let what = with_advice(&error, self.store.pm.path());
+                        let message = format!("{what}: {} stays in use", job.path);
                         return Err(FsError::with_message(error.errno(), message));
                     }
                 }
@@ -456,14 +462,13 @@ impl Tiering {
                 .remove(&ino.0);
             format!("{} (inode {}): ", path.as_deref().unwrap_or("a removed file"), ino.0)
         });
-        let text = error.to_string();
-        let advice = match text.contains(&job.path) {
+        let advice = match error.device() == Some(Path::new(&job.path)) {
             true => "remove the file, or restore it from a backup, and try again",
             false => "try again when the other device works",
         };
         FsError::with_message(
             error.errno(),
-            format!("{file}{text}: {} stays in use: {advice}", job.path),
+            format!("{file}{error}: {} stays in use: {advice}", job.path),
         )
     }
 }

@@ -19,6 +19,9 @@ mod repair;
 mod superblocks;
 mod tree;
 
+use std::fmt;
+use std::path::PathBuf;
+
 use serde::Serialize;
 use terrace_layout::{CHECKPOINT_VALID, Superblock};
 use terrace_media::{Disk, Pm};
@@ -30,7 +33,8 @@ use crate::base::types::Ino;
 use crate::mount::devices::{Devices, match_devices};
 use crate::mount::offline::{Offline, journal};
 use terrace_store::checkpoint;
-use terrace_store::error::{FsError, FsResult, without_advice};
+use terrace_store::damage::{Damage, DamageKind, Structure};
+use terrace_store::error::{FsError, FsResult};
 use terrace_store::superblock::Disks;
 use terrace_store::sync::atomic::{AtomicU64, Ordering};
 use terrace_store::sync::{Arc, Mutex};
@@ -115,12 +119,49 @@ enum Loss {
     Structure,
 }
 
+/// What is wrong.
+#[derive(Debug, Clone)]
+enum What {
+    /// Bytes on media are not as they must be.
+    Damage(Damage),
+    /// What is there contradicts itself.
+    Contradiction(String),
+}
+
+impl From<Damage> for What {
+    fn from(damage: Damage) -> Self {
+        What::Damage(damage)
+    }
+}
+
+impl From<String> for What {
+    fn from(what: String) -> Self {
+        What::Contradiction(what)
+    }
+}
+
+impl From<&str> for What {
+    fn from(what: &str) -> Self {
+        What::Contradiction(what.to_owned())
+    }
+}
+
+/// The words without device and inode.
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::Damage(damage) => write!(f, "{}", damage.words_and_byte()),
+            What::Contradiction(what) => f.write_str(what),
+        }
+    }
+}
+
 /// A problem on its way into the report.
 #[derive(Debug, Clone)]
 struct Finding {
     device: usize,
     ino: Option<Ino>,
-    what: String,
+    what: What,
     loss: Loss,
     remedy: Remedy,
     repaired: bool,
@@ -129,27 +170,32 @@ struct Finding {
 
 impl Finding {
     /// Something that nobody can put right: names or logs are gone.
-    fn loss(device: usize, ino: Option<Ino>, what: impl Into<String>) -> Self {
+    fn loss(device: usize, ino: Option<Ino>, what: impl Into<What>) -> Self {
         Finding { loss: Loss::Structure, ..Self::flaw(device, ino, what, Remedy::Nothing) }
     }
 
     /// An inode or a name that is lost, and with it the use of the volume after a crash, until
     /// somebody gives it up.
-    fn hopeless(ino: Ino, what: impl Into<String>) -> Self {
+    fn hopeless(ino: Ino, what: impl Into<What>) -> Self {
         Finding { can_be_given_up: true, ..Self::loss(0, Some(ino), what) }
     }
 
     /// Contents that nobody can put right.
-    fn contents(device: usize, ino: Ino, what: impl Into<String>) -> Self {
+    fn contents(device: usize, ino: Ino, what: impl Into<What>) -> Self {
         Finding { loss: Loss::Contents, ..Self::flaw(device, Some(ino), what, Remedy::Nothing) }
     }
 
     /// Something wrong that costs no contents.
-    fn flaw(device: usize, ino: Option<Ino>, what: impl Into<String>, remedy: Remedy) -> Self {
+    fn flaw(device: usize, ino: Option<Ino>, what: impl Into<What>, remedy: Remedy) -> Self {
+        let what = what.into();
+        let device = match &what {
+            What::Damage(damage) => damage.device.into(),
+            What::Contradiction(_) => device,
+        };
         Finding {
             device,
             ino,
-            what: without_advice(&what.into()).to_owned(),
+            what,
             loss: Loss::Nothing,
             remedy,
             repaired: false,
@@ -226,9 +272,10 @@ impl Check<'_> {
             self.repair(&offline, &tree, sound)?;
         }
         for bad in self.pm.bad_ranges() {
-            let what =
-                format!("{} bytes at byte {} cannot be read", bad.end - bad.start, bad.start);
-            self.found(Finding::flaw(0, None, what, Remedy::Nothing));
+            let structure = Structure::Memory(bad.end - bad.start);
+            let kind = DamageKind::Unreadable(libc::EIO);
+            let damage = Damage::in_pm(self.pm, structure, kind).at(bad.start);
+            self.found(Finding::flaw(0, None, damage, Remedy::Nothing));
         }
         let findings = std::mem::take(&mut *self.findings.lock());
         Ok(CheckReport {
@@ -248,9 +295,9 @@ impl Check<'_> {
         self.findings.lock().push(finding);
     }
 
-    fn device_path(&self, device: usize) -> String {
-        let path = self.disks.get(&(device as u16)).map_or(self.pm.path(), |disk| disk.path());
-        path.display().to_string()
+    fn device_path(&self, device: usize) -> PathBuf {
+        let disk = self.disks.get(&(device as u16));
+        disk.map_or(self.pm.path(), |disk| disk.path()).to_owned()
     }
 
     /// Journals: those of a clean volume are empty, and what one holds is not to be believed; those
@@ -261,10 +308,9 @@ impl Check<'_> {
             match journal.pending(self.pm) {
                 Ok(None) => {}
                 _ if self.clean => {
-                    let what = format!(
-                        "the journal of shard {shard} is not empty, as a clean unmount leaves it"
-                    );
-                    self.found(Finding::flaw(0, None, what, Remedy::Journal));
+                    let kind = DamageKind::Wrong("is not empty".into());
+                    let damage = Damage::in_pm(self.pm, Structure::Journal(Some(shard)), kind);
+                    self.found(Finding::flaw(0, None, damage, Remedy::Journal));
                     if self.repair {
                         journal.clear(self.pm)?;
                     }
@@ -273,7 +319,10 @@ impl Check<'_> {
                     journal.replay(self.pm)?;
                 }
                 Ok(_) => {}
-                Err(error) => self.found(Finding::loss(0, None, error.to_string())),
+                Err(error) => {
+                    let damage = error.into_damage(0, Structure::Journal(Some(shard)), None);
+                    self.found(Finding::loss(0, None, damage));
+                }
             }
         }
         Ok(())
@@ -282,7 +331,11 @@ impl Check<'_> {
     fn tables(&self, offline: &Offline) {
         for (&shard, error) in &offline.damage {
             if !offline.has_table(shard) {
-                let what = format!("every inode of shard {shard} is out of reach: {error}");
+                let damage = error.clone().into_damage(0, Structure::InodeTable(shard), None);
+                let what = format!(
+                    "every inode of shard {shard} is out of reach: {}",
+                    damage.words_and_byte()
+                );
                 self.found(Finding::loss(0, None, what));
             }
         }

@@ -7,6 +7,7 @@
 //!   before its first store until all of the image has been checked and is durable.
 
 use std::io::{Read, Write};
+use std::path::Path;
 
 use terrace_layout::{
     BLOCK_BYTES, IMAGE_END, IMAGE_MAGIC, IMAGE_MAJOR, IMAGE_MINOR, IMAGE_RUN_BLOCKS_MAX,
@@ -265,7 +266,8 @@ impl ImageReader<'_> {
     fn header(&mut self) -> FsResult<ImageHeader> {
         let mut bytes = [0u8; size_of::<ImageHeader>()];
         self.get(&mut bytes)?;
-        Ok(ImageHeader::decode(&bytes)?)
+        ImageHeader::decode(&bytes)
+            .map_err(|error| FsError::with_message(libc::EIO, error.to_string()))
     }
 
     fn part(&mut self) -> FsResult<Part> {
@@ -291,7 +293,7 @@ impl ImageReader<'_> {
         }
         let mut contents = vec![0u8; bytes];
         self.contents(&run, &mut contents)?;
-        match choose("the image", &contents)? {
+        match choose(Path::new("the image"), &contents)? {
             Some(sb)
                 if sb.device_index == 0 && sb.uuid == header.uuid && sb.blocks == header.blocks =>
             {

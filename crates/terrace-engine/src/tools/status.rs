@@ -16,7 +16,7 @@ use crate::base::options::OpenOptions;
 use crate::base::types::{
     ArchiveInfo, DeviceStatus, DirtyRange, ExtentInfo, FileMap, Ino, MapFrom, StatFs, Status,
 };
-use crate::base::words::tier_name;
+use crate::base::words::{tier_name, with_advice};
 use crate::inode::cache::PageCache;
 use crate::inode::device_table::DeviceTable;
 use crate::inode::health::Health;
@@ -159,15 +159,15 @@ impl Reports {
             }
         }
         if let Some(reason) = &reason {
-            for device in devices.iter_mut().filter(|d| reason.contains(&d.path)) {
-                device.health.clone_from(reason);
-            }
+            let is_it = |d: &&mut DeviceStatus| reason.device() == Some(Path::new(&d.path));
+            devices.iter_mut().filter(is_it).for_each(|d| d.health = reason.to_string());
         }
         Status {
             uuid: uuid_text(&sb),
             format: format_text(&sb),
             state: "mounted".into(),
             read_only: reason
+                .map(|reason| with_advice(&reason, self.store.pm.path()))
                 .or_else(|| self.options.read_only.then(|| "mounted with -o ro".into())),
             devices,
             cache_budget_bytes: self.cache.budget_pages() * BLOCK_BYTES,

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use terrace_engine::{
     Fallocate, FsError, Ino, OpenOptions, ScrubError, ScrubKind, ScrubOptions, Volume,
-    WriteOptions, restore, save,
+    WriteOptions, restore, save, with_advice,
 };
 use terrace_layout::BLOCK_BYTES;
 use terrace_media::{DiskFault, DiskSim, IoOp, Pm, sim_disk_from};
@@ -225,9 +225,10 @@ impl Harm {
         let parts = [disk.as_str(), &inode, &advice];
         assert!(parts.iter().all(|part| message.contains(part)), "{self:?}: {message}");
         let of_disk = &message[message.find(&disk).unwrap()..];
-        let (named, end) = match self {
-            Harm::Flipped(at) => (number_after(of_disk, "at byte "), bytes.start + at + 1),
-            Harm::Unreadable => (number_after(of_disk, "at offset "), bytes.start + 1),
+        let named = number_after(of_disk, "at byte ");
+        let end = match self {
+            Harm::Flipped(at) => bytes.start + at + 1,
+            Harm::Unreadable => bytes.start + 1,
         };
         assert!(
             (end.saturating_sub(400)..end).contains(&named.unwrap()),
@@ -256,7 +257,7 @@ fn an_archive_that_is_damaged_is_named_and_others_go_on() {
             assert_eq!(volume.status().read_only, None, "a clean volume needs no logs to mount");
             for error in [volume.getattr(ino).unwrap_err(), lookup(&volume, path).unwrap_err()] {
                 assert_eq!(error.errno(), libc::EIO, "{harm:?}: {error}");
-                harm.must_be_named(&rig, ino, &bytes, error.message().unwrap());
+                harm.must_be_named(&rig, ino, &bytes, &with_advice(&error, rig.pm.path()));
             }
             for other in PATHS.into_iter().filter(|&other| other != path) {
                 lookup(&volume, other).unwrap();
@@ -282,7 +283,7 @@ fn an_archive_that_is_damaged_is_named_and_others_go_on() {
 fn the_problem(rig: &Rig, ino: Ino, path: &str, harm: Harm, bytes: &Range<u64>) -> String {
     let report = rig.check(false);
     let is_it = |p: &&terrace_engine::CheckProblem| {
-        p.place.contains(&format!("/{path}")) && p.what.contains("log of")
+        p.place.contains(&format!("/{path}")) && p.what.contains("log")
     };
     let problem = report
         .problems

@@ -18,16 +18,17 @@ use terrace_layout::{
     ArchiveEntry, BLOCK_BYTES, BlockAddr, CheckedPtr, INLINE_OFFSET, InodeRecord, LogEntry,
     PAGE_SLOTS, SLOT_BYTES, Tail, page_seed,
 };
-use terrace_media::{AlignedBuf, MediaError, Pm};
+use terrace_media::{AlignedBuf, Pm};
 
 use super::load::Visit;
 use super::media::LogMedia;
-use super::verify::LogDamage;
 use super::walk::walk;
 use super::{Log, inline_tails};
-use crate::error::{FsError, FsResult, advice};
+use crate::damage::{Damage, DamageKind, Structure};
+use crate::error::FsResult;
 use crate::source::BlockSource;
 use crate::sync::Arc;
+use crate::types::Ino;
 
 /// Position of the first entry of an archive.
 pub(super) const ARCHIVE_START: u64 = 1 << 60;
@@ -56,19 +57,16 @@ impl Archive {
         blocks[..self.entries.len()].copy_from_slice(&self.entries);
     }
 
-    /// Compares the archive with `bytes`, read from its blocks. Returns the first difference, with
+    /// Compares the archive with `bytes`, read from its blocks. Returns the first difference, as
     /// its byte on the disk.
-    pub fn verify(&self, bytes: &[u8]) -> Option<LogDamage> {
+    pub fn verify(&self, bytes: &[u8]) -> Option<u64> {
         let differs = |(old, new): (&[u8], &[u8])| old != new;
         let slot = self
             .entries
             .chunks(SLOT_BYTES as usize)
             .zip(bytes.chunks(SLOT_BYTES as usize))
             .position(differs)?;
-        Some((
-            self.addr.byte() + slot as u64 * SLOT_BYTES,
-            "a log entry on this disk is damaged".to_owned(),
-        ))
+        Some(self.addr.byte() + slot as u64 * SLOT_BYTES)
     }
 }
 
@@ -94,21 +92,22 @@ impl Log {
         };
         self.next_sequence = e.sequence + 1;
         let addr = BlockAddr(e.address);
-        let bad = |what: String| {
-            FsError::corrupt(format!("{what} (log of inode {}): {}", self.ino, advice(media.pm)))
+        let (ino, device) = (Ino(self.ino), addr.device());
+        let Some(disk) = media.disks.find_disk(device) else {
+            let damage = Damage::in_pm(media.pm, Structure::Archive, DamageKind::NoDisk(device));
+            return Err(damage.at(self.record_at).of(ino).into());
         };
-        let disk = media.disks.find_disk(addr.device());
-        let disk =
-            disk.ok_or_else(|| bad(format!("{addr:?}: there is no disk {}", addr.device())))?;
+        let damage =
+            |structure, at, kind| Damage::new(device, disk.path(), structure, kind).at(at).of(ino);
         let mut blocks = AlignedBuf::new((e.blocks() * BLOCK_BYTES) as usize);
-        let unread = |error: MediaError| bad(error.to_string()).at(addr.device(), addr.byte());
-        disk.read_at(addr.byte(), &mut blocks).map_err(unread)?;
+        disk.read_at(addr.byte(), &mut blocks).map_err(|error| {
+            damage(Structure::Archive, addr.byte(), DamageKind::Unreadable(error.errno()))
+        })?;
         let entries = &blocks[..e.entry_slots as usize * slot];
         let archive =
             Archive { addr, seed: page_seed(self.seed, e.sequence), entries: entries.into() };
-        let damaged = |position, what: &str| {
-            let at = addr.byte() + position - ARCHIVE_START;
-            bad(format!("{}: at byte {at}: {what}", disk.path().display())).at(addr.device(), at)
+        let damaged = |position: u64, kind| {
+            damage(Structure::LogEntry, addr.byte() + position - ARCHIVE_START, kind)
         };
         let refs = &mut self.refs;
         walk(archive.seed, ARCHIVE_START, entries, &damaged, &mut |position, entry| {

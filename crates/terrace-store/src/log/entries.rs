@@ -3,8 +3,9 @@
 use terrace_layout::{BLOCK_BYTES, SLOT_BYTES};
 use terrace_media::Pm;
 
+use super::Log;
 use super::archive::{ARCHIVE_START, Archive};
-use super::{Log, place};
+use crate::damage::{Damage, DamageKind, Structure};
 use crate::error::FsResult;
 
 /// The entries of a log, to be read by position.
@@ -32,9 +33,10 @@ impl<'a> Entries<'a> {
         }
         let from = (position - ARCHIVE_START) as usize;
         let found = self.archive.and_then(|archive| archive.entries.get(from..from + buf.len()));
-        buf.copy_from_slice(
-            found.ok_or_else(|| place(self.pm, position, "a log has no such entry"))?,
-        );
+        buf.copy_from_slice(found.ok_or_else(|| {
+            let structure = Structure::ArchivedEntry(from as u64);
+            Damage::in_pm(self.pm, structure, DamageKind::Missing)
+        })?);
         Ok(())
     }
 

@@ -2,18 +2,20 @@
 //! chain of entries that committed themselves.
 
 use terrace_layout::{
-    BLOCK_BYTES, BlockAddr, CheckedPtr, InodeRecord, LogEntry, LogPageHeader, PAGE_SLOTS,
-    SLOT_BYTES, Stamp, Tail, entry_slots, page_seed,
+    BLOCK_BYTES, BlockAddr, CheckedPtr, HEAD_OFFSET, InodeRecord, LogEntry, LogPageHeader,
+    PAGE_SLOTS, SLOT_BYTES, Stamp, TAIL_OFFSET, Tail, entry_slots, page_seed,
 };
 use terrace_media::Pm;
 
 use super::media::LogMedia;
 use super::refs::Refs;
 use super::walk::walk;
-use super::{Log, inline_tails, place};
+use super::{Log, entry_damage, inline_tails};
+use crate::damage::{DamageKind, Structure};
 use crate::error::FsResult;
 use crate::planted::{Bug, planted};
 use crate::seal;
+use crate::types::Ino;
 
 /// Sees a committed entry: the references to count, its position, the entry.
 pub type Visit<'a> = &'a mut dyn FnMut(&mut Refs, u64, LogEntry<'_>) -> FsResult<()>;
@@ -34,9 +36,14 @@ impl Log {
     ) -> FsResult<Self> {
         let pm = media.pm;
         let mut log = Log::new(record_at, record);
-        let damaged = |e: terrace_layout::LayoutError| place(pm, record_at, &e.0);
-        (log.tail, log.tail_generation) = Tail(record.tail).get().map_err(damaged)?;
-        let head = CheckedPtr(record.head).get().map_err(damaged)?;
+        let malformed = |log: &Log, at, structure, e| {
+            log.damage(pm, record_at + at, structure, DamageKind::Malformed(e))
+        };
+        let tail = Tail(record.tail).get();
+        (log.tail, log.tail_generation) =
+            tail.map_err(|e| malformed(&log, TAIL_OFFSET, Structure::LogTail, e))?;
+        let head = CheckedPtr(record.head).get();
+        let head = head.map_err(|e| malformed(&log, HEAD_OFFSET, Structure::LogPointer, e))?;
         let inline = inline_tails(record_at);
         let tail_inline = inline.contains(&log.tail);
         log.inline_dropped = !tail_inline && head.is_some_and(|(_, dropped)| dropped);
@@ -58,11 +65,8 @@ impl Log {
             next = log.load_page(media, addr, crashed, visit, &mut reached)?;
         }
         if !reached {
-            return Err(place(
-                pm,
-                record_at,
-                &format!("log of inode {} does not reach its tail", log.ino),
-            ));
+            let kind = DamageKind::Wrong("does not reach its tail".into());
+            return Err(log.damage(pm, record_at, Structure::Log, kind).into());
         }
         log.slots_after_compaction = log.slots / 2;
         Ok(log)
@@ -78,19 +82,17 @@ impl Log {
     ) -> FsResult<Option<(BlockAddr, bool)>> {
         let pm = media.pm;
         if !addr.is_pm() || addr.byte() + BLOCK_BYTES > pm.len() {
-            return Err(place(
-                pm,
-                self.record_at,
-                &format!("log of inode {} leads to block {addr:?}", self.ino),
-            ));
+            let kind = DamageKind::Wrong(format!("leads to block {addr:?}").into());
+            return Err(self.damage(pm, self.record_at, Structure::Log, kind).into());
         }
         let start = addr.byte();
         let mut page = [0u8; BLOCK_BYTES as usize];
         media.read(start, &mut page)?;
         let header = LogPageHeader::decode(&page, self.ino, self.generation)
-            .map_err(|e| place(pm, start, &e.0))?;
+            .map_err(|_| self.damage(pm, start, Structure::LogPage, DamageKind::Damaged))?;
         if header.sequence < self.next_sequence {
-            return Err(place(pm, start, &format!("log of inode {} runs in a circle", self.ino)));
+            let kind = DamageKind::Wrong("runs in a circle".into());
+            return Err(self.damage(pm, start, Structure::Log, kind).into());
         }
         self.next_sequence = header.sequence + 1;
         self.seed = page_seed(self.inline_seed, header.sequence);
@@ -104,7 +106,9 @@ impl Log {
             self.roll_forward(pm, &page[(end - start) as usize..], crashed, visit)?;
             return Ok(None);
         }
-        CheckedPtr(header.next).get().map_err(|e| place(pm, start, &e.0))
+        Ok(CheckedPtr(header.next)
+            .get()
+            .map_err(|e| self.damage(pm, start, Structure::LogPointer, DamageKind::Malformed(e)))?)
     }
 
     /// Takes in the chain of entries behind the tail that committed themselves; `rest`: the bytes
@@ -132,11 +136,8 @@ impl Log {
             Stamp::of_entry(&behind[at..]).is_some() && self.sound(&behind[at..]).is_some()
         }) {
             true => {
-                let what = format!(
-                    "log of inode {}: a committed entry is damaged, others follow it",
-                    self.ino
-                );
-                Err(place(pm, self.tail, &what))
+                let kind = DamageKind::Wrong("is damaged, and committed others follow it".into());
+                Err(entry_damage(pm, Ino(self.ino), self.tail, kind).into())
             }
             false => Ok(()),
         }
@@ -204,7 +205,8 @@ impl Log {
         visit: Visit<'_>,
     ) -> FsResult<()> {
         let (seed, refs, next_sequence) = (self.seed, &mut self.refs, &mut self.next_sequence);
-        let damaged = |at, what: &str| place(pm, at, &format!("log of inode {}: {what}", self.ino));
+        let ino = Ino(self.ino);
+        let damaged = |at, kind| entry_damage(pm, ino, at, kind);
         walk(seed, start, &bytes[..(end - start) as usize], &damaged, &mut |position, entry| {
             if let LogEntry::Attr(e) = entry {
                 *next_sequence = e.next_page.max(*next_sequence);

@@ -17,9 +17,10 @@ use terrace_layout::{
 use terrace_media::Pm;
 
 use super::archive::ARCHIVE_START;
-use super::{Log, place};
-use crate::Time;
+use super::{Log, entry_damage};
+use crate::damage::DamageKind;
 use crate::error::FsResult;
+use crate::{Ino, Time};
 
 const WORD: usize = 8;
 
@@ -100,16 +101,14 @@ impl Log {
     /// The entry at `position`, and the seed of its checksum.
     fn entry_at(&self, pm: &Pm, position: u64) -> FsResult<(Vec<u8>, u32)> {
         let seed = self.seed_at(pm, position);
-        let damaged =
-            |what: &str| place(pm, position, &format!("log of inode {}: {what}", self.ino));
+        let damaged = |kind| entry_damage(pm, Ino(self.ino), position, kind);
         let mut bytes = vec![0; SLOT_BYTES as usize];
         pm.try_read(position, &mut bytes)?;
         let room = self.entries(pm).room(position);
-        let slots =
-            entry_slots(&bytes, room).ok_or_else(|| damaged("no entry where one must be"))?;
+        let slots = entry_slots(&bytes, room).ok_or_else(|| damaged(DamageKind::Missing))?;
         bytes.resize((slots * SLOT_BYTES) as usize, 0);
         pm.try_read(position, &mut bytes)?;
-        LogEntry::decode(&bytes, seed).map_err(|e| damaged(&e.0))?;
+        LogEntry::decode(&bytes, seed).map_err(|e| damaged(DamageKind::Malformed(e)))?;
         Ok((bytes, seed))
     }
 }

@@ -11,12 +11,9 @@ use terrace_layout::{
 use terrace_media::Pm;
 
 use super::walk::walk;
-use super::{Log, inline_tails, place};
-
-/// Damage in a log: byte of PM, what is wrong.
-pub type LogDamage = (u64, String);
-
-const UNREADABLE: &str = "a part of the log cannot be read";
+use super::{Log, entry_damage, inline_tails};
+use crate::damage::{Damage, DamageKind, Structure};
+use crate::types::Ino;
 
 /// The result of verifying a part of a log.
 #[derive(Debug, Default)]
@@ -24,7 +21,7 @@ pub struct Verified {
     /// Bytes that were read.
     pub bytes: u64,
     /// All damage in these bytes.
-    pub damage: Vec<LogDamage>,
+    pub damage: Vec<Damage>,
     /// Ordinal of the next page; `None` behind the last one.
     pub next: Option<u64>,
 }
@@ -34,7 +31,10 @@ impl Log {
     pub fn verify_record(&self, pm: &Pm) -> Verified {
         let mut damage = Vec::new();
         let tail = Tail(pm.load_u64(self.record_at + TAIL_OFFSET)).get();
-        damage.extend(tail.err().map(|e| (self.record_at + TAIL_OFFSET, e.0)));
+        damage.extend(tail.err().map(|e| {
+            let (at, kind) = (self.record_at + TAIL_OFFSET, DamageKind::Malformed(e));
+            self.damage(pm, at, Structure::LogTail, kind)
+        }));
         let head = self.record_at + HEAD_OFFSET;
         damage.extend(self.pages.front().and_then(|&first| self.verify_link(pm, head, first)));
         if self.inline_dropped {
@@ -46,7 +46,10 @@ impl Log {
         let mut slots = [0u8; (INLINE_SLOTS * SLOT_BYTES) as usize];
         match pm.try_read(start, &mut slots) {
             Ok(()) => damage.extend(self.verify_entries(pm, self.inline_seed, start, end, &slots)),
-            Err(_) => damage.push((start, UNREADABLE.to_owned())),
+            Err(error) => {
+                let kind = DamageKind::Unreadable(error.errno());
+                damage.push(self.damage(pm, start, Structure::LogEntry, kind))
+            }
         }
         Verified { bytes: 16 + end - start, damage, next: Some(0) }
     }
@@ -66,16 +69,18 @@ impl Log {
         verified
     }
 
-    fn verify_page(&self, pm: &Pm, block: u64, next: Option<u64>, damage: &mut Vec<LogDamage>) {
+    fn verify_page(&self, pm: &Pm, block: u64, next: Option<u64>, damage: &mut Vec<Damage>) {
         let start = block * BLOCK_BYTES;
         let mut page = [0u8; BLOCK_BYTES as usize];
-        let read = pm.try_read(start, &mut page).map_err(|_| UNREADABLE.to_owned());
+        let read = pm.try_read(start, &mut page).map_err(|e| DamageKind::Unreadable(e.errno()));
         let decoded = read.and_then(|()| {
-            LogPageHeader::decode(&page, self.ino, self.generation).map_err(|e| e.0)
+            LogPageHeader::decode(&page, self.ino, self.generation).map_err(|_| DamageKind::Damaged)
         });
         let header = match decoded {
             Ok(header) => header,
-            Err(what) => return damage.push((start, what)),
+            Err(kind) => {
+                return damage.push(self.damage(pm, start, Structure::LogPage, kind));
+            }
         };
         damage.extend(next.and_then(|next| self.verify_link(pm, start + NEXT_OFFSET, next)));
         let first = start + SLOT_BYTES;
@@ -89,11 +94,17 @@ impl Log {
     }
 
     /// Damage of the pointer at byte `at`, which must lead to `block`.
-    fn verify_link(&self, pm: &Pm, at: u64, block: u64) -> Option<LogDamage> {
+    fn verify_link(&self, pm: &Pm, at: u64, block: u64) -> Option<Damage> {
         match CheckedPtr(pm.load_u64(at)).get() {
             Ok(Some((addr, _))) if addr.is_pm() && addr.block() == block => None,
-            Ok(_) => Some((at, "a pointer does not lead to the next page of the log".to_owned())),
-            Err(error) => Some((at, error.0)),
+            Ok(_) => {
+                let kind = DamageKind::Wrong("does not lead to its next page".into());
+                Some(self.damage(pm, at, Structure::LogPointer, kind))
+            }
+            Err(error) => {
+                let kind = DamageKind::Malformed(error);
+                Some(self.damage(pm, at, Structure::LogPointer, kind))
+            }
         }
     }
 
@@ -105,15 +116,10 @@ impl Log {
         start: u64,
         end: u64,
         bytes: &[u8],
-    ) -> Option<LogDamage> {
-        let mut next = start;
-        let damaged = |at, what: &str| place(pm, at, what);
-        let read =
-            walk(seed, start, &bytes[..(end - start) as usize], &damaged, &mut |position, _| {
-                let slots = bytes[(position - start) as usize + 1];
-                next = position + u64::from(slots) * SLOT_BYTES;
-                Ok(())
-            });
-        read.err().map(|_| (next, "a log entry is damaged".to_owned()))
+    ) -> Option<Damage> {
+        let damaged = |at, kind| entry_damage(pm, Ino(self.ino), at, kind);
+        let region = &bytes[..(end - start) as usize];
+        let read = walk(seed, start, region, &damaged, &mut |_, _| Ok(()));
+        read.err()?.damage().cloned()
     }
 }

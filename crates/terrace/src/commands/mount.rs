@@ -15,7 +15,7 @@ use terrace_media::PmKind;
 
 use crate::cli::MountArgs;
 use crate::daemon::{self, Log, Ready};
-use crate::devices::{Access, DeviceOptions, Devices, about, identity, tell_exposure};
+use crate::devices::{Access, DeviceOptions, Devices, identity, refused, tell_exposure};
 use crate::exit::{FAILED, Usage};
 use crate::memory;
 use crate::metrics;
@@ -312,7 +312,10 @@ fn open(request: &MountRequest, ending: &Ending) -> Result<(Arc<Volume>, PmKind)
         progress.update(what, done, total);
     };
     let volume =
-        Volume::open(devices.pm, devices.disks, open, &recovering).map_err(about(&request.pm))?;
+        Volume::open(devices.pm, devices.disks, open, &recovering).map_err(refused(&request.pm))?;
+    if let Some(reason) = volume.status().read_only.filter(|_| !options.read_only) {
+        tracing::error!("mounted read-only: {reason}");
+    }
     Ok((volume, kind))
 }
 

@@ -3,10 +3,11 @@
 use terrace_layout::{BLOCK_BYTES, BlockAddr, DeviceEntry};
 use terrace_store::alloc::DeviceAlloc;
 use terrace_store::checkpoint;
+use terrace_store::damage::Structure;
 use terrace_store::superblock::areas;
 
 use super::tree::Tree;
-use super::{Check, Finding, Remedy};
+use super::{Check, Finding, Remedy, What};
 use crate::base::types::Ino;
 use crate::mount::offline::Offline;
 use crate::mount::scan::{ProblemKind, Usage};
@@ -95,7 +96,7 @@ impl Check<'_> {
     /// Compares the checkpoint, if there is one, with what the logs say. `sound`: they say all;
     /// otherwise what they do not name may be in use.
     pub(super) fn checkpoint(&self, offline: &mut Offline, tree: &Tree, sound: bool) {
-        let wrong = |device: usize, what: String| {
+        let wrong = |device: usize, what: What| {
             self.found(Finding::flaw(device, None, what, Remedy::DropCheckpoint { always: false }));
         };
         let harmful = |device: usize, what: String| {
@@ -114,7 +115,9 @@ impl Check<'_> {
             let device = self.sb.devices[i];
             let loaded =
                 checkpoint::load_device(area, device, &header.devices[i], self.sb.shards.into());
-            match loaded.map_err(|e| e.to_string()).and_then(|alloc| checkpointed(&alloc, &device))
+            match loaded
+                .map_err(|e| e.into_damage(device.index, Structure::FreeSpace, None).into())
+                .and_then(|alloc| checkpointed(&alloc, &device))
             {
                 Err(what) => wrong(i, what),
                 Ok(usage) => {
@@ -127,7 +130,8 @@ impl Check<'_> {
                             format!(
                                 "the checkpoint keeps blocks that nobody owns: {}",
                                 list(&lost)
-                            ),
+                            )
+                            .into(),
                         );
                     }
                     if !double.is_empty() {
@@ -157,7 +161,8 @@ impl Check<'_> {
                     format!(
                         "the inode table of shard {shard} notes {noted} free records, but has \
                          {free}"
-                    ),
+                    )
+                    .into(),
                 );
             }
         }
@@ -167,7 +172,8 @@ impl Check<'_> {
                 format!(
                     "the checkpoint notes {} inodes in use, but there are {in_use}",
                     header.inodes
-                ),
+                )
+                .into(),
             );
         }
     }
@@ -175,13 +181,15 @@ impl Check<'_> {
 
 fn contested_claim(problem: &crate::mount::scan::Problem) -> Option<Claim> {
     match problem.kind {
-        ProblemKind::Contested(addr, blocks) => Some(Claim { addr, blocks, ino: problem.ino }),
+        ProblemKind::Contested(addr, blocks) => {
+            Some(Claim { addr, blocks, ino: problem.damage.ino })
+        }
         _ => None,
     }
 }
 
 /// What the checkpoint of a device calls used.
-fn checkpointed(alloc: &DeviceAlloc, device: &DeviceEntry) -> Result<Usage, String> {
+fn checkpointed(alloc: &DeviceAlloc, device: &DeviceEntry) -> Result<Usage, What> {
     let usage = Usage::new(device.blocks);
     alloc.visit_used(|run| {
         usage.mark(run.start, run.len);
@@ -190,19 +198,20 @@ fn checkpointed(alloc: &DeviceAlloc, device: &DeviceEntry) -> Result<Usage, Stri
         return Err("checkpoint: a bitmap is damaged".into());
     }
     if let Some(error) = alloc.trouble() {
-        return Err(error.to_string());
+        return Err(error.into_damage(device.index, Structure::FreeSpace, None).into());
     }
     let mut wrong = None;
     let visited = alloc.visit_groups(|g, words, free| {
         let clear =
             words.map_or(free, |words| words.iter().map(|w| u64::from(w.count_zeros())).sum());
         if clear != free {
-            wrong = Some(format!(
+            let what = format!(
                 "checkpoint: group {g} notes {free} free blocks, but its bitmap has {clear}"
-            ));
+            );
+            wrong = Some(What::from(what));
         }
     });
-    visited.map_err(|error| error.to_string())?;
+    visited.map_err(|error| error.into_damage(device.index, Structure::FreeSpace, None))?;
     if alloc.blocks() - alloc.free_blocks() != usage.used() && wrong.is_none() {
         wrong = Some("checkpoint: blocks beyond the end of the device count as free".into());
     }

@@ -7,6 +7,7 @@ use terrace_layout::{
     data_crc, verify_crc_block,
 };
 use terrace_media::AlignedBuf;
+use terrace_store::damage::{Damage, DamageKind, Structure};
 use terrace_store::file::{
     BLOCK, blocks_before, covered_bytes, extent_crcs_in_log, read_write_entry,
 };
@@ -80,8 +81,8 @@ impl Check<'_> {
         let blocks = u64::from(run.extent.blocks);
         let crcs = match self.checksums(&entry, run) {
             Ok(crcs) => crcs,
-            Err(what) => {
-                self.found(Finding::contents(device, run.ino, what));
+            Err(damage) => {
+                self.found(Finding::contents(device, run.ino, *damage));
                 return done(blocks);
             }
         };
@@ -96,17 +97,13 @@ impl Check<'_> {
             self.piece(run, &entry, from..from + len, crcs, &mut bad);
             done(len);
         }
-        for same in bad.chunk_by(|a: &(u64, String), b| a.0 + 1 == b.0 && a.1 == b.1) {
-            let (first, last) =
-                (run.file_block + same[0].0, run.file_block + same[same.len() - 1].0);
-            let what = format!(
-                "bytes {} to {} of the file, at byte {} of the device: {}",
-                first * BLOCK_BYTES,
-                (last + 1) * BLOCK_BYTES - 1,
-                run.extent.addr.offset(same[0].0).byte(),
-                same[0].1
-            );
-            self.found(Finding::contents(device, run.ino, what));
+        for same in bad.chunk_by(|a: &(u64, DamageKind), b| a.0 + 1 == b.0 && a.1 == b.1) {
+            let (first, kind) = same[0].clone();
+            let bytes = (run.file_block + first) * BLOCK_BYTES;
+            let last = bytes + same.len() as u64 * BLOCK_BYTES - 1;
+            let (addr, structure) = (run.extent.addr, Structure::Data(Some((bytes, last))));
+            let damage = self.damage(addr.offset(first), structure, kind).of(run.ino);
+            self.found(Finding::contents(device, run.ino, damage));
         }
     }
 
@@ -118,7 +115,7 @@ impl Check<'_> {
         entry: &WriteEntry,
         blocks: Range<u64>,
         crcs: Option<&[u32]>,
-        bad: &mut Vec<(u64, String)>,
+        bad: &mut Vec<(u64, DamageKind)>,
     ) {
         let len = (blocks.end - blocks.start) as usize;
         let mut buf = AlignedBuf::new(len * BLOCK);
@@ -143,27 +140,34 @@ impl Check<'_> {
                 BLOCK
             };
             if data_crc(&block[..covered]) != crc {
-                bad.push((index, "its checksum does not match".into()));
+                bad.push((index, DamageKind::Checksum));
             }
         }
         self.verified(len as u64);
     }
 
-    fn read(&self, addr: BlockAddr, buf: &mut AlignedBuf) -> Result<(), String> {
-        if addr.is_pm() {
-            return self.pm.try_read(addr.byte(), buf).map_err(|e| e.to_string());
-        }
-        self.disks[&addr.device()].read_at(addr.byte(), buf).map_err(|e| e.to_string())
+    fn read(&self, addr: BlockAddr, buf: &mut AlignedBuf) -> Result<(), DamageKind> {
+        let read = if addr.is_pm() {
+            self.pm.try_read(addr.byte(), buf)
+        } else {
+            self.disks[&addr.device()].read_at(addr.byte(), buf)
+        };
+        read.map_err(|error| DamageKind::Unreadable(error.errno()))
+    }
+
+    fn damage(&self, addr: BlockAddr, structure: Structure, kind: DamageKind) -> Damage {
+        let path = self.device_path(addr.device().into());
+        Damage::new(addr.device(), &path, structure, kind).at(addr.byte())
     }
 
     /// Checksums of all blocks of a run; none if it has none.
-    fn checksums(&self, entry: &WriteEntry, run: &DataRun) -> Result<Vec<u32>, String> {
+    fn checksums(&self, entry: &WriteEntry, run: &DataRun) -> Result<Vec<u32>, Box<Damage>> {
         let (extent, skip) = (&run.extent, blocks_before(entry, run.file_block));
         match entry.crc_form {
             CRC_NONE => Ok(Vec::new()),
             CRC_BLOCKS => self.checksums_from_blocks(entry, skip, extent),
             _ => extent_crcs_in_log(self.entries(run), entry, skip, extent)
-                .map_err(|e| e.to_string()),
+                .map_err(|e| e.into_damage(0, Structure::LogEntry, Some(run.ino)).into()),
         }
     }
 
@@ -172,7 +176,7 @@ impl Check<'_> {
         entry: &WriteEntry,
         skip: u32,
         extent: &Extent,
-    ) -> Result<Vec<u32>, String> {
+    ) -> Result<Vec<u32>, Box<Damage>> {
         let first = u64::from(entry.crcs[0]) + u64::from(skip);
         let last = first + u64::from(extent.blocks);
         let (from, to) = (first / CRCS_PER_BLOCK, crc_blocks_for(last));
@@ -184,14 +188,12 @@ impl Check<'_> {
         }
         let addr = start.offset(from);
         let mut buf = AlignedBuf::new((to - from) as usize * BLOCK);
-        self.read(addr, &mut buf)?;
+        let damage = |addr, kind| self.damage(addr, Structure::ChecksumBlock, kind);
+        self.read(addr, &mut buf).map_err(|kind| damage(addr, kind))?;
         self.verified(to - from);
         for (i, block) in buf.chunks(BLOCK).enumerate() {
             if !verify_crc_block(block) {
-                let at = addr.offset(i as u64).byte();
-                return Err(format!(
-                    "the checksum block at byte {at} is damaged: its data cannot be verified"
-                ));
+                return Err(damage(addr.offset(i as u64), DamageKind::Damaged).into());
             }
         }
         let at =

@@ -32,8 +32,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
-use terrace_layout::{INCOMPAT_GAPS, INODE_BYTES, InodeRecord};
+use terrace_layout::{BlockAddr, INCOMPAT_GAPS, INODE_BYTES, InodeRecord};
 use terrace_store::checkpoint;
+use terrace_store::damage::{Damage, DamageKind, Structure};
 use terrace_store::error::{FsError, FsResult, fence};
 use terrace_store::itable::{first_generation, write_record};
 use terrace_store::space::{Purpose, Space};
@@ -78,13 +79,13 @@ struct Survey {
     /// Of all directories that can be read.
     names: Names,
     /// Inodes that names lead to and that are out of reach, and why.
-    lost: BTreeMap<Ino, String>,
+    lost: BTreeMap<Ino, Damage>,
     astray: Vec<Astray>,
     /// Inodes that a name leads to as it says.
     named: HashSet<Ino>,
     orphans: Vec<Orphan>,
     /// Without a name and out of reach, and why.
-    lost_orphans: BTreeMap<Ino, String>,
+    lost_orphans: BTreeMap<Ino, Damage>,
     /// Without a name, and nothing in them: what a crash leaves.
     empty: Vec<Ino>,
     /// One of those out of reach is a directory that holds names.
@@ -134,7 +135,7 @@ impl Survey {
 
 /// Inodes that the scan passed over because the first name that it met is not theirs.
 fn dangling(scan: &Scan) -> impl Iterator<Item = Ino> {
-    scan.problems.iter().filter(|p| p.kind == ProblemKind::Dangling).filter_map(|p| p.ino)
+    scan.problems.iter().filter(|p| p.kind == ProblemKind::Dangling).filter_map(|p| p.damage.ino)
 }
 
 fn in_words(name: &[u8]) -> String {
@@ -230,11 +231,11 @@ impl Check<'_> {
         self.mark_passed_over(offline, &scan);
         let mut lost = BTreeMap::new();
         for problem in &scan.problems {
-            match (problem.kind, problem.ino) {
+            match (problem.kind, problem.damage.ino) {
                 (ProblemKind::Damaged | ProblemKind::Outside, Some(ino)) => {
-                    lost.entry(ino).or_insert_with(|| problem.what.clone());
+                    lost.entry(ino).or_insert_with(|| problem.damage.clone());
                 }
-                (ProblemKind::Damaged, None) => return Err(FsError::corrupt(problem.what.clone())),
+                (ProblemKind::Damaged, None) => return Err(problem.damage.clone().into()),
                 _ => {}
             }
         }
@@ -299,7 +300,12 @@ impl Check<'_> {
     }
 
     fn owns_what_exists(&self, inner: &Inner) -> bool {
-        inner.owned().iter().all(|&(addr, blocks)| self.is_inside(addr, blocks))
+        self.what_does_not_exist(inner).is_none()
+    }
+
+    /// Blocks outside their device that an inode claims.
+    fn what_does_not_exist(&self, inner: &Inner) -> Option<(BlockAddr, u64)> {
+        inner.owned().into_iter().find(|&(addr, blocks)| !self.is_inside(addr, blocks))
     }
 
     /// What no name leads to: nothing but what a crash leaves, unless names were lost.
@@ -313,19 +319,26 @@ impl Check<'_> {
             match self.load(offline, ino) {
                 // Of what names led to there is nothing.
                 None if !unnamed.contains(&ino) => {}
-                None => drop(survey.lost_orphans.insert(ino, "the record is damaged".into())),
-                Some((_, Err(error))) => drop(survey.lost_orphans.insert(ino, error.to_string())),
+                None => {
+                    let damage = Damage::in_pm(self.pm, Structure::Record, DamageKind::Damaged);
+                    let at = offline.locate(ino).expect("it was found there");
+                    survey.lost_orphans.insert(ino, damage.at(at).of(ino));
+                }
+                Some((_, Err(error))) => {
+                    let damage = error.into_damage(0, Structure::Log, Some(ino));
+                    survey.lost_orphans.insert(ino, damage);
+                }
                 Some((_, Ok(inner)))
                     if inner.dir().map_or(inner.meta.nlink == 0, |dir| dir.len() == 0) =>
                 {
                     survey.empty.push(ino);
                 }
                 Some((record, Ok(inner))) => {
-                    let kind = kind_of(&record)?;
-                    if !self.owns_what_exists(&inner) {
-                        survey
-                            .lost_orphans
-                            .insert(ino, "claims blocks which lie outside the device".into());
+                    let kind = kind_of(self.pm, &record)?;
+                    if let Some((addr, blocks)) = self.what_does_not_exist(&inner) {
+                        let outside = DamageKind::Outside(addr, blocks);
+                        let damage = Damage::in_pm(self.pm, Structure::Inode, outside).of(ino);
+                        survey.lost_orphans.insert(ino, damage);
                         survey.a_directory_is_lost |= kind == FileKind::Directory;
                     } else if kind == FileKind::Directory
                         && !survey.names.directories.contains(&ino)
@@ -355,10 +368,8 @@ impl Check<'_> {
                 FsError::with_message(error.errno(), format!("{error}: {TRY_AGAIN}"))
             })?;
             if label.is_none_or(|label| label.uuid != self.sb.uuid || label.device_index != index) {
-                let disk = disk.path().display();
-                return Err(FsError::corrupt(format!(
-                    "{disk}: its superblock is not there any more: {TRY_AGAIN}"
-                )));
+                let what = format!("its superblock is not there any more: {TRY_AGAIN}");
+                return Err(FsError::about(disk.path(), libc::EIO, what));
             }
         }
         // Their logs were read before: a disk may have been away only then.
@@ -374,12 +385,11 @@ impl Check<'_> {
         for ino in survey.to_free() {
             let at = offline.locate(ino).expect("it was found there");
             if bad.iter().any(|bad| bad.start < at + INODE_BYTES && at < bad.end) {
-                let path = self.pm.path().display();
                 let what = format!(
-                    "{path}: the record of inode {}, at byte {at}, is in memory that fails",
+                    "the record of inode {}, at byte {at}, is in memory that fails: {TRY_AGAIN}",
                     ino.0
                 );
-                return Err(FsError::corrupt(format!("{what}: {TRY_AGAIN}")));
+                return Err(FsError::about(self.pm.path(), libc::EIO, what));
             }
         }
         Ok(())
@@ -387,11 +397,8 @@ impl Check<'_> {
 
     /// Refuses what is read well at one time and not at another.
     fn unsteady(&self, ino: Ino) -> FsError {
-        let path = self.pm.path().display();
-        FsError::corrupt(format!(
-            "{path}: inode {} can be read, but not each time: {TRY_AGAIN}",
-            ino.0
-        ))
+        let what = format!("inode {} can be read, but not each time: {TRY_AGAIN}", ino.0);
+        FsError::about(self.pm.path(), libc::EIO, what)
     }
 
     /// What is given up, in words.
@@ -415,18 +422,16 @@ impl Check<'_> {
             let others = others.map_or_else(String::new, |others| {
                 format!(", and so are its names {}", others.join(", "))
             });
-            let finding = Finding::loss(0, Some(ino), why.as_str());
             problems.push(given_up(
                 ino,
-                format!("{}: given up{others}", finding.what),
+                format!("{}: given up{others}", why.words_and_byte()),
                 paths.into_iter().next(),
             ));
         }
         for (&ino, why) in &survey.lost_orphans {
-            let finding = Finding::loss(0, Some(ino), why.as_str());
             problems.push(given_up(
                 ino,
-                format!("{}, and no name leads to it: given up", finding.what),
+                format!("{}, and no name leads to it: given up", why.words_and_byte()),
                 None,
             ));
         }
@@ -633,8 +638,10 @@ impl Check<'_> {
 
     /// A directory that can be read.
     fn directory(&self, offline: &Offline, ino: Ino) -> FsResult<Inner> {
-        let gone =
-            || FsError::corrupt(format!("{}: inode {} is gone", self.pm.path().display(), ino.0));
+        let gone = || {
+            let what = format!("inode {} is gone", ino.0);
+            FsError::about(self.pm.path(), libc::EIO, what)
+        };
         self.load(offline, ino).ok_or_else(gone)?.1
     }
 }

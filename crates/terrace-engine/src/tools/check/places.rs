@@ -72,8 +72,9 @@ impl Check<'_> {
         let wanted: HashSet<Ino> = findings.iter().filter_map(|f| f.ino).collect();
         let files = self.names_of(offline, names, &wanted);
         let mut findings = findings;
-        findings.sort_by(|a, b| (a.device, a.ino, &a.what).cmp(&(b.device, b.ino, &b.what)));
-        findings.dedup_by(|a, b| a.device == b.device && a.ino == b.ino && a.what == b.what);
+        let key = |f: &Finding| (f.device, f.ino, f.what.to_string());
+        findings.sort_by_cached_key(key);
+        findings.dedup_by_key(|f| key(f));
         findings
             .into_iter()
             .map(|f| self.problem(&f, f.ino.and_then(|ino| names.path(&files, ino))))
@@ -82,17 +83,14 @@ impl Check<'_> {
 
     /// A finding as the caller sees it; `path`: of its inode.
     pub(super) fn problem(&self, finding: &Finding, path: Option<String>) -> CheckProblem {
-        let mut place = self.device_path(finding.device);
-        // An error names the device first; the place does so, too.
-        let prefix = format!("{place}: ");
-        let what = finding.what.strip_prefix(&prefix).unwrap_or(&finding.what).to_owned();
+        let mut place = self.device_path(finding.device).display().to_string();
         if let Some(ino) = finding.ino {
             place += &format!(": inode {}", ino.0);
             place.extend(path.map(|path| format!(" ({path})")));
         }
         CheckProblem {
             place,
-            what,
+            what: finding.what.to_string(),
             repaired: finding.repaired,
             data_lost: finding.loss != Loss::Nothing,
             can_be_given_up: finding.can_be_given_up && !finding.repaired,

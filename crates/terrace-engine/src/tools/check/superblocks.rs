@@ -2,9 +2,10 @@
 
 use terrace_layout::{BLOCK_BYTES, MediaStruct, SUPERBLOCK_BLOCKS, Superblock};
 use terrace_media::AlignedBuf;
+use terrace_store::damage::{Damage, Structure};
 use terrace_store::error::FsResult;
 use terrace_store::file::BLOCK;
-use terrace_store::superblock::{differs_by_a_write, read_disk_superblock};
+use terrace_store::superblock::{damage_to_copy, differs_by_a_write, read_disk_superblock};
 
 use super::{Check, Finding, Remedy};
 
@@ -45,18 +46,11 @@ impl Check<'_> {
             if found == *good || interrupted {
                 continue;
             }
-            let what = match Superblock::decode(&bytes) {
-                Ok(Some(found)) if found.sequence < good.sequence => {
-                    "is older than the other one".into()
-                }
-                Ok(Some(_)) => "is not the same as the other one".into(),
-                Ok(None) => "is no superblock".into(),
-                Err(error) => format!("is damaged: {error}"),
-            };
+            let kind = damage_to_copy(&bytes, Some(good));
             let remedy = Remedy::Superblock { device, copy, good: Box::new(*good) };
-            let what =
-                format!("copy {copy} of the superblock, at byte {}, {what}", copy * BLOCK_BYTES);
-            self.found(Finding::flaw(device, None, what, remedy));
+            let (index, path) = (device as u16, self.device_path(device));
+            let damage = Damage::new(index, &path, Structure::Superblock(copy), kind);
+            self.found(Finding::flaw(device, None, damage.at(copy * BLOCK_BYTES), remedy));
         }
         Ok(())
     }

@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use terrace_layout::{CRC_NONE, InodeRecord, LogEntry};
+use terrace_layout::{CRC_NONE, InodeRecord, LogEntry, data_crc};
+use terrace_store::damage::{Damage, DamageKind, Structure};
 use terrace_store::error::FsResult;
 use terrace_store::file::read_write_entry;
 use terrace_store::itable::RecordState;
@@ -180,26 +181,30 @@ impl Check<'_> {
             },
         );
         if let Err(error) = read {
-            self.found(Finding::loss(0, Some(ino), error.to_string()));
+            let damage = error.into_damage(0, Structure::Log, Some(ino));
+            self.found(Finding::loss(0, Some(ino), damage));
         }
         entries
     }
 
     /// Where the checksums of an extent are.
     fn extent(&self, run: &DataRun, entries: Entries<'_>) {
-        let (e, loss) = (&run.extent, |what: &str| {
-            let what = format!("the write entry at {} {what}", position_text(run.extent.entry()));
-            self.found(Finding::contents(usize::from(run.extent.addr.device()), run.ino, what));
-        });
-        if usize::from(e.addr.device()) >= self.sb.devices().len() {
+        let e = &run.extent;
+        let device = usize::from(e.addr.device());
+        if device >= self.sb.devices().len() {
             return;
         }
         let entry = match read_write_entry(entries, e.entry()) {
             Ok(entry) => entry,
-            Err(error) => return loss(&error.to_string()),
+            Err(error) => {
+                let damage = error.into_damage(0, Structure::LogEntry, Some(run.ino));
+                return self.found(Finding::contents(device, run.ino, damage));
+            }
         };
         if entry.crc_form == CRC_NONE && !e.addr.is_pm() && !e.unwritten() {
-            loss("has no checksums for data on a disk");
+            let what = "has no checksums for data on a disk";
+            let what = format!("the write entry at {} {what}", position_text(e.entry()));
+            self.found(Finding::contents(device, run.ino, what));
         }
     }
 
@@ -214,15 +219,16 @@ impl Check<'_> {
                 continue;
             }
             let mut value = vec![0u8; xattr.entry.value_len as usize];
-            let unreadable = self.pm.try_read(addr.byte(), &mut value).is_err();
+            let kind = match self.pm.try_read(addr.byte(), &mut value) {
+                Err(error) => Some(DamageKind::Unreadable(error.errno())),
+                Ok(()) if data_crc(&value) != xattr.entry.value_crc => Some(DamageKind::Checksum),
+                Ok(()) => None,
+            };
             self.verified(blocks);
-            if unreadable || terrace_layout::data_crc(&value) != xattr.entry.value_crc {
-                let name = String::from_utf8_lossy(name).escape_debug().to_string();
-                let what = format!(
-                    "the value of extended attribute {name}, at byte {}, is damaged",
-                    addr.byte()
-                );
-                self.found(Finding::contents(0, ino, what));
+            if let Some(kind) = kind {
+                let structure = Structure::Attribute(name.as_slice().into());
+                let damage = Damage::in_pm(self.pm, structure, kind).at(addr.byte()).of(ino);
+                self.found(Finding::contents(0, ino, damage));
             }
         }
     }
@@ -249,7 +255,7 @@ impl Check<'_> {
                 "generation {}, of which only generation {} exists",
                 d.generation, r.generation
             )),
-            Some(RecordState::Used(r)) if kind_of(&r).ok() != Some(d.kind) => {
+            Some(RecordState::Used(r)) if kind_of(self.pm, &r).ok() != Some(d.kind) => {
                 Some(format!("as a {:?}, which it is not", d.kind).to_lowercase())
             }
             Some(RecordState::Used(_) | RecordState::Damaged) => None,
@@ -337,8 +343,9 @@ impl Check<'_> {
 
 /// An inode that is out of reach for what the scan says.
 fn lost(problem: &Problem) -> Finding {
-    match problem.ino {
-        Some(ino) => Finding::hopeless(ino, problem.what.clone()),
-        None => Finding::loss(0, None, problem.what.clone()),
+    let damage = problem.damage.clone();
+    match damage.ino {
+        Some(ino) => Finding::hopeless(ino, damage),
+        None => Finding::loss(0, None, damage),
     }
 }

@@ -8,11 +8,12 @@ use terrace_layout::{
     ENTRY_BYTES_MAX, LogEntry, SLOT_BYTES, WriteEntry, data_crc, entry_slots, verify_crc_block,
 };
 use terrace_media::AlignedBuf;
+use terrace_store::damage::{DamageKind, Structure};
 use terrace_store::file::{BLOCK, blocks_before, covered_bytes};
 use terrace_store::index::Segment;
 use terrace_store::log::Entries;
 
-use super::record::Damage;
+use super::record::Found;
 use super::{Scrubber, Stopped};
 use crate::base::types::{Ino, ScrubKind};
 use crate::inode::resident::{Body, Inode};
@@ -62,7 +63,7 @@ enum Sums {
 }
 
 /// What lies at a file block now.
-enum Found {
+enum AtBlock {
     Claim(Claim),
     /// Nothing that can be verified, for so many blocks: they have changed, or their log entry is
     /// damaged.
@@ -91,24 +92,17 @@ impl DataRun {
     fn device(&self) -> usize {
         usize::from(self.addr.device())
     }
-
-    /// Damage to block `i`.
-    fn damage(&self, i: u64, what: impl Into<String>) -> Damage {
-        let damage = Damage::new(
-            self.device(),
-            ScrubKind::Data,
-            self.addr.offset(i).byte(),
-            BLOCK_BYTES,
-            what,
-        );
-        Damage {
-            file_offset_bytes: Some((self.file_block + i) * BLOCK_BYTES),
-            ..damage.of(self.ino)
-        }
-    }
 }
 
 impl Scrubber<'_> {
+    /// Damage to block `i` of a run.
+    fn damaged_block(&self, run: &DataRun, i: u64, kind: DamageKind) -> Found {
+        let at = run.addr.offset(i).byte();
+        let damage = self.damage(run.device(), at, Structure::Data(None), kind).of(run.ino);
+        let found = Found::new(ScrubKind::Data, BLOCK_BYTES, damage);
+        Found { file_offset_bytes: Some((run.file_block + i) * BLOCK_BYTES), ..found }
+    }
+
     /// Adds a file's extents to those to be verified.
     pub(super) fn gather(&mut self, inode: &Inode) {
         let (ino, generation) = (inode.ino, inode.generation);
@@ -167,8 +161,8 @@ impl Scrubber<'_> {
     fn piece(&mut self, inode: &Inode, run: &DataRun) -> Result<u64, Stopped> {
         for _ in 0..TRIES_MAX {
             let claim = match self.claim(inode, run) {
-                Found::Claim(claim) => claim,
-                Found::Nothing(blocks) => return Ok(blocks),
+                AtBlock::Claim(claim) => claim,
+                AtBlock::Nothing(blocks) => return Ok(blocks),
             };
             let damage = self.verify(run, &claim)?;
             if damage.is_empty() {
@@ -176,35 +170,35 @@ impl Scrubber<'_> {
             }
             // It is damage if nothing has changed since.
             match self.claim(inode, run) {
-                Found::Nothing(blocks) => return Ok(blocks),
-                Found::Claim(now) if now.id == claim.id => {
+                AtBlock::Nothing(blocks) => return Ok(blocks),
+                AtBlock::Claim(now) if now.id == claim.id => {
                     let end = run.file_block + now.blocks;
                     let is_there =
-                        |d: &Damage| d.file_offset_bytes.is_none_or(|at| at / BLOCK_BYTES < end);
+                        |d: &Found| d.file_offset_bytes.is_none_or(|at| at / BLOCK_BYTES < end);
                     damage.into_iter().filter(is_there).for_each(|d| self.record.found(d));
                     return Ok(now.blocks);
                 }
-                Found::Claim(_) => {}
+                AtBlock::Claim(_) => {}
             }
         }
         Ok(run.blocks.min(self.piece_blocks))
     }
 
     /// What the log says now of the front of a run.
-    fn claim(&self, inode: &Inode, run: &DataRun) -> Found {
+    fn claim(&self, inode: &Inode, run: &DataRun) -> AtBlock {
         let Ok(inner) = inode.shared() else {
-            return Found::Nothing(run.blocks);
+            return AtBlock::Nothing(run.blocks);
         };
         let Body::File(file) = &inner.body else {
-            return Found::Nothing(run.blocks);
+            return AtBlock::Nothing(run.blocks);
         };
         let mut extent = match file.index.lookup(run.file_block) {
-            Segment::Hole(blocks) => return Found::Nothing(blocks.min(run.blocks)),
+            Segment::Hole(blocks) => return AtBlock::Nothing(blocks.min(run.blocks)),
             Segment::Extent(e) => e,
         };
         let blocks = u64::from(extent.blocks).min(run.blocks);
         if extent.addr != run.addr || extent.unwritten() {
-            return Found::Nothing(blocks);
+            return AtBlock::Nothing(blocks);
         }
         extent.blocks = blocks.min(self.piece_blocks) as u32;
         let position = extent.entry();
@@ -215,8 +209,8 @@ impl Scrubber<'_> {
             run.file_block,
             extent.blocks.into(),
         ) {
-            Some(claim) => Found::Claim(claim),
-            None => Found::Nothing(u64::from(extent.blocks)),
+            Some(claim) => AtBlock::Claim(claim),
+            None => AtBlock::Nothing(u64::from(extent.blocks)),
         }
     }
 
@@ -254,17 +248,17 @@ impl Scrubber<'_> {
     }
 
     /// Reads the blocks of a claim, and compares.
-    fn verify(&mut self, run: &DataRun, claim: &Claim) -> Result<Vec<Damage>, Stopped> {
+    fn verify(&mut self, run: &DataRun, claim: &Claim) -> Result<Vec<Found>, Stopped> {
         let from_block: Vec<u32>;
         let crcs = match &claim.sums {
             Sums::Known(crcs) => Some(&crcs[..]),
             Sums::None => None,
             &Sums::InBlock(addr, at) => {
-                if let Err(what) = self.load_crc_block(claim.id, addr)? {
-                    let device = usize::from(addr.device());
-                    let damage =
-                        Damage::new(device, ScrubKind::Checksums, addr.byte(), BLOCK_BYTES, what);
-                    return Ok(vec![damage.of(run.ino)]);
+                if let Err(kind) = self.load_crc_block(claim.id, addr)? {
+                    let (device, structure) = (addr.device().into(), Structure::ChecksumBlock);
+                    let damage = self.damage(device, addr.byte(), structure, kind).of(run.ino);
+                    let found = Found::new(ScrubKind::Checksums, BLOCK_BYTES, damage);
+                    return Ok(vec![found.remark("the data that it covers cannot be verified")]);
                 }
                 let bytes = self.crc_block.as_ref().map_or(&[][..], |block| &block.bytes);
                 let words = bytes
@@ -287,16 +281,16 @@ impl Scrubber<'_> {
         claim: &Claim,
         blocks: Range<u64>,
         crcs: Option<&[u32]>,
-        damage: &mut Vec<Damage>,
+        damage: &mut Vec<Found>,
     ) -> Result<(), Stopped> {
         let len = (blocks.end - blocks.start) as usize;
         let mut buf = AlignedBuf::new(len * BLOCK);
         self.record.pace(buf.len() as u64)?;
-        if let Err(what) =
+        if let Err(kind) =
             self.read_device(run.device(), run.addr.offset(blocks.start).byte(), &mut buf)
         {
             if len == 1 {
-                damage.push(run.damage(blocks.start, what));
+                damage.push(self.damaged_block(run, blocks.start, kind));
                 return Ok(());
             }
             let alone = |(i, block)| {
@@ -314,7 +308,7 @@ impl Scrubber<'_> {
                 BLOCK
             };
             if data_crc(&block[..covered]) != crc {
-                damage.push(run.damage(i, "data does not match its checksum"));
+                damage.push(self.damaged_block(run, i, DamageKind::Checksum));
             }
         }
         self.record.verified(run.device(), ScrubKind::Data, buf.len() as u64);
@@ -327,7 +321,7 @@ impl Scrubber<'_> {
         &mut self,
         id: EntryId,
         addr: BlockAddr,
-    ) -> Result<Result<(), String>, Stopped> {
+    ) -> Result<Result<(), DamageKind>, Stopped> {
         if self.crc_block.as_ref().is_some_and(|known| known.id == id && known.addr == addr) {
             return Ok(Ok(()));
         }
@@ -335,14 +329,13 @@ impl Scrubber<'_> {
         self.record.pace(BLOCK_BYTES)?;
         let device = usize::from(addr.device());
         let mut bytes = AlignedBuf::new(BLOCK);
-        let advice = "the data that it covers cannot be verified";
-        if let Err(what) = self.read_device(device, addr.byte(), &mut bytes) {
-            return Ok(Err(format!("a checksum block {what}: {advice}")));
+        if let Err(kind) = self.read_device(device, addr.byte(), &mut bytes) {
+            return Ok(Err(kind));
         }
         self.record.verified(device, ScrubKind::Checksums, BLOCK_BYTES);
         self.record.passed(device, BLOCK_BYTES);
         if !verify_crc_block(&bytes) {
-            return Ok(Err(format!("a checksum block is damaged: {advice}")));
+            return Ok(Err(DamageKind::Damaged));
         }
         self.crc_block = Some(CrcBlock { id, addr, bytes });
         Ok(Ok(()))

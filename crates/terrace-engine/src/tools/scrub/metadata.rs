@@ -1,7 +1,7 @@
 //! Superblocks, journals, free space, inode tables, logs, extended attributes.
 
-use std::io;
 use std::ops::Bound;
+use std::path::PathBuf;
 
 use terrace_layout::{
     BLOCK_BYTES, DeviceEntry, INODE_BYTES, MediaStruct, SLOT_BYTES, SUPERBLOCK_BLOCKS, ShardPage,
@@ -10,17 +10,18 @@ use terrace_layout::{
 use terrace_media::AlignedBuf;
 use terrace_store::alloc::DeviceAlloc;
 use terrace_store::checkpoint::bitmap_place;
-use terrace_store::error::{FsError, FsResult, fence, without_advice};
+use terrace_store::damage::{Damage, DamageKind, Structure};
+use terrace_store::error::{FsResult, fence};
 use terrace_store::file::BLOCK;
 use terrace_store::itable::{InodeTable, RecordState, record_state};
-use terrace_store::log::{Archive, LogDamage};
+use terrace_store::log::Archive;
 use terrace_store::superblock::{
-    choose, differs_by_a_write, write_disk_superblock, write_pm_superblock,
+    choose, damage_to_copy, differs_by_a_write, write_disk_superblock, write_pm_superblock,
 };
 use terrace_store::sync::Arc;
 use zerocopy::IntoBytes;
 
-use super::record::Damage;
+use super::record::Found;
 use super::{Scrubber, Stopped};
 use crate::base::types::{Ino, ScrubKind};
 use crate::inode::resident::{Inner, Inode, xattr_blocks};
@@ -48,8 +49,9 @@ impl Scrubber<'_> {
             let mut copies = AlignedBuf::new(bytes as usize);
             match self.read_device(device, 0, &mut copies) {
                 Ok(()) => self.compare_copies(device, &copies, &sb),
-                Err(error) => {
-                    self.record.found(Damage::new(device, ScrubKind::Superblock, 0, bytes, error))
+                Err(kind) => {
+                    let damage = self.damage(device, 0, Structure::Superblock(0), kind);
+                    self.record.found(Found::new(ScrubKind::Superblock, bytes, damage));
                 }
             }
             self.record.verified(device, ScrubKind::Superblock, bytes);
@@ -58,9 +60,9 @@ impl Scrubber<'_> {
     }
 
     fn compare_copies(&self, device: usize, copies: &[u8], volume: &Superblock) {
-        let good = choose("", copies).ok().flatten();
+        let good = choose(&self.device_path(device), copies).ok().flatten();
         let may_write = !self.view.health.is_read_only();
-        let bad: Vec<(u64, String)> = copies
+        let bad: Vec<(u64, DamageKind)> = copies
             .chunks(BLOCK)
             .zip(0..)
             .filter_map(|(copy, i)| Some((i, self.wrong(copy, good.as_ref())?)))
@@ -73,21 +75,20 @@ impl Scrubber<'_> {
         } else {
             Ok(false)
         };
-        for (copy, what) in bad {
-            let what = match &repair {
-                Ok(_) => format!("copy {copy} of the superblock {what}"),
-                Err(error) => {
-                    format!("copy {copy} of the superblock {what}; it cannot be repaired: {error}")
-                }
-            };
-            let damage =
-                Damage::new(device, ScrubKind::Superblock, copy * BLOCK_BYTES, BLOCK_BYTES, what);
-            self.record.found(Damage { repaired: matches!(repair, Ok(true)), ..damage });
+        for (copy, kind) in bad {
+            let structure = Structure::Superblock(copy);
+            let damage = self.damage(device, copy * BLOCK_BYTES, structure, kind);
+            let mut found = Found::new(ScrubKind::Superblock, BLOCK_BYTES, damage);
+            match &repair {
+                Ok(repaired) => found.repaired = *repaired,
+                Err(error) => found.remark = Some(format!("it cannot be repaired: {error}")),
+            }
+            self.record.found(found);
         }
     }
 
     /// What is wrong with a copy, the good one being `good`.
-    fn wrong(&self, copy: &[u8], good: Option<&Superblock>) -> Option<String> {
+    fn wrong(&self, copy: &[u8], good: Option<&Superblock>) -> Option<DamageKind> {
         let found = Superblock::from_bytes(copy);
         if let Some(good) = good {
             // A crash may have left two that differ, and a read-only mount has left that alone.
@@ -96,18 +97,14 @@ impl Scrubber<'_> {
                 return None;
             }
         }
-        Some(match Superblock::decode(copy) {
-            Ok(Some(_)) => "is not the same as the other one".into(),
-            Ok(None) => "is no superblock".into(),
-            Err(error) => format!("is damaged: {error}"),
-        })
+        Some(damage_to_copy(copy, good))
     }
 
     /// Writes the bad copies anew from the good one; if there is none, both from memory.
     fn repair_copies(
         &self,
         device: usize,
-        bad: &[(u64, String)],
+        bad: &[(u64, DamageKind)],
         good: Option<&Superblock>,
         volume: &Superblock,
     ) -> FsResult<bool> {
@@ -137,16 +134,34 @@ impl Scrubber<'_> {
     /// Reads from a device past all caches.
     ///
     /// # Errors
-    /// What to say of the place.
-    pub(super) fn read_device(&self, device: usize, at: u64, buf: &mut [u8]) -> Result<(), String> {
+    /// What is wrong with the place.
+    pub(super) fn read_device(
+        &self,
+        device: usize,
+        at: u64,
+        buf: &mut [u8],
+    ) -> Result<(), DamageKind> {
         let read = match (device, self.view.store.space.members.get(device as u16)) {
             (PM, _) => self.view.store.pm.try_read(at, buf),
             (_, Some(member)) => member.disk.read_at(at, buf),
-            (_, None) => return Err("is on a disk that has been removed".into()),
+            (_, None) => return Err(DamageKind::NoDisk(device as u16)),
         };
-        read.map_err(|error| {
-            format!("cannot be read: {}", io::Error::from_raw_os_error(error.errno()))
-        })
+        read.map_err(|error| DamageKind::Unreadable(error.errno()))
+    }
+
+    fn device_path(&self, device: usize) -> PathBuf {
+        self.view.store.device_path(device as u16)
+    }
+
+    /// Damage at a byte of a device.
+    pub(super) fn damage(
+        &self,
+        device: usize,
+        at: u64,
+        structure: Structure,
+        kind: DamageKind,
+    ) -> Damage {
+        Damage::new(device as u16, &self.device_path(device), structure, kind).at(at)
     }
 
     /// Heads and journals of all shards.
@@ -156,21 +171,25 @@ impl Scrubber<'_> {
             self.record.pace(BLOCK_BYTES)?;
             let at = (start + i as u64) * BLOCK_BYTES;
             let mut page = [0u8; BLOCK];
-            let damage = |what: String| Damage::new(PM, ScrubKind::Journal, at, BLOCK_BYTES, what);
+            let found = |structure, kind| {
+                let damage = self.damage(PM, at, structure, kind);
+                Found::new(ScrubKind::Journal, BLOCK_BYTES, damage)
+            };
             let read = self.read_device(PM, at, &mut page);
-            let decoded =
-                read.and_then(|()| ShardPage::decode(&page, i as u16).map_err(|error| error.0));
-            if let Err(what) = decoded {
-                self.record.found(damage(what));
+            let decoded = read
+                .and_then(|()| ShardPage::decode(&page, i as u16).map_err(|_| DamageKind::Damaged));
+            if let Err(kind) = decoded {
+                self.record.found(found(Structure::ShardPage(i as u16), kind));
             }
             let clear = !self.view.health.is_read_only();
-            let what =
-                format!("the journal of shard {i} is not empty, though nothing is being committed");
+            let structure = Structure::Journal(Some(i as u16));
+            let not_empty = || found(structure.clone(), DamageKind::Wrong("is not empty".into()));
             match journal.verify_idle(&self.view.store.pm, clear) {
                 Ok(true) => {}
-                Ok(false) => self.record.found(Damage { repaired: clear, ..damage(what) }),
+                Ok(false) => self.record.found(Found { repaired: clear, ..not_empty() }),
                 Err(error) => {
-                    self.record.found(damage(format!("{what}; it cannot be cleared: {error}")))
+                    let remark = format!("it cannot be cleared: {error}");
+                    self.record.found(not_empty().remark(remark));
                 }
             }
             self.record.verified(PM, ScrubKind::Journal, BLOCK_BYTES);
@@ -203,19 +222,17 @@ impl Scrubber<'_> {
                 self.record.verified(device, ScrubKind::FreeSpace, bytes);
                 let wrong = match verified {
                     Ok(true) => None,
-                    Ok(false) => Some(
-                        "is damaged: its free space is out of use until the next mount".to_owned(),
-                    ),
-                    Err(error) => Some(format!(
-                        "cannot be read: {}",
-                        io::Error::from_raw_os_error(error.errno())
-                    )),
+                    Ok(false) => Some(DamageKind::Damaged),
+                    Err(error) => Some(DamageKind::Unreadable(error.errno())),
                 };
-                if let Some(wrong) = wrong {
+                if let Some(kind) = wrong {
+                    let remark = "its free space is out of use until the next mount";
+                    let remark = Some(remark.to_owned()).filter(|_| kind == DamageKind::Damaged);
                     let (block, at) = bitmap_place(entry, g);
-                    let what = format!("the bitmap of allocation group {g} {wrong}");
                     let at = block * BLOCK_BYTES + at as u64;
-                    self.record.found(Damage::new(device, ScrubKind::FreeSpace, at, bytes, what));
+                    let damage = self.damage(device, at, Structure::Bitmap(g), kind);
+                    let found = Found::new(ScrubKind::FreeSpace, bytes, damage);
+                    self.record.found(Found { remark, ..found });
                 }
                 self.record.pace(BLOCK_BYTES)?;
             }
@@ -234,10 +251,9 @@ impl Scrubber<'_> {
                 RecordState::Free => {}
                 RecordState::Used(_) => self.inode(at, ino)?,
                 RecordState::Damaged => {
-                    let what = "the inode's record is damaged: its log and data are out of reach";
-                    self.record.found(
-                        Damage::new(PM, ScrubKind::InodeTable, at, INODE_BYTES, what).of(ino),
-                    );
+                    let damage = self.damage(PM, at, Structure::Record, DamageKind::Damaged);
+                    let found = Found::new(ScrubKind::InodeTable, INODE_BYTES, damage.of(ino));
+                    self.record.found(found.remark("its log and data are out of reach"));
                 }
             }
             self.record.verified(PM, ScrubKind::InodeTable, INODE_BYTES);
@@ -264,14 +280,8 @@ impl Scrubber<'_> {
             (view.devices.sb.lock().shards_start + shard as u64, view.store.shards() as u16);
         let table = view.inodes.shards[shard].table.read();
         if let Err(error) = InodeTable::load(&view.store.pm, page, shard as u16, shards, None) {
-            let at = page * BLOCK_BYTES;
-            self.record.found(Damage::new(
-                PM,
-                ScrubKind::InodeTable,
-                at,
-                BLOCK_BYTES,
-                self.plain(&error),
-            ));
+            let damage = error.into_damage(0, Structure::ShardPage(shard as u16), None);
+            self.record.found(Found::new(ScrubKind::InodeTable, BLOCK_BYTES, damage));
         }
         let bytes = table.runs().count() as u64 * INODE_BYTES;
         self.record.verified(PM, ScrubKind::InodeTable, bytes);
@@ -307,32 +317,13 @@ impl Scrubber<'_> {
             // It was removed just now.
             Err(error) if error.errno() == libc::ESTALE => Ok(()),
             Err(error) => {
-                let what = format!("{}; the inode's data is out of reach", self.plain(&error));
-                let damage = match error.on_disk() {
-                    Some((device, byte)) => {
-                        Damage::new(device.into(), ScrubKind::Log, byte, SLOT_BYTES, what)
-                    }
-                    None => Damage::new(PM, ScrubKind::Log, at, INODE_BYTES, what),
-                };
-                self.record.found(damage.of(ino));
+                let damage = error.into_damage(0, Structure::Log, Some(ino));
+                let byte = damage.byte.unwrap_or(at);
+                let found = Found::new(ScrubKind::Log, SLOT_BYTES, damage.at(byte));
+                self.record.found(found.remark("the inode's data is out of reach"));
                 Ok(())
             }
         }
-    }
-
-    /// The text of an error without the device and the byte there, which are known, and without
-    /// advice.
-    fn plain(&self, error: &FsError) -> String {
-        let text = error.to_string();
-        let (device, place) = match error.on_disk() {
-            Some((device, byte)) => (device, format!("at byte {byte}: ")),
-            None => (0, String::new()),
-        };
-        let text = without_advice(&text);
-        let text = text
-            .strip_prefix(&format!("{}: ", self.view.store.device_path(device).display()))
-            .unwrap_or(text);
-        text.strip_prefix(&place).unwrap_or(text).to_owned()
     }
 
     fn log(&self, inode: &Inode) -> Result<(), Stopped> {
@@ -343,7 +334,9 @@ impl Scrubber<'_> {
         loop {
             let (bytes, next) = (part.bytes, part.next);
             self.record.verified(PM, ScrubKind::Log, bytes);
-            part.damage.into_iter().for_each(|damage| self.log_damage(inode.ino, damage));
+            for damage in part.damage {
+                self.record.found(Found::new(ScrubKind::Log, SLOT_BYTES, damage));
+            }
             self.record.pace(bytes)?;
             let Some(next) = next else {
                 return Ok(());
@@ -367,10 +360,13 @@ impl Scrubber<'_> {
         let mut blocks = AlignedBuf::new(bytes as usize);
         let read = self.read_device(device, known.addr.byte(), &mut blocks);
         let wrong = match read {
-            Ok(()) => known.verify(&blocks),
-            Err(what) => Some((known.addr.byte(), format!("a part of the log {what}"))),
+            Ok(()) => {
+                let differs = known.verify(&blocks);
+                differs.map(|at| (at, Structure::LogEntry, DamageKind::Damaged))
+            }
+            Err(kind) => Some((known.addr.byte(), Structure::Archive, kind)),
         };
-        if let Some((at, what)) = wrong {
+        if let Some((at, structure, kind)) = wrong {
             // It may have been replaced meanwhile, and its blocks be another's; nobody replaces it
             // under the lock.
             let inner = inode.shared();
@@ -379,8 +375,9 @@ impl Scrubber<'_> {
             };
             if inner.as_ref().is_ok_and(|inner| is_current(inner)) {
                 let repaired = !self.view.health.is_read_only() && self.rewrite(&known).is_ok();
-                let damage = Damage::new(device, ScrubKind::Log, at, SLOT_BYTES, what);
-                self.record.found(Damage { repaired, ..damage }.of(inode.ino));
+                let damage = self.damage(device, at, structure, kind).of(inode.ino);
+                let found = Found::new(ScrubKind::Log, SLOT_BYTES, damage);
+                self.record.found(Found { repaired, ..found });
             }
         }
         self.record.verified(device, ScrubKind::Log, bytes);
@@ -395,10 +392,6 @@ impl Scrubber<'_> {
         let disk = self.view.store.space.disk(archive.addr.device())?.disk.clone();
         disk.write_at(archive.addr.byte(), &blocks)?;
         Ok(disk.flush()?)
-    }
-
-    fn log_damage(&self, ino: Ino, (at, what): LogDamage) {
-        self.record.found(Damage::new(PM, ScrubKind::Log, at, SLOT_BYTES, what).of(ino));
     }
 
     /// Values of extended attributes that do not stand in the log, one at a time.
@@ -421,14 +414,11 @@ impl Scrubber<'_> {
                     let mut value = vec![0u8; entry.value_len as usize];
                     let read = self.read_device(PM, addr.byte(), &mut value);
                     let matches = data_crc(&value) == entry.value_crc;
-                    let wrong =
-                        read.err().or((!matches).then(|| "does not match its checksum".to_owned()));
-                    if let Some(wrong) = wrong {
-                        let name = String::from_utf8_lossy(name).escape_debug().to_string();
-                        let what = format!("the value of extended attribute {name} {wrong}");
-                        let damage =
-                            Damage::new(PM, ScrubKind::Attribute, addr.byte(), bytes, what);
-                        self.record.found(damage.of(inode.ino));
+                    let wrong = read.err().or((!matches).then_some(DamageKind::Checksum));
+                    if let Some(kind) = wrong {
+                        let structure = Structure::Attribute(name.as_slice().into());
+                        let damage = self.damage(PM, addr.byte(), structure, kind).of(inode.ino);
+                        self.record.found(Found::new(ScrubKind::Attribute, bytes, damage));
                     }
                 }
                 last = name.clone();

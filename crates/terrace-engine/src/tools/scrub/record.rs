@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use terrace_layout::{BLOCK_BYTES, DEVICES_MAX};
 use terrace_policy::Pace;
+use terrace_store::damage::Damage;
 use terrace_store::sync::{Condvar, Mutex};
 
 use super::Stopped;
 use crate::base::types::{
-    Ino, ScrubError, ScrubKind, ScrubOptions, ScrubReport, ScrubState, ScrubStatus, ScrubTally,
-    Time,
+    ScrubError, ScrubKind, ScrubOptions, ScrubReport, ScrubState, ScrubStatus, ScrubTally, Time,
 };
 use crate::base::words::counted;
 use crate::tools::scrub::View;
@@ -28,42 +28,63 @@ const PACE_KNOWN: Duration = Duration::from_secs(2);
 
 /// Damage to one structure or block, on its way into the record.
 #[derive(Debug)]
-pub(super) struct Damage {
-    pub device: usize,
+pub(super) struct Found {
+    pub damage: Damage,
+    /// What it counts as.
     pub kind: ScrubKind,
-    pub offset_bytes: u64,
     pub len_bytes: u64,
-    pub ino: Option<Ino>,
     pub file_offset_bytes: Option<u64>,
-    pub what: String,
+    /// What follows from it.
+    pub remark: Option<String>,
     pub repaired: bool,
+    /// Of its inode, once it is known.
+    pub path: Option<String>,
 }
 
-impl Damage {
+impl Found {
     /// Damage that stays.
-    pub fn new(
-        device: usize,
-        kind: ScrubKind,
-        offset_bytes: u64,
-        len_bytes: u64,
-        what: impl Into<String>,
-    ) -> Self {
-        let (ino, file_offset_bytes, repaired) = (None, None, false);
-        Self {
-            device,
-            kind,
-            offset_bytes,
-            len_bytes,
-            ino,
-            file_offset_bytes,
-            what: what.into(),
-            repaired,
-        }
+    pub fn new(kind: ScrubKind, len_bytes: u64, damage: Damage) -> Self {
+        let (file_offset_bytes, remark, path) = (None, None, None);
+        Self { damage, kind, len_bytes, file_offset_bytes, remark, repaired: false, path }
     }
 
-    /// It belongs to this inode.
-    pub fn of(self, ino: Ino) -> Self {
-        Self { ino: Some(ino), ..self }
+    /// With what follows from it.
+    pub fn remark(self, remark: impl Into<String>) -> Self {
+        Self { remark: Some(remark.into()), ..self }
+    }
+
+    fn device(&self) -> usize {
+        self.damage.device.into()
+    }
+
+    fn offset_bytes(&self) -> u64 {
+        self.damage.byte.unwrap_or_default()
+    }
+
+    /// Whether `next` says the same of something else of the same owner.
+    fn is_like(&self, next: &Found) -> bool {
+        let (a, b) = (&self.damage, &next.damage);
+        (a.device, a.ino, &a.structure, &a.kind) == (b.device, b.ino, &b.structure, &b.kind)
+            && (self.kind, self.repaired, &self.remark) == (next.kind, next.repaired, &next.remark)
+    }
+
+    fn listed(&self, devices: &[String]) -> ScrubError {
+        let words = self.damage.words();
+        ScrubError {
+            device_index: self.damage.device,
+            device: devices[self.device()].clone(),
+            kind: self.kind,
+            offset_bytes: self.offset_bytes(),
+            len_bytes: self.len_bytes,
+            ino: self.damage.ino.map(|ino| ino.0),
+            path: self.path.clone(),
+            file_offset_bytes: self.file_offset_bytes,
+            what: match &self.remark {
+                Some(remark) => format!("{words}: {remark}"),
+                None => words.to_string(),
+            },
+            repaired: self.repaired,
+        }
     }
 }
 
@@ -93,7 +114,7 @@ struct State {
     ended: Option<(ScrubState, Time, Duration)>,
     passed: Vec<u64>,
     tallies: BTreeMap<(usize, ScrubKind), Tally>,
-    damage: Vec<ScrubError>,
+    damage: Vec<Found>,
     unlisted: u64,
     repaired: u64,
 }
@@ -183,62 +204,43 @@ impl Record {
     }
 
     /// Notes damage: adjacent blocks of a file together, and what was noted just before not again.
-    pub fn found(&self, damage: Damage) {
+    pub fn found(&self, found: Found) {
         let mut state = self.state.lock();
-        if let Some(last) = state.damage.last_mut()
-            && (usize::from(last.device_index), last.kind) == (damage.device, damage.kind)
-            && (last.ino, &last.what, last.repaired)
-                == (damage.ino.map(|i| i.0), &damage.what, damage.repaired)
-        {
-            if last.offset_bytes == damage.offset_bytes {
+        if let Some(last) = state.damage.last_mut().filter(|last| last.is_like(&found)) {
+            if last.offset_bytes() == found.offset_bytes() {
                 return;
             }
             let adjacent = |start: u64, at: u64| start + last.len_bytes == at;
             let same_file = last
                 .file_offset_bytes
-                .zip(damage.file_offset_bytes)
+                .zip(found.file_offset_bytes)
                 .is_some_and(|(a, b)| adjacent(a, b));
-            if same_file && adjacent(last.offset_bytes, damage.offset_bytes) {
-                last.len_bytes += damage.len_bytes;
-                state.tallies.entry((damage.device, damage.kind)).or_default().errors += 1;
+            if same_file && adjacent(last.offset_bytes(), found.offset_bytes()) {
+                last.len_bytes += found.len_bytes;
+                state.tallies.entry((found.device(), found.kind)).or_default().errors += 1;
                 return;
             }
         }
-        state.tallies.entry((damage.device, damage.kind)).or_default().errors += 1;
-        state.repaired += u64::from(damage.repaired);
+        state.tallies.entry((found.device(), found.kind)).or_default().errors += 1;
+        state.repaired += u64::from(found.repaired);
         if state.damage.len() >= LISTED_MAX {
             state.unlisted += 1;
             return;
         }
-        let error = self.listed(damage);
-        log(&error);
-        state.damage.push(error);
-    }
-
-    fn listed(&self, damage: Damage) -> ScrubError {
-        ScrubError {
-            device_index: damage.device as u16,
-            device: self.devices[damage.device].clone(),
-            kind: damage.kind,
-            offset_bytes: damage.offset_bytes,
-            len_bytes: damage.len_bytes,
-            ino: damage.ino.map(|ino| ino.0),
-            path: None,
-            file_offset_bytes: damage.file_offset_bytes,
-            what: damage.what,
-            repaired: damage.repaired,
-        }
+        log(&found);
+        state.damage.push(found);
     }
 
     /// The inodes to which listed damage belongs.
     pub fn damaged_inodes(&self) -> Vec<u64> {
-        self.state.lock().damage.iter().filter_map(|error| error.ino).collect()
+        let state = self.state.lock();
+        state.damage.iter().filter_map(|found| found.damage.ino).map(|ino| ino.0).collect()
     }
 
     /// Fills in paths.
     pub fn set_paths(&self, path: impl Fn(u64) -> Option<String>) {
-        for error in &mut self.state.lock().damage {
-            error.path = error.ino.and_then(&path);
+        for found in &mut self.state.lock().damage {
+            found.path = found.damage.ino.and_then(|ino| path(ino.0));
         }
     }
 
@@ -336,19 +338,20 @@ impl Record {
         ScrubReport {
             status: self.summary(&state),
             tallies: tallies.collect(),
-            damage: state.damage.clone(),
+            damage: state.damage.iter().map(|found| found.listed(&self.devices)).collect(),
             unlisted_errors: state.unlisted,
         }
     }
 }
 
-fn log(error: &ScrubError) {
-    let owner = error.ino.map_or_else(String::new, |ino| format!(" (inode {ino})"));
-    let outcome = if error.repaired { "; repaired" } else { "" };
+fn log(found: &Found) {
+    let (damage, outcome) = (&found.damage, if found.repaired { "; repaired" } else { "" });
+    let owner = damage.ino.map_or_else(String::new, |ino| format!(" (inode {})", ino.0));
+    let remark = found.remark.as_ref().map_or_else(String::new, |remark| format!(": {remark}"));
     tracing::error!(
-        "scrub: {}: at byte {}{owner}: {}{outcome}",
-        error.device,
-        error.offset_bytes,
-        error.what
+        "scrub: {}: at byte {}{owner}: {}{remark}{outcome}",
+        damage.path.display(),
+        found.offset_bytes(),
+        damage.words()
     );
 }
