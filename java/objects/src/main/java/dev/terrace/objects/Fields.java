@@ -69,17 +69,23 @@ final class Fields {
 
     /// Reads a value of an object that is always of one commit. If the object no longer exists, the
     /// exception says so, whatever was read in its place.
+    ///
+    /// A commit stores its words one after the other. Between them, a buffer may already be free
+    /// while the object that leads to it still seems to exist. Therefore a failure only counts if a
+    /// consistent read meets it, too.
     private <T extends @Nullable Object> T readAlone(DurableObject object, Supplier<T> work) {
         return guarded(() -> {
             T found;
             try {
                 found = work.get();
+            } catch (StoreFailure.Unavailable | StoreFailure.Busy e) {
+                check(object);
+                throw e;
             } catch (TerraceException
                     | StoreFailure
                     | IndexOutOfBoundsException
                     | InternalError e) {
-                check(object);
-                throw e;
+                return read(object, work);
             }
             VarHandle.loadLoadFence();
             check(object);

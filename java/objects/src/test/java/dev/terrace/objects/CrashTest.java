@@ -33,7 +33,7 @@ class CrashTest {
         }
     }
 
-    private static DurablePerson bob(Pool pool) {
+    static DurablePerson bob(Pool pool) {
         DurablePerson bob = pool.root("bob", DurablePerson.TYPE).get();
         assertNotNull(bob);
         return bob;
@@ -55,8 +55,13 @@ class CrashTest {
     }
 
     static Stream<Step> steps() {
+        return Stream.concat(
+                Stream.of(new Step("make", pool -> {}, CrashTest::makeBob)), changes());
+    }
+
+    /// The steps that find an object and change it.
+    static Stream<Step> changes() {
         return Stream.of(
-                new Step("make", pool -> {}, CrashTest::makeBob),
                 change("set a number", bob -> bob.setAge(2)),
                 change("set a boxed number", bob -> bob.setHeight((short) 7)),
                 change("set a boxed number to null", bob -> bob.setHeight(null)),

@@ -103,6 +103,17 @@ public final class PoolRig implements AutoCloseable {
         return pool;
     }
 
+    /// Another pool over the same memory, opened only to be read.
+    public Pool reader() {
+        return pool(superblock, pmem, disk, segments, true);
+    }
+
+    /// What is done after each store.
+    public void onStore(Runnable action) {
+        pmem.onStore(action);
+        disk.onStore(action);
+    }
+
     /// From now on what happens is looked at.
     public void begin() {
         events.clear();

@@ -12,6 +12,7 @@ public final class RecordingRegion extends Region {
     private final Arena arena;
     private final int extentsMax;
     private final List<Event> events;
+    private Runnable onStore = () -> {};
     private Runnable onCommit = () -> {};
 
     /// What happened to a region, or to a store of segments.
@@ -114,6 +115,11 @@ public final class RecordingRegion extends Region {
         }
     }
 
+    /// What is done after each store.
+    public void onStore(Runnable action) {
+        onStore = action;
+    }
+
     /// What is done after each commit.
     public void onCommit(Runnable action) {
         onCommit = action;
@@ -134,6 +140,7 @@ public final class RecordingRegion extends Region {
     private void note(long offset, long length) {
         byte[] bytes = extentOf(offset).asSlice(within(offset), length).toArray(BYTE);
         events.add(new Event.Stored(this, offset, bytes));
+        onStore.run();
     }
 
     @Override
