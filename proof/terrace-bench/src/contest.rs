@@ -8,9 +8,10 @@ use anyhow::{Context, Result};
 use terrace_fuse::{Message, MessageCounts};
 use terrace_media::Pm;
 
-use crate::catalog::{Against, Contest, How, is_selected};
+use crate::benchmark::{Against, Contest, How};
 use crate::ground::Ground;
 use crate::interrupt;
+use crate::median::median;
 use crate::options::Options;
 use crate::progress::Progress;
 use crate::report::{Row, Unit};
@@ -200,9 +201,8 @@ pub fn hold(
     progress: &Progress,
 ) -> Result<Vec<Row>> {
     // The row against the slowest needs them all.
-    let all = contest.slowest_reach.is_some() && is_selected(&contest.slowest_row_name(), options);
-    let is_compared =
-        |against: &&Against| all || is_selected(&contest.rate_row_name(against), options);
+    let all = contest.slowest_reach.is_some() && options.selects(&contest.slowest_row_name());
+    let is_compared = |against: &&Against| all || options.selects(&contest.rate_row_name(against));
     let compared: Vec<&Against> = contest.against.iter().filter(is_compared).collect();
     let mut sides = Vec::new();
     for against in &compared {
@@ -234,7 +234,7 @@ pub fn hold(
         rows.push(rated(contest.slowest_row_name(), &slowest(&sides), Some(reach)));
     }
     rows.extend(bytes_row(contest, &ours.total));
-    rows.retain(|row| is_selected(&row.name, options));
+    rows.retain(|row| options.selects(&row.name));
     Ok(rows)
 }
 
@@ -287,21 +287,11 @@ fn bytes_row(contest: &Contest, total: &Tally) -> Option<Row> {
     })
 }
 
-/// The middle of an odd number of samples, the mean of the two middle ones otherwise; NaN of none.
-pub fn median(samples: &[f64]) -> f64 {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => f64::NAN,
-        len if len % 2 == 1 => sorted[len / 2],
-        len => (sorted[len / 2 - 1] + sorted[len / 2]) / 2.0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{Benchmark, CATALOG};
+    use crate::benchmark::Benchmark;
+    use crate::catalog::CATALOG;
 
     struct Idle;
 
@@ -342,13 +332,6 @@ mod tests {
     fn caches_are_seen_to_disturb() {
         assert!(check_messages(100, 100, 100).is_ok() && check_messages(100, 100, 99).is_err());
         assert!(check_cold(100, 90).is_ok() && check_cold(100, 89).is_err());
-    }
-
-    #[test]
-    fn medians_lie_in_the_middle() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
-        assert!(median(&[]).is_nan());
     }
 
     fn side(rates: &[f64]) -> Side {

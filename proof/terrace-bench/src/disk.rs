@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::options::Options;
-use crate::stage::is_tmpfs;
 use crate::workload::{BLOCK_BYTES, FILLING};
 
 const PROBES: u32 = 9;
+const TMPFS_MAGIC: u64 = 0x0102_1994;
 
 /// The directory for files that stand for disks: what `--disk-dir` says, or the first for temporary
 /// files that is not in memory.
@@ -32,6 +32,12 @@ pub fn disk_directory(options: &Options) -> Result<PathBuf> {
         }
     }
     bail!("{} is in memory: name a directory on a disk with --disk-dir", candidates[0].display())
+}
+
+/// Whether a file system is one in memory.
+pub fn is_tmpfs(statfs: &rustix::fs::StatFs) -> bool {
+    // The field's type differs between architectures; the number has 32 bits.
+    statfs.f_type as u64 & 0xffff_ffff == TMPFS_MAGIC
 }
 
 /// Measures `fdatasync` after the write of a block to a file that has been written before.

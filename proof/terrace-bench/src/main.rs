@@ -4,6 +4,7 @@
 //! | module | idea |
 //! |---|---|
 //! | `catalog` | which benchmarks there are, and what each is compared with |
+//! | `benchmark` | what a benchmark is, what it needs, its rows' names |
 //! | `contest` | rounds in turn, rates, ratios |
 //! | `workload` | batches, offsets and the file, common to all operations |
 //! | `files`, `names`, `stream` | operations through system calls |
@@ -15,7 +16,7 @@
 //! | `large`, `dram` | mount and recovery of very many files; memory that inodes take |
 //! | `stage`, `ground` | the file systems of one benchmark, gone when dropped |
 //! | `bed`, `kernel`, `disk` | a volume; file systems of the kernel's; the disk under them |
-//! | `heap` | counts allocated memory |
+//! | `heap`, `median` | counts allocated memory; the middle of samples |
 //! | `profile`, `floor` | one operation alone, for a profiler; the least that it can cost |
 //! | `report` | rows, the table, the machine |
 //! | `options`, `progress`, `interrupt` | the command line, what is shown meanwhile, Ctrl-C |
@@ -24,6 +25,7 @@
 //! errors therefore end the run by returning, never by exiting.
 
 mod bed;
+mod benchmark;
 mod catalog;
 mod contest;
 mod disk;
@@ -40,6 +42,7 @@ mod loads;
 mod log_migration;
 mod lsm;
 mod many;
+mod median;
 mod migration;
 mod names;
 mod options;
@@ -62,7 +65,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 
-use catalog::{Benchmark, CATALOG, is_selected};
+use benchmark::Benchmark;
+use catalog::CATALOG;
 use contest::Disturbed;
 use options::Options;
 use progress::Progress;
@@ -127,7 +131,7 @@ fn run(options: &Options) -> Result<()> {
 }
 
 fn not_measured(benchmark: &Benchmark, options: &Options, why: &str) -> Vec<Row> {
-    let names = benchmark.row_names().into_iter().filter(|name| is_selected(name, options));
+    let names = benchmark.row_names().into_iter().filter(|name| options.selects(name));
     names.map(|name| Row::not_measured(name, why.to_owned())).collect()
 }
 
@@ -161,7 +165,7 @@ fn select(options: &Options) -> Result<(Vec<&'static Benchmark>, Vec<Row>)> {
     skip("loop devices", Benchmark::needs_loop_devices, &|| {
         kernel::why_no_loop_devices(&std::env::temp_dir())
     });
-    skip("RocksDB", rocksdb::is_used_by, &rocksdb::why_not);
+    skip("RocksDB", Benchmark::needs_rocksdb, &rocksdb::why_not);
     if selected.is_empty() {
         bail!("no row is left to measure");
     }
@@ -186,7 +190,7 @@ fn measure(
         }
         Benchmark::Measurement(measurement) => {
             let mut rows = (measurement.run)(options, progress)?;
-            rows.retain(|row| is_selected(&row.name, options));
+            rows.retain(|row| options.selects(&row.name));
             Ok(rows)
         }
     }

@@ -14,6 +14,7 @@ use crate::bed::{Bed, DiskKind};
 use crate::disk::disk_directory;
 use crate::engine::{DURABLE, FILE, write_all};
 use crate::interrupt;
+use crate::median::median;
 use crate::options::Options;
 use crate::progress::Progress;
 use crate::report::{Row, Unit};
@@ -109,12 +110,6 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
 
 fn mib_per_second(bytes: u64, time: Duration) -> f64 {
     bytes as f64 / f64::from(1 << 20) / time.as_secs_f64()
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// What the disk takes of as much data in long writes to a new file, all of it durable at the end;

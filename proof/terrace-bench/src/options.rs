@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Parser;
-
-use crate::profile::Profile;
+use clap::{Parser, ValueEnum};
 
 /// Below this, a batch of cold reads would not fit into the file of a benchmark on a mount.
 const SIZE_BYTES_MIN: u64 = 16 << 20;
@@ -64,7 +62,25 @@ pub struct Options {
     pub output: PathBuf,
 }
 
+/// The operations that can be run alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Profile {
+    /// 4 KiB durable overwrite at random offsets.
+    Overwrite,
+    /// 4 KiB random read.
+    Read,
+    /// 128-byte durable append.
+    Append,
+    /// Create, write 4 KiB, unlink.
+    Create,
+}
+
 impl Options {
+    /// Whether a row of this name is selected.
+    pub fn selects(&self, row_name: &str) -> bool {
+        row_name.to_lowercase().contains(&self.filter.to_lowercase())
+    }
+
     /// How many "very many" files are.
     pub fn many(&self) -> u64 {
         if self.quick { MANY / 100 } else { MANY }

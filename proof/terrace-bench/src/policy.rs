@@ -12,9 +12,9 @@ use anyhow::Result;
 use terrace_engine::{Ino, OpenOptions, Volume};
 
 use crate::bed::{Bed, DiskKind};
-use crate::contest::median;
 use crate::engine::{DURABLE, FILE, aged_file, write_all};
 use crate::interrupt;
+use crate::median::median;
 use crate::options::Options;
 use crate::progress::Progress;
 use crate::report::{Row, Unit};

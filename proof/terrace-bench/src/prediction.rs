@@ -68,9 +68,7 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
         }),
     ];
     let mut rows = Vec::new();
-    for (name, program) in
-        programs.into_iter().filter(|(name, _)| crate::catalog::is_selected(name, options))
-    {
+    for (name, program) in programs.into_iter().filter(|(name, _)| options.selects(name)) {
         progress.step(name);
         rows.push(match judged(options, name, program, less) {
             Ok((right, wrong)) => row(name, right, wrong),

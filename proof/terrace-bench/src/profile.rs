@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use clap::ValueEnum;
 
 use crate::engine::{self, OnVolume};
 use crate::files::{self, OnFiles};
@@ -11,40 +10,27 @@ use crate::floor::{self, Bare, Repeated, Step};
 use crate::ground::Ground;
 use crate::interrupt;
 use crate::names;
-use crate::options::Options;
+use crate::options::{Options, Profile};
 use crate::stage::{Room, Stage};
 use crate::workload::{BATCH_OPS, Sizes, Workload};
 
-/// The operations that can be run alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Profile {
-    /// 4 KiB durable overwrite at random offsets.
-    Overwrite,
-    /// 4 KiB random read.
-    Read,
-    /// 128-byte durable append.
-    Append,
-    /// Create, write 4 KiB, unlink.
-    Create,
+/// The operation on our side and on files.
+fn sides(profile: Profile) -> (OnVolume, OnFiles) {
+    match profile {
+        Profile::Overwrite => (engine::overwrite, files::overwrite),
+        Profile::Read => (engine::read, files::read),
+        Profile::Append => (engine::append, files::append),
+        Profile::Create => (engine::create_write_unlink, names::create_write_unlink),
+    }
 }
 
-impl Profile {
-    fn sides(self) -> (OnVolume, OnFiles) {
-        match self {
-            Profile::Overwrite => (engine::overwrite, files::overwrite),
-            Profile::Read => (engine::read, files::read),
-            Profile::Append => (engine::append, files::append),
-            Profile::Create => (engine::create_write_unlink, names::create_write_unlink),
-        }
-    }
-
-    fn floor(self) -> &'static [Step] {
-        match self {
-            Profile::Overwrite => floor::OVERWRITE,
-            Profile::Read => floor::READ,
-            Profile::Append => floor::APPEND,
-            Profile::Create => floor::CREATE,
-        }
+/// What the operation cannot do without.
+fn floor(profile: Profile) -> &'static [Step] {
+    match profile {
+        Profile::Overwrite => floor::OVERWRITE,
+        Profile::Read => floor::READ,
+        Profile::Append => floor::APPEND,
+        Profile::Create => floor::CREATE,
     }
 }
 
@@ -58,7 +44,7 @@ pub fn run(profile: Profile, options: &Options) -> Result<()> {
     Room::of(&grounds, sizes).check(options)?;
     let stage = Stage::set(&grounds, sizes, options)?;
     let volume = stage.site(Ground::Engine)?.volume().context("the engine has a volume")?;
-    let (on_volume, on_files) = profile.sides();
+    let (on_volume, on_files) = sides(profile);
     let time = Duration::from_secs_f64(options.seconds);
     // The other side is made afterwards, so that its file is not in any cache of the processor.
     let ours = nanoseconds_per_op(on_volume(volume, sizes)?.as_mut(), time)?;
@@ -74,7 +60,7 @@ pub fn run(profile: Profile, options: &Options) -> Result<()> {
     stage.strike()?;
     if !options.no_baseline {
         let mut bare = Bare::new(sizes)?;
-        for step in profile.floor() {
+        for step in floor(profile) {
             let nanoseconds = nanoseconds_per_op(&mut Repeated(&mut bare, step), time / 4)?;
             println!("floor    {:>12} {nanoseconds:>10.0} ns     {}", "", step.0);
         }

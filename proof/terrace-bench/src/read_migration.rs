@@ -11,10 +11,10 @@ use terrace_media::{DeviceModel, create_disk_file};
 use terrace_policy::Param;
 
 use crate::bed::{Bed, DiskKind};
-use crate::contest::median;
 use crate::disk::disk_directory;
 use crate::engine::{DURABLE, FILE, write_all};
 use crate::interrupt;
+use crate::median::median;
 use crate::options::Options;
 use crate::progress::Progress;
 use crate::report::{Row, Unit};

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::catalog::{Benchmark, How};
 use crate::files::OnFiles;
 use crate::kernel::run;
 use crate::workload::{Sizes, Workload};
@@ -28,6 +27,9 @@ enum Fill {
     /// `smaller`.
     Database { benchmark: &'static str, puts: u64, smaller: u64 },
 }
+
+/// The workloads that run RocksDB.
+pub const FILLS: [OnFiles; 3] = [fillseq, fillseq_all, fillrandom_all];
 
 /// Puts into a new database, as long as a round lasts.
 pub fn fillseq(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
@@ -155,14 +157,6 @@ fn micros_per_op(printed: &str, benchmark: &str) -> Option<f64> {
     (micros > 0.0).then_some(micros)
 }
 
-/// Whether a benchmark runs RocksDB.
-pub fn is_used_by(benchmark: &Benchmark) -> bool {
-    let fills: [OnFiles; 3] = [fillseq, fillseq_all, fillrandom_all];
-    matches!(benchmark, Benchmark::Contest(contest)
-        if matches!(contest.how, How::Files(how) if fills.iter()
-            .any(|&fill| std::ptr::fn_addr_eq(how, fill))))
-}
-
 /// Why RocksDB's benchmark cannot be run here, if so.
 pub fn why_not() -> Option<anyhow::Error> {
     run(Command::new("db_bench").arg("--version")).err()
@@ -197,15 +191,5 @@ mod tests {
         ];
         assert_eq!(scaled_settings(smaller), expected.map(|setting| format!("--{setting}")));
         assert_eq!(scaled_settings(1 << 20)[0], "--write_buffer_size=65536");
-    }
-
-    #[test]
-    fn the_catalog_knows_which_rows_need_it() {
-        let names: Vec<String> = crate::catalog::CATALOG
-            .iter()
-            .filter(|b| is_used_by(b))
-            .map(Benchmark::title)
-            .collect();
-        assert!(names.len() == 6 && names.iter().all(|name| name.contains("RocksDB")), "{names:?}");
     }
 }

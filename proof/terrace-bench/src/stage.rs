@@ -14,14 +14,13 @@ use terrace_fuse::{MountConfig, Mounted, mount, mount_null};
 use terrace_media::Pm;
 
 use crate::bed::{Bed, DiskKind};
-use crate::disk::{DiskProbe, disk_directory};
+use crate::disk::{DiskProbe, disk_directory, is_tmpfs};
 use crate::ground::Ground;
 use crate::kernel::{KernelMount, LOG_BYTES, disk_image};
 use crate::options::Options;
 use crate::workload::{BLOCK_BYTES, Sizes};
 
 const SHM: &str = "/dev/shm";
-const TMPFS_MAGIC: u64 = 0x0102_1994;
 /// Tables, logs and slack of a volume, beyond what files need.
 const PM_BYTES_BASE: u64 = 32 << 20;
 /// A disk that stays empty as long as PM has room; its file is sparse.
@@ -329,12 +328,6 @@ impl Room {
         }
         Ok(())
     }
-}
-
-/// Whether a file system is one in memory.
-pub fn is_tmpfs(statfs: &rustix::fs::StatFs) -> bool {
-    // The field's type differs between architectures; the number has 32 bits.
-    statfs.f_type as u64 & 0xffff_ffff == TMPFS_MAGIC
 }
 
 /// None where the system does not say.
