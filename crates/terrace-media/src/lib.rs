@@ -7,8 +7,8 @@
 //! * [`Disk`] is one block device or file, read and written in multiples of 4 KiB; writes are
 //!   durable after [`Disk::flush`].
 //! * A [`DeviceModel`] in front of either makes it as slow as given hardware.
-//! * [`PmSim`] and [`DiskSim`] record what is not durable yet and build every image that a crash
-//!   could leave.
+//! * With the feature `simulators`, which the shipped command is built without, `PmSim` and
+//!   `DiskSim` record what is not durable yet and build every image that a crash could leave.
 //! * [`Striped`] counters cost a plain add.
 //!
 //! Sizes and offsets are bytes. Operating errors are [`MediaError`]s; programmer errors panic.
@@ -17,24 +17,27 @@ mod buffer;
 mod disk;
 mod error;
 mod file;
+mod length;
 mod model;
+mod persist;
 mod pm;
 mod probe;
+#[cfg(feature = "simulators")]
 mod sim;
 mod striped;
 
 pub use buffer::{AlignedBuf, IO_ALIGN_BYTES};
-pub use disk::{
-    Disk, DiskOpenOptions, DiskStats, IoEngine, create_disk_file, memory_disk, open_disk, sim_disk,
-    sim_disk_from,
-};
+pub use disk::{Disk, DiskOpenOptions, DiskStats, IoEngine, create_disk_file, open_disk};
 pub use error::{IoOp, MediaError};
 pub use file::private;
+pub use length::device_len;
 pub use model::{DeviceModel, UnknownModel};
-pub use pm::{Pm, PmKind, PmOpenOptions, PmStats, prefetch};
-pub use probe::{DeviceContents, device_len, probe_device};
+pub use persist::prefetch;
+pub use pm::{Pm, PmKind, PmOpenOptions, PmStats};
+pub use probe::{DeviceContents, probe_device};
+#[cfg(feature = "simulators")]
 pub use sim::{
     DiskFault, DiskSim, PendingLine, PendingStore, PendingWrite, PmSim, Random, SECTOR_BYTES,
-    WriteFate,
+    WriteFate, memory_disk, sim_disk, sim_disk_from,
 };
 pub use striped::Striped;

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 
 use crate::error::{IoOp, MediaError, errno_of};
-use crate::pm::{Pm, PmOpenOptions, dax_device_len};
+use crate::length::open_device_len;
+use crate::pm::{Pm, PmOpenOptions};
 
 /// What was found on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,33 +50,6 @@ pub fn probe_device(path: &Path) -> Result<DeviceContents, MediaError> {
         source.read(path, (len - first_end).max(first_end), (len - first_end).min(END_BYTES))?;
     let all_zero = first.iter().chain(&last).all(|&byte| byte == 0);
     Ok(if all_zero { DeviceContents::Empty } else { DeviceContents::Data })
-}
-
-/// The length of a block device, a file or a device-DAX device (bytes).
-///
-/// # Errors
-/// It cannot be opened or examined, or is of another sort.
-pub fn device_len(path: &Path) -> Result<u64, MediaError> {
-    let file = File::open(path).map_err(|error| MediaError::open(path, "open", error))?;
-    open_device_len(path, &file)
-}
-
-pub(crate) fn open_device_len(path: &Path, file: &File) -> Result<u64, MediaError> {
-    let examine = |error: io::Error| MediaError::open(path, "examine", error);
-    let metadata = file.metadata().map_err(examine)?;
-    let found = metadata.file_type();
-    if found.is_file() {
-        Ok(metadata.len())
-    } else if found.is_block_device() {
-        io::Seek::seek(&mut &*file, io::SeekFrom::End(0)).map_err(examine)
-    } else {
-        let dax = found.is_char_device().then(|| dax_device_len(metadata.rdev())).flatten();
-        dax.ok_or(MediaError::Unsuitable {
-            path: path.to_owned(),
-            found: "neither a file nor a block or dax device",
-            expected: "give one of these",
-        })
-    }
 }
 
 /// Where the bytes come from: device-DAX can be mapped but not read.

@@ -22,6 +22,31 @@ fn licences_are_allowed() {
     });
 }
 
+/// Simulators and planted bugs are for tests.
+#[test]
+fn the_command_is_built_without_what_only_tests_need() {
+    proof(|| -> Result<()> {
+        let tree = run(Command::new("cargo").args([
+            "tree",
+            "--locked",
+            "--offline",
+            "--package",
+            "terrace",
+            "--edges",
+            "features,no-dev",
+            "--target",
+            TARGET,
+            "--prefix",
+            "none",
+        ]))?;
+        ensure!(tree.contains("terrace-media feature \"default\""), "no features: {tree}");
+        for feature in ["simulators", "planted"] {
+            ensure!(!tree.contains(&format!(" feature \"{feature}\"")), "{feature}: {tree}");
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn everything_comes_from_an_allowed_registry() {
     proof(|| -> Result<()> {

@@ -17,9 +17,21 @@ pub const MODULES: &[(&str, &[&str])] = &[(
     &["lib", "api", "tools", "mount", "ops", "tiering", "pageio", "inode", "base"],
 )];
 
-/// Packages whose modules still form circles or use their root.
-pub const CIRCLES_EXPECTED: &[&str] = &["terrace-media"];
-
-/// Where modules are still too long: beginnings of paths.
-pub const LONG_MODULES_EXPECTED: &[&str] =
-    &["crates/terrace-engine/src", "crates/terrace-store", "crates", "proof"];
+/// Modules that are still too long.
+pub const LONG_MODULES_EXPECTED: &[&str] = &[
+    "crates/terrace-engine/src/inode/cache/mod.rs",
+    "crates/terrace-engine/src/inode/cache/tests.rs",
+    "crates/terrace-engine/src/inode/resident.rs",
+    "crates/terrace-engine/src/ops/data.rs",
+    "crates/terrace-engine/src/ops/names.rs",
+    "crates/terrace-engine/src/tiering/relocate.rs",
+    "crates/terrace-engine/src/tools/check/give_up.rs",
+    "crates/terrace-engine/tests/check.rs",
+    "crates/terrace-fuse/src/adapter.rs",
+    "crates/terrace-fuse/src/control.rs",
+    "crates/terrace-layout/src/entry.rs",
+    "crates/terrace-store/src/index/mod.rs",
+    "crates/terrace/src/cli.rs",
+    "crates/terrace/src/options.rs",
+    "crates/terrace/tests/volumes.rs",
+];

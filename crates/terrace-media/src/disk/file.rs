@@ -18,8 +18,8 @@ use super::{Counters, Disk, DiskStats, check_parts, check_run, gather, scatter};
 use crate::buffer::{AlignedBuf, IO_ALIGN_BYTES};
 use crate::error::{IoOp, MediaError, errno_of};
 use crate::file;
+use crate::length::open_device_len;
 use crate::model::{DeviceModel, Throttle};
-use crate::probe::open_device_len;
 
 /// How disk operations reach the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

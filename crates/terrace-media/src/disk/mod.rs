@@ -6,7 +6,6 @@
 
 mod counters;
 mod file;
-mod memory;
 mod run;
 mod sync;
 mod uring;
@@ -14,7 +13,6 @@ mod uring;
 use std::fmt;
 use std::io::{IoSlice, IoSliceMut};
 use std::path::Path;
-use std::sync::Arc;
 
 pub(crate) use counters::Counters;
 pub use counters::DiskStats;
@@ -22,7 +20,6 @@ pub use file::{DiskOpenOptions, IoEngine, create_disk_file, open_disk};
 
 use crate::buffer::{AlignedBuf, IO_ALIGN_BYTES};
 use crate::error::{IoOp, MediaError};
-use crate::sim::{DiskSim, SimDisk};
 
 /// A disk. Offsets and lengths are bytes, in multiples of 4 KiB; a buffer that starts on a 4 KiB
 /// boundary ([`AlignedBuf`](crate::AlignedBuf)) spares a copy.
@@ -67,32 +64,6 @@ pub trait Disk: Send + Sync + fmt::Debug {
 
     /// What was done to the disk since it was opened.
     fn stats(&self) -> DiskStats;
-}
-
-/// A zeroed disk in memory, for tests.
-pub fn memory_disk(len_bytes: u64) -> Arc<dyn Disk> {
-    Arc::new(memory::MemoryDisk::new(zeros(len_bytes)))
-}
-
-/// A zeroed disk in memory and the simulator that records what is not durable on it.
-pub fn sim_disk(len_bytes: u64) -> (Arc<dyn Disk>, Arc<DiskSim>) {
-    sim_disk_from(zeros(len_bytes))
-}
-
-/// As [`sim_disk`], starting from an image, all of which is durable.
-///
-/// # Panics
-/// When the image's length is not a multiple of 4 KiB.
-pub fn sim_disk_from(image: Vec<u8>) -> (Arc<dyn Disk>, Arc<DiskSim>) {
-    assert!(image.len().is_multiple_of(IO_ALIGN_BYTES), "a disk's length is a multiple of 4 KiB");
-    let sim = Arc::new(DiskSim::new(image));
-    (Arc::new(SimDisk::new(Arc::clone(&sim))), sim)
-}
-
-fn zeros(len_bytes: u64) -> Vec<u8> {
-    let len = usize::try_from(len_bytes).expect("a disk in memory fits the address space");
-    assert!(len.is_multiple_of(IO_ALIGN_BYTES), "a disk's length is a multiple of 4 KiB");
-    vec![0; len]
 }
 
 /// Checks the range of an operation: aligned and within the disk.

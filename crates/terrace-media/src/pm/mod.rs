@@ -8,8 +8,8 @@
 
 mod msync;
 mod open;
-mod persist;
 mod poison;
+mod recorder;
 mod stats;
 
 use std::fmt;
@@ -19,20 +19,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use open::PmOpenOptions;
-pub(crate) use open::dax_device_len;
-pub(crate) use persist::LINE_BYTES;
-pub use persist::prefetch;
 pub use stats::PmStats;
 
 use rustix::io::Errno;
 
 use crate::error::MediaError;
 use crate::model::Throttle;
+use crate::persist::{Persist, prefetch};
+#[cfg(feature = "simulators")]
 use crate::sim::PmSim;
 use msync::{Dirty, GroupSync};
 use open::Mapping;
-use persist::Persist;
 use poison::Poison;
+use recorder::Recorder;
 use stats::Counters;
 
 /// What a PM region stands on, and so what durability means there.
@@ -70,7 +69,7 @@ pub struct Pm {
     persist: Persist,
     counters: Counters,
     poison: Arc<Poison>,
-    sim: Option<Arc<PmSim>>,
+    recorder: Option<Recorder>,
     throttle: Option<Throttle>,
     group_sync: Option<GroupSync>,
     kind: PmKind,
@@ -98,6 +97,7 @@ impl Pm {
     }
 
     /// A zeroed region of memory and the simulator that records what is not durable in it.
+    #[cfg(feature = "simulators")]
     pub fn simulated(len_bytes: u64) -> (Arc<Pm>, Arc<PmSim>) {
         Self::simulated_from(vec![
             0;
@@ -107,6 +107,7 @@ impl Pm {
     }
 
     /// As [`Pm::simulated`], starting from an image, all of which is durable.
+    #[cfg(feature = "simulators")]
     pub fn simulated_from(image: Vec<u8>) -> (Arc<Pm>, Arc<PmSim>) {
         let mapping = Mapping::anonymous(image.len() as u64);
         let mut pm = Pm::over(mapping, PathBuf::from("<simulated pm>"), PmKind::Emulated);
@@ -114,7 +115,7 @@ impl Pm {
         // SAFETY: store_at checked that the new region is as long as the image.
         unsafe { std::ptr::copy_nonoverlapping(image.as_ptr(), start, image.len()) };
         let sim = Arc::new(PmSim::new(image));
-        pm.sim = Some(Arc::clone(&sim));
+        pm.recorder = Some(Arc::clone(&sim));
         (Arc::new(pm), sim)
     }
 
@@ -126,7 +127,7 @@ impl Pm {
             persist: Persist::detect(),
             counters: Counters::default(),
             poison: Arc::clone(mapping.poison()),
-            sim: None,
+            recorder: None,
             throttle: None,
             group_sync: None,
             kind,
@@ -239,9 +240,9 @@ impl Pm {
         // SAFETY: `dst` is mapped writable for data.len() bytes. A slice of the mapping is never
         // handed out, so they do not overlap.
         let copy = || unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), dst, data.len()) };
-        match &self.sim {
+        match &self.recorder {
             None => copy(),
-            Some(sim) => sim.store(off, data, copy),
+            Some(recorder) => recorder.store(off, data, copy),
         }
         self.stored(off, data.len() as u64);
     }
@@ -253,11 +254,11 @@ impl Pm {
         let dst = self.store_at(off, data.len());
         // SAFETY: as in write.
         let copy = || unsafe { self.persist.copy_nt(dst, data.as_ptr(), data.len()) };
-        match &self.sim {
+        match &self.recorder {
             None => self.bulk(off, data.len() as u64, copy),
-            Some(sim) => {
-                sim.store_nt(off, data, copy);
-                sim.flush_edges(off, data.len() as u64);
+            Some(recorder) => {
+                recorder.store_nt(off, data, copy);
+                recorder.flush_edges(off, data.len() as u64);
             }
         }
         self.stored(off, data.len() as u64);
@@ -270,11 +271,11 @@ impl Pm {
         let dst = self.store_at(off, len_bytes);
         // SAFETY: `dst` is mapped writable for `len` bytes.
         let zero = || unsafe { self.persist.zero_nt(dst, len_bytes) };
-        match &self.sim {
+        match &self.recorder {
             None => self.bulk(off, len, zero),
-            Some(sim) => {
-                sim.store_nt(off, &vec![0; len_bytes], zero);
-                sim.flush_edges(off, len);
+            Some(recorder) => {
+                recorder.store_nt(off, &vec![0; len_bytes], zero);
+                recorder.flush_edges(off, len);
             }
         }
         self.stored(off, len);
@@ -286,9 +287,9 @@ impl Pm {
     pub fn store_u64(&self, off: u64, value: u64) {
         let word = self.atomic(self.store_at(off, 8), off);
         let store = || word.store(value, Ordering::Release);
-        match &self.sim {
+        match &self.recorder {
             None => store(),
-            Some(sim) => sim.store(off, &value.to_ne_bytes(), store),
+            Some(recorder) => recorder.store(off, &value.to_ne_bytes(), store),
         }
         self.stored(off, 8);
     }
@@ -299,9 +300,9 @@ impl Pm {
     pub fn compare_exchange_u64(&self, off: u64, old: u64, new: u64) -> Result<u64, u64> {
         let word = self.atomic(self.store_at(off, 8), off);
         let exchange = || word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire);
-        let result = match &self.sim {
+        let result = match &self.recorder {
             None => exchange(),
-            Some(sim) => sim.compare_exchange(off, new, exchange),
+            Some(recorder) => recorder.compare_exchange(off, new, exchange),
         };
         if result.is_ok() {
             self.stored(off, 8);
@@ -316,8 +317,8 @@ impl Pm {
         let len_bytes = usize::try_from(len).unwrap_or(usize::MAX);
         let start = self.store_at(off, len_bytes);
         self.counters.flushed();
-        if let Some(sim) = &self.sim {
-            sim.flush(off, len);
+        if let Some(recorder) = &self.recorder {
+            recorder.flush(off, len);
         } else if let Some(group_sync) = &self.group_sync {
             group_sync.mark(off, len);
         } else {
@@ -340,8 +341,8 @@ impl Pm {
     #[inline]
     pub fn fence(&self) -> Result<(), MediaError> {
         self.counters.fenced();
-        if let Some(sim) = &self.sim
-            && !sim.fence()
+        if let Some(recorder) = &self.recorder
+            && !recorder.fence()
         {
             return Err(MediaError::Sync { path: self.path.clone(), offset: 0, errno: Errno::IO });
         }

@@ -6,7 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::ops::Range;
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::ptr;
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ use super::poison::Poison;
 use super::{Pm, PmKind};
 use crate::error::{MediaError, errno_of};
 use crate::file;
+use crate::length::{dax_device_len, dax_device_number};
 use crate::model::{DeviceModel, Throttle};
 
 /// How to open a PM region; by default writable, taken exclusively and at its own speed.
@@ -140,22 +141,6 @@ fn region_len(path: &Path) -> Result<u64, MediaError> {
         });
     }
     Ok(len_bytes)
-}
-
-/// The length of a device-DAX device; None if the device is of another sort.
-pub(crate) fn dax_device_len(rdev: u64) -> Option<u64> {
-    dax_device_number(rdev, "size")
-}
-
-/// What sysfs says of a device-DAX device; None if the device is of another sort.
-fn dax_device_number(rdev: u64, attribute: &str) -> Option<u64> {
-    let device =
-        PathBuf::from(format!("/sys/dev/char/{}:{}", libc::major(rdev), libc::minor(rdev)));
-    let subsystem = device.join("subsystem").canonicalize().ok()?;
-    if subsystem.file_name()? != "dax" {
-        return None;
-    }
-    std::fs::read_to_string(device.join(attribute)).ok()?.trim().parse().ok()
 }
 
 /// The size of the system's pages (bytes).

@@ -19,7 +19,7 @@ use std::thread::{self, ThreadId};
 use parking_lot::Mutex;
 
 use super::{PlantedDrops, Random};
-use crate::pm::LINE_BYTES;
+use crate::persist::LINE_BYTES;
 
 const WORD_BYTES: usize = 8;
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::RwLock;
 
-use super::{Counters, Disk, DiskStats, check_run};
+use crate::disk::{Counters, Disk, DiskStats, check_run};
 use crate::error::{IoOp, MediaError};
 
 #[derive(Debug)]
