@@ -258,11 +258,11 @@ fn random_damage_is_survived() {
             .filter(|&at| pm[at as usize / 64 * 64..][..64].iter().any(|&b| b != 0))
             .collect()
     };
-    let mut random = Random(7);
+    let mut random = fastrand::Rng::with_seed(7);
     for case in 0..100 {
         let rig = PLAIN.rig();
-        for _ in 0..=random.below(3) {
-            rig.flip(0, used[random.below(used.len() as u64) as usize]);
+        for _ in 0..=random.u64(..3) {
+            rig.flip(0, used[random.usize(..used.len())]);
         }
         let options = CheckOptions { repair: false, data: true, ..CheckOptions::default() };
         let before = rig.image();
@@ -287,41 +287,26 @@ fn random_damage_is_survived() {
 /// Write entries that say anything, with right checksums.
 #[test]
 fn nonsense_in_write_entries_is_survived() {
-    let mut random = Random(11);
+    let mut random = fastrand::Rng::with_seed(11);
     for path in ["dir/big", "dir/one", "small"] {
         let ino = PLAIN.rig().ino(path);
         for _ in 0..30 {
             let rig = PLAIN.rig();
             rig.change_entry::<WriteEntry>(ino, rig.entry_at(ino, "write"), |e| {
-                let value = random.next() >> random.below(64);
-                match random.below(7) {
+                let value = random.u64(..) >> random.u32(..64);
+                match random.u32(..7) {
                     0 => e.file_block = value,
                     1 => e.address = value,
                     2 => e.blocks = value as u32,
                     3 => e.crc_form = (value % 5) as u16,
                     4 => e.crc_address = value,
-                    5 => e.crcs = [value as u32, random.next() as u32],
+                    5 => e.crcs = [value as u32, random.u32(..)],
                     _ => e.size = value,
                 }
             });
             report(&rig, false);
             rig.check(true);
         }
-    }
-}
-
-/// Repeatable numbers.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.0 ^ self.0 >> 29
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        (self.next() >> 8) % limit
     }
 }
 

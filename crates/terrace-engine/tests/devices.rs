@@ -191,13 +191,8 @@ fn disks_come_and_go_under_load() {
 /// Changes files of its own until told to stop; what they hold.
 fn churn(volume: &Volume, who: u64, stop: &AtomicBool) -> BTreeMap<String, Vec<u8>> {
     let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
-    let mut random = who.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut below = |n: u64| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random % n
-    };
+    let mut random = fastrand::Rng::with_seed(who);
+    let mut below = |n: u64| random.u64(..n);
     let mut rounds = 0;
     while !stop.load(Ordering::Relaxed) || rounds < 200 {
         rounds += 1;

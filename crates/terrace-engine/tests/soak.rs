@@ -28,23 +28,6 @@ fn operations() -> u64 {
     std::env::var("TERRACE_SOAK_OPERATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(2500)
 }
 
-/// A generator of numbers that need not be good, but the same each time (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-}
-
 /// A file and what it must hold.
 struct Shadow {
     ino: Ino,
@@ -103,7 +86,7 @@ fn missing(volume: &Volume) -> Option<&'static str> {
 /// One thread's load on files of its own. It goes on for a while where migration has had no turn
 /// yet.
 fn load(volume: &Volume, thread: u64, operations: u64) -> Vec<Shadow> {
-    let mut random = Random(thread);
+    let mut random = fastrand::Rng::with_seed(thread);
     let name = |i: u64| format!("file-{thread}-{i}");
     let create = |i: u64| volume.create(Ino::ROOT, name(i).as_bytes(), &FILE).unwrap().ino;
     let mut files: Vec<Shadow> =
@@ -117,17 +100,17 @@ fn load(volume: &Volume, thread: u64, operations: u64) -> Vec<Shadow> {
         missing(volume).is_some() && Instant::now() < until
     };
     for _ in (0..).take_while(|&done| goes_on(done)) {
-        let i = random.below(FILES);
+        let i = random.u64(..FILES);
         let file = &mut files[i as usize];
-        let at = random.below(FILE_BYTES);
-        let seed = random.next();
-        match random.below(100) {
+        let at = random.u64(..FILE_BYTES);
+        let seed = random.u64(..);
+        match random.u64(..100) {
             0..40 => {
-                let len = [100, 700, 4096, 8192][random.below(4) as usize];
+                let len = [100, 700, 4096, 8192][random.u64(..4) as usize];
                 let at = if seed.is_multiple_of(2) { at / 4096 * 4096 } else { at };
                 let bytes: Vec<u8> =
                     (0..len as u64).map(|i| (seed.wrapping_add(i * 7) >> 3) as u8).collect();
-                file.write(volume, at, &bytes, random.below(4) == 0);
+                file.write(volume, at, &bytes, random.u64(..4) == 0);
             }
             40..55 => {
                 // Long writes at the same places, again and again.
@@ -136,13 +119,13 @@ fn load(volume: &Volume, thread: u64, operations: u64) -> Vec<Shadow> {
                     (0..256u64 << 10).map(|i| (seed.wrapping_add(i * 3) >> 5) as u8).collect();
                 file.write(volume, at, &bytes, false);
             }
-            55..85 => file.verify(volume, at, 1 + random.below(64 << 10)),
+            55..85 => file.verify(volume, at, 1 + random.u64(..64 << 10)),
             85..90 => volume.fsync(file.ino, false).expect("fsync"),
             90..91 => file.resize(volume, at),
-            91..93 => file.punch(volume, at, 1 + random.below(100 << 10)),
+            91..93 => file.punch(volume, at, 1 + random.u64(..100 << 10)),
             93..94 => {
                 // Moves by hand meet those in the background.
-                volume.move_file(file.ino, random.below(2) as u8).expect("a move");
+                volume.move_file(file.ino, random.u64(..2) as u8).expect("a move");
             }
             94 => {
                 volume.unlink(Ino::ROOT, name(i).as_bytes()).expect("unlink");

@@ -37,7 +37,7 @@ pub use pm::{Pm, PmKind, PmOpenOptions, PmStats};
 pub use probe::{DeviceContents, probe_device};
 #[cfg(feature = "simulators")]
 pub use sim::{
-    DiskFault, DiskSim, PendingLine, PendingStore, PendingWrite, PmSim, Random, SECTOR_BYTES,
-    WriteFate, memory_disk, sim_disk, sim_disk_from,
+    DiskFault, DiskSim, PendingLine, PendingStore, PendingWrite, PmSim, SECTOR_BYTES, WriteFate,
+    memory_disk, sim_disk, sim_disk_from,
 };
 pub use striped::Striped;

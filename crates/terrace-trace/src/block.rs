@@ -41,7 +41,7 @@ impl Header {
         bytes[24..32].copy_from_slice(&self.lost.to_le_bytes());
         bytes[32..36].copy_from_slice(&(self.kind as u32).to_le_bytes());
         bytes[36..40].copy_from_slice(&self.payload_crc.to_le_bytes());
-        let crc = crc32c::crc32c(&bytes[..40]);
+        let crc = crc32c(&bytes[..40]);
         bytes[40..].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
@@ -50,7 +50,7 @@ impl Header {
     pub fn decode(bytes: &[u8; HEADER_BYTES], offset: u64) -> Result<Header, TraceError> {
         let u32_at = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
         let u64_at = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
-        if crc32c::crc32c(&bytes[..40]) != u32_at(40) {
+        if crc32c(&bytes[..40]) != u32_at(40) {
             return Err(damaged(offset, "the checksum of a block's header does not match"));
         }
         let kind = match u32_at(32) {
@@ -176,7 +176,7 @@ pub(crate) fn encode(
     lost: u64,
     payload: &[u8],
 ) -> Vec<u8> {
-    let payload_crc = crc32c::crc32c(payload);
+    let payload_crc = crc32c(payload);
     let header = Header {
         payload_bytes: payload.len() as u32,
         records,
@@ -189,4 +189,9 @@ pub(crate) fn encode(
     let mut block = header.encode().to_vec();
     block.extend_from_slice(payload);
     block
+}
+
+/// The CRC32C of bytes.
+pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }

@@ -68,7 +68,7 @@ impl Facts {
         bytes.extend_from_slice(&FORMAT_MINOR.to_le_bytes());
         bytes.extend_from_slice(&(json.len() as u32).to_le_bytes());
         bytes.extend_from_slice(&json);
-        bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+        bytes.extend_from_slice(&crate::block::crc32c(&bytes).to_le_bytes());
         out.write_all(&bytes)?;
         Ok(bytes.len() as u64)
     }
@@ -97,7 +97,7 @@ impl Facts {
         else {
             return Err(TraceError::NoHeader { bytes: bytes.len() as u64 });
         };
-        if crc32c::crc32c(checked).to_le_bytes() != crc {
+        if crate::block::crc32c(checked).to_le_bytes() != crc {
             return Err(damaged(0, "the checksum of the header does not match"));
         }
         let facts = serde_json::from_slice(&checked[FIXED_BYTES..]).map_err(|error| {

@@ -76,7 +76,7 @@ impl<R: Read> Reader<R> {
         self.payload.clear();
         read_more(&mut self.input, &mut self.payload, header.payload_bytes as usize)?;
         let is_short = self.payload.len() < header.payload_bytes as usize;
-        if is_short || crc32c::crc32c(&self.payload) != header.payload_crc {
+        if is_short || crate::block::crc32c(&self.payload) != header.payload_crc {
             if is_short || self.is_at_end()? {
                 self.ended = true;
                 return Ok(false);

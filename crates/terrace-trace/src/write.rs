@@ -76,7 +76,7 @@ impl<W: Write> Writer<W> {
             block.split_first_chunk().ok_or_else(|| damaged(at, "a block without a header"))?;
         let header = Header::decode(header, at)?;
         if header.payload_bytes as usize != payload.len()
-            || header.payload_crc != crc32c::crc32c(payload)
+            || header.payload_crc != crate::block::crc32c(payload)
         {
             return Err(damaged(at, "the checksum of a block that was recorded does not match"));
         }

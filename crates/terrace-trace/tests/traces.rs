@@ -193,7 +193,9 @@ fn facts_of_later_programs_are_passed_over() {
     bytes.extend_from_slice(&9u16.to_le_bytes());
     bytes.extend_from_slice(&(json.len() as u32).to_le_bytes());
     bytes.extend_from_slice(json);
-    bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+    bytes.extend_from_slice(
+        &(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes) as u32).to_le_bytes(),
+    );
     assert_eq!(
         *Reader::new(&bytes[..]).unwrap().facts(),
         Facts { cache_bytes: 7, ..Facts::default() }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use fastrand::Rng;
+
 use crate::interrupt;
 use crate::options::Options;
 
@@ -133,29 +135,25 @@ impl RandomOffsets {
     }
 }
 
-/// xorshift64*: the same numbers on both sides and in every run, at next to no cost.
+/// The same numbers on both sides and in every run, at next to no cost.
 #[derive(Debug)]
-pub struct Random(u64);
+pub struct Random(Rng);
 
 impl Random {
     /// The sequence from its start.
     pub fn new() -> Self {
-        Self(0x9e37_79b9_7f4a_7c15)
+        Self::nth(0)
     }
 
     /// Another sequence for each `number`, for threads that run side by side.
     pub fn nth(number: u64) -> Self {
-        Self(Self::new().0.wrapping_mul(2 * number + 1))
+        Self(Rng::with_seed(number))
     }
 
     /// A number below `limit`.
     #[inline]
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let mixed = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d);
-        ((u128::from(mixed) * u128::from(limit)) >> 64) as u64
+        self.0.u64(..limit)
     }
 }
 

@@ -5,7 +5,7 @@
 //! one state at which an action commits is always crashed while it recovers: the first that
 //! recovers to something else than the first of its step did.
 
-use terrace_media::Random;
+use fastrand::Rng;
 
 use crate::id::Workload;
 use crate::tree::Tree;
@@ -44,7 +44,9 @@ impl Lots {
 
     fn drawn(&self, salt: u64, one_in: u64, state: u64) -> bool {
         let phases = one_in.min(self.states) as usize;
-        one_in > 0 && phases > 0 && state % one_in == Random(self.hash ^ salt).below(phases) as u64
+        one_in > 0
+            && phases > 0
+            && state % one_in == Rng::with_seed(self.hash ^ salt).usize(..phases) as u64
     }
 
     /// Whether state number `state`, of `step`, is crashed while it recovers to `tree`. To be asked
@@ -67,7 +69,7 @@ impl Lots {
     /// Which of so many actions follows state number `state`, if one does.
     pub fn after(&self, state: u64, actions: usize) -> Option<usize> {
         self.drawn(2, self.rates.after, state)
-            .then(|| Random(self.hash ^ Random(state).next_u64()).below(actions))
+            .then(|| Rng::with_seed(self.hash ^ Rng::with_seed(state).u64(..)).usize(..actions))
     }
 }
 

@@ -12,10 +12,11 @@
 
 use std::sync::Arc;
 
+use fastrand::Rng;
 use terrace_layout::{
     BLOCK_BYTES, CHUNK_MAGIC, ChunkHeader, INODE_BYTES, LOG_PAGE_MAGIC, MediaStruct,
 };
-use terrace_media::{DiskSim, PendingLine, PendingWrite, PmSim, Random, SECTOR_BYTES};
+use terrace_media::{DiskSim, PendingLine, PendingWrite, PmSim, SECTOR_BYTES};
 
 use crate::image::{Change, Image, Scratch};
 
@@ -83,7 +84,7 @@ impl Part {
             Part::Line(line) => store_line(line, option, scratch),
             Part::Data(lines) => {
                 let half = lines.len() / 2;
-                let mut random = Random(salt ^ option as u64);
+                let mut random = Rng::with_seed(salt ^ option as u64);
                 for (i, line) in lines.iter().enumerate() {
                     let all = line.stores.len();
                     let kept = match option {
@@ -92,7 +93,7 @@ impl Part {
                         2 => all * usize::from(i >= half),
                         DATA_OPTIONS.. => unreachable!("no such option"),
                         o if o == DATA_OPTIONS - 1 => all,
-                        _ => random.below(all + 1),
+                        _ => random.usize(..=all),
                     };
                     store_line(line, kept, scratch);
                 }
@@ -241,7 +242,7 @@ impl Point {
         let place = (self.step as u64) << 40 | kind << 32 | u64::from(number);
         Some(Kept {
             options: self.options(choice)?,
-            salt: Random(seed).next_u64() ^ Random(place).next_u64(),
+            salt: Rng::with_seed(seed).u64(..) ^ Rng::with_seed(place).u64(..),
         })
     }
 
@@ -270,11 +271,11 @@ impl Point {
                 Some(self.parts.iter().enumerate().map(whole).collect())
             }
             Choice::Seed(seed) => {
-                let mut random = Random(seed);
-                let pick = |part: &Part| match random.below(4) {
+                let mut random = Rng::with_seed(seed);
+                let pick = |part: &Part| match random.usize(..4) {
                     0 => 0,
                     1 => part.options() - 1,
-                    _ => random.below(part.options()),
+                    _ => random.usize(..part.options()),
                 };
                 Some(self.parts.iter().map(pick).collect())
             }

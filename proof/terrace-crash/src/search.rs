@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use terrace_media::Random;
+use fastrand::Rng;
 
 use crate::actions::{Action, Named, action, actions};
 use crate::catalog::{MIGRATIONS, PREPS, Prep};
@@ -216,26 +216,26 @@ pub fn pairs(seed: u64) -> Vec<Workload> {
             );
         }
     }
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     for i in (1..pairs.len()).rev() {
-        pairs.swap(i, random.below(i + 1));
+        pairs.swap(i, random.usize(..=i));
     }
     pairs
 }
 
 /// So many workloads of so many actions each, from a seed.
 pub fn sampled(count: usize, len: usize, seed: u64) -> Vec<Workload> {
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     let all = actions();
     let mut pick = |last: bool| loop {
-        let action = all[random.below(all.len())].clone();
+        let action = all[random.usize(..all.len())].clone();
         if last || action.action != Action::Format {
             break action;
         }
     };
-    let mut preps = Random(!seed);
+    let mut preps = Rng::with_seed(!seed);
     let workload = |_| {
-        let prep = &PREPS[preps.below(PREPS.len())];
+        let prep = &PREPS[preps.usize(..PREPS.len())];
         workload(prep, (0..len).map(|i| pick(i + 1 == len)).collect())
     };
     (0..count).map(workload).collect()

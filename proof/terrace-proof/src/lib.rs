@@ -21,5 +21,5 @@ pub use command::{run, run_with_input, tool, wait_or_kill};
 pub use rng::Rng;
 pub use scratch::Scratch;
 pub use skip::{Skipped, proof, skip};
-pub use tree::{Node, Tree, TreeScope, check_holes};
+pub use tree::{Node, Tree, TreeScope, check_holes, crc32c};
 pub use volume::{MIB, TestVolume, VolumeSpec, Watch, terrace_binary, when_idle};

@@ -1,30 +1,26 @@
 //! A seeded generator, so that a printed seed replays a failure on any machine.
 
-/// SplitMix64: tiny, fast, and the same sequence for a seed everywhere.
+/// The same sequence for a seed everywhere.
 #[derive(Debug, Clone)]
-pub struct Rng(u64);
+pub struct Rng(fastrand::Rng);
 
 impl Rng {
     /// A generator whose whole sequence follows from `seed`.
     pub fn new(seed: u64) -> Self {
-        Rng(seed)
+        Rng(fastrand::Rng::with_seed(seed))
     }
 
     /// The next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.u64(..)
     }
 
-    /// A number in `0..bound`; the bias is irrelevant for tests.
+    /// A number in `0..bound`.
     ///
     /// # Panics
     /// If `bound` is zero.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.next_u64() % bound
+        self.0.u64(..bound)
     }
 
     /// True once in `n` on average.
@@ -42,11 +38,8 @@ impl Rng {
 
     /// `len` random bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        let mut out = Vec::with_capacity(len + 8);
-        while out.len() < len {
-            out.extend_from_slice(&self.next_u64().to_le_bytes());
-        }
-        out.truncate(len);
+        let mut out = vec![0; len];
+        self.0.fill(&mut out);
         out
     }
 }

@@ -1,6 +1,7 @@
 //! Whole directory trees as values that can be compared.
 
 use anyhow::{Context, Result, ensure};
+use crc_fast::{CrcAlgorithm, Digest};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
@@ -212,16 +213,21 @@ fn xattrs_of(path: &Path) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     Ok(out)
 }
 
+/// The CRC32C of bytes.
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
+
 fn crc_of(path: &Path) -> Result<u32> {
     let mut file = File::open(path)?;
     let mut buffer = vec![0u8; 256 << 10];
-    let mut crc = 0;
+    let mut crc = Digest::new(CrcAlgorithm::Crc32Iscsi);
     loop {
         let len = file.read(&mut buffer)?;
         if len == 0 {
-            return Ok(crc);
+            return Ok(crc.finalize() as u32);
         }
-        crc = crc32c::crc32c_append(crc, &buffer[..len]);
+        crc.update(&buffer[..len]);
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
-use super::{PlantedDrops, Random};
+use super::PlantedDrops;
 use crate::disk::{Counters, Disk, DiskStats, check_run};
 use crate::error::{IoOp, MediaError};
 
@@ -213,12 +213,12 @@ impl DiskSim {
 
     /// A crash image chosen at random, the same for the same seed.
     pub fn crash_image_random(&self, seed: u64) -> Vec<u8> {
-        let mut random = Random(seed);
-        self.crash_image(&mut |_, write| match random.below(4) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        self.crash_image(&mut |_, write| match random.usize(..4) {
             0 => WriteFate::Applied,
             1 => WriteFate::Lost,
-            2 => WriteFate::TornPrefix { sectors: random.below(write.sectors() + 1) },
-            _ => WriteFate::TornMask { mask: random.next_u64() },
+            2 => WriteFate::TornPrefix { sectors: random.usize(..write.sectors() + 1) },
+            _ => WriteFate::TornMask { mask: random.u64(..) },
         })
     }
 

@@ -18,7 +18,7 @@ use std::thread::{self, ThreadId};
 
 use parking_lot::Mutex;
 
-use super::{PlantedDrops, Random};
+use super::PlantedDrops;
 use crate::persist::LINE_BYTES;
 
 const WORD_BYTES: usize = 8;
@@ -266,11 +266,11 @@ impl PmSim {
     /// A crash image chosen at random, the same for the same seed: a quarter of the lines lose all,
     /// a quarter keep all, the others keep any number of their stores.
     pub fn crash_image_random(&self, seed: u64) -> Vec<u8> {
-        let mut random = Random(seed);
-        self.crash_image(&mut |_, stores| match random.below(4) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        self.crash_image(&mut |_, stores| match random.usize(..4) {
             0 => 0,
             1 => stores,
-            _ => random.below(stores + 1),
+            _ => random.usize(..stores + 1),
         })
     }
 

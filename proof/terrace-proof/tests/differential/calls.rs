@@ -74,7 +74,7 @@ pub fn read(file: &File, offset: u64, buffer: &mut [u8]) -> Outcome {
 }
 
 pub fn checksum(bytes: &[u8]) -> u64 {
-    u64::from(crc32c::crc32c(bytes))
+    u64::from(terrace_proof::crc32c(bytes))
 }
 
 pub fn copy_range(from: &File, from_offset: u64, to: &File, to_offset: u64, len: usize) -> Outcome {

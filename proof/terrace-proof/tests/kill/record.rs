@@ -1,6 +1,6 @@
 //! Self-describing records: whatever bytes come back, we can tell which write they are from.
 
-use terrace_proof::Rng;
+use terrace_proof::{Rng, crc32c};
 
 /// Magic (8), length (4), checksum of the rest (4), slot (8), version (8).
 pub const HEADER_BYTES: usize = 32;
@@ -16,7 +16,7 @@ pub fn encode(slot: u64, version: u64, len_bytes: usize) -> Vec<u8> {
     out.extend_from_slice(&version.to_le_bytes());
     let payload = len_bytes.saturating_sub(HEADER_BYTES);
     out.extend_from_slice(&Rng::new(slot << 32 ^ version).bytes(payload));
-    let crc = crc32c::crc32c(&out[16..]);
+    let crc = crc32c(&out[16..]);
     out[12..16].copy_from_slice(&crc.to_le_bytes());
     out
 }
@@ -39,7 +39,7 @@ pub fn decode(bytes: &[u8]) -> Option<Found> {
     let len_bytes = number(8, 4)? as usize;
     let whole =
         bytes.get(..len_bytes).filter(|b| b.len() >= HEADER_BYTES && b.starts_with(MAGIC))?;
-    let sound = u64::from(crc32c::crc32c(&whole[16..])) == number(12, 4)?;
+    let sound = u64::from(crc32c(&whole[16..])) == number(12, 4)?;
     sound.then_some(Found { slot: number(16, 8)?, version: number(24, 8)?, len_bytes })
 }
 

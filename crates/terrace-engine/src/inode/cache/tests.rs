@@ -435,20 +435,16 @@ fn readers_writers_writeback_and_evictors_at_once() {
         ((file as u64 * BLOCKS + block) % 15 + 1) as u8 * 16 + (n % 16) as u8
     };
     let belongs = |file: usize, block: u64, byte: u8| byte / 16 == mark(file, block, 0) / 16;
-    let random = |state: &mut u64| {
-        *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        *state >> 33
-    };
     std::thread::scope(|scope| {
         let publisher = |seed: u64, dirty: bool| {
             let (cache, maps, start, stop) = (&cache, &maps, &start, &stop);
             move || {
                 start.wait();
-                let mut state = seed;
+                let mut random = fastrand::Rng::with_seed(seed);
                 for n in 0..20_000 {
-                    let file = (random(&mut state) % FILES) as usize;
-                    let first = random(&mut state) % (BLOCKS - 4);
-                    let count = random(&mut state) % 4 + 1;
+                    let file = random.usize(..FILES as usize);
+                    let first = random.u64(..BLOCKS - 4);
+                    let count = random.u64(1..=4);
                     let Some(mut blanks) = cache.take(n as usize, count as usize) else {
                         std::thread::yield_now();
                         continue;
@@ -486,10 +482,10 @@ fn readers_writers_writeback_and_evictors_at_once() {
             }
         });
         start.wait();
-        let mut state = 3;
+        let mut random = fastrand::Rng::with_seed(3);
         while !stop.load(Ordering::Relaxed) {
-            let file = (random(&mut state) % FILES) as usize;
-            let block = random(&mut state) % BLOCKS;
+            let file = random.usize(..FILES as usize);
+            let block = random.u64(..BLOCKS);
             if let Some(byte) = byte(&cache, &maps[file], block) {
                 assert!(belongs(file, block, byte), "file {file} block {block} holds {byte}");
             }
