@@ -45,7 +45,8 @@ pub enum Outcome {
     /// Some operations fail.
     Fails,
     /// The last change of a file is gone: its entry, or the data that this vouches for, looks as if
-    /// a crash had torn it. In the second case the volume says so.
+    /// a crash had torn it. In the second case the volume says so. If one run of damage hits the
+    /// last entries of a log, those changes may all be gone: nothing follows that would miss them.
     RolledBack,
     /// A file, or a directory and what is below it, is not as it is, but as its record or a slot in
     /// that says, which is a former one, or without the change that a journal had committed and has
@@ -291,6 +292,39 @@ impl<'s> Bench<'s> {
         in_record && self.changes.iter().any(is_restored)
     }
 
+    /// What a program would see without the last entries of a log, for each log of which several
+    /// were hit: their slots may look as if nobody had ever written them.
+    fn without_several(&self) -> Vec<Tree> {
+        let places = &self.specimen.places;
+        let last = places.iter().filter(|p| p.region == Region::LastEntry && self.is_hit(p));
+        let mut trees = Vec::new();
+        for last in last {
+            let of_log = |p: &&Place| {
+                p.region == Region::ChainEntry && (p.device, p.owner) == (last.device, last.owner)
+            };
+            let mut before: Vec<&Place> = places.iter().filter(of_log).collect();
+            before.sort_by_key(|p| std::cmp::Reverse(p.at));
+            let mut hit = vec![last];
+            for place in before {
+                let follows = hit.last().is_some_and(|next| place.at + place.len == next.at);
+                if !follows || !self.is_hit(place) {
+                    break;
+                }
+                hit.push(place);
+                trees.push(self.specimen.tree_without(&hit));
+            }
+        }
+        trees
+    }
+
+    /// Whether a byte of a place was changed.
+    fn is_hit(&self, place: &Place) -> bool {
+        let range = place.at..place.at + place.len;
+        self.changes.iter().any(|c| {
+            c.device == place.device && range.start < c.at + c.bytes.len() && c.at < range.end
+        })
+    }
+
     /// Whether a last entry, or what it vouches for, is not as it was.
     fn looks_torn(&self, entry: &Place) -> bool {
         let hit = |c: &Change, bytes: &Range<usize>| {
@@ -314,13 +348,9 @@ impl<'s> Bench<'s> {
         let former: Vec<&String> =
             former.iter().filter_map(|ino| self.specimen.paths.get(ino)).flatten().collect();
         let may_be_older = |key: &str| former.iter().any(|path| belongs(key, path));
-        let older: Vec<&Tree> = self
-            .specimen
-            .without_last
-            .iter()
-            .filter(|(entry, _)| self.looks_torn(entry))
-            .map(|(_, tree)| tree)
-            .collect();
+        let several = self.without_several();
+        let one = self.specimen.without_last.iter().filter(|(entry, _)| self.looks_torn(entry));
+        let older: Vec<&Tree> = one.map(|(_, tree)| tree).chain(&several).collect();
         let mut outcome = Outcome::Harmless;
         for (key, result) in found {
             match (result, self.specimen.truth.get(key)) {

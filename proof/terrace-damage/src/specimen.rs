@@ -96,21 +96,33 @@ impl Specimen {
         let places = places_of(&image);
         let mut without_last = Vec::new();
         for place in places.iter().filter(|p| p.region == Region::LastEntry) {
-            let mut image = image.clone();
-            image.0[place.device][place.at..place.at + place.len].fill(0);
-            devices.load(&image);
-            // A name that it removed may lead nowhere then: the tree need not be whole.
-            let volume = devices.open(90).expect("nothing else is missing");
-            without_last.push((place.clone(), read_tree(&volume)));
-            volume.abandon();
+            without_last.push((place.clone(), tree_without(&image, &devices, &[place])));
         }
         Specimen { plan, image, former, truth, without_last, paths, places }
+    }
+
+    /// What a program would see if the last entries of a log were not there.
+    pub fn tree_without(&self, last: &[&Place]) -> Tree {
+        tree_without(&self.image, &Devices::new(&self.image), last)
     }
 
     /// Indices of the places that `wanted` picks.
     pub fn places(&self, wanted: impl Fn(&Place) -> bool) -> Vec<usize> {
         (0..self.places.len()).filter(|&i| wanted(&self.places[i])).collect()
     }
+}
+
+fn tree_without(whole: &Image, devices: &Devices, last: &[&Place]) -> Tree {
+    let mut image = whole.clone();
+    for place in last {
+        image.0[place.device][place.at..place.at + place.len].fill(0);
+    }
+    devices.load(&image);
+    // A name that an entry removed may lead nowhere then: the tree need not be whole.
+    let volume = devices.open(90).expect("nothing else is missing");
+    let tree = read_tree(&volume);
+    volume.abandon();
+    tree
 }
 
 fn add_paths(volume: &Volume, dir: Ino, path: &str, paths: &mut BTreeMap<u64, Vec<String>>) {
