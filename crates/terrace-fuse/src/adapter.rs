@@ -38,11 +38,11 @@ use crate::coherence::Coherence;
 use crate::config::MountConfig;
 use crate::control::server::ControlServer;
 use crate::convert::{
-    absent, fallocate, file_attr, file_type, generation, ino, rename_flags, set_time, xattr_flags,
+    fallocate, file_attr, file_type, generation, ino, rename_flags, set_time, xattr_flags,
 };
 use crate::counts::Message;
 use crate::errors::ErrorLog;
-use crate::transport::{CREATED, FOREVER, Transport, with_read_buffer};
+use crate::transport::{CREATED, FOREVER, Transport, absent, with_read_buffer};
 
 const ACCESS_ACL: &str = "system.posix_acl_access";
 

@@ -1,7 +1,7 @@
 //! How to mount, and why the defaults are what they are.
 //!
 //! Threads. Microseconds per operation on the file system that does nothing, two processors, Linux
-//! 6.18 (`cargo run --release -p terrace-fuse --example transport`; the median of nine rounds):
+//! 6.18 (`cargo run --release -p terrace-nullfs --example transport`; the median of nine rounds):
 //!
 //! | threads | clients | write 4 KiB | write 128 KiB | create + unlink |
 //! |---|---|---|---|---|

@@ -49,27 +49,6 @@ pub(crate) fn file_attr(attr: &Attr) -> FileAttr {
     }
 }
 
-/// An answer of "no such file" that the kernel may remember: an entry whose inode number is 0.
-pub(crate) fn absent() -> FileAttr {
-    FileAttr {
-        ino: INodeNo(0),
-        size: 0,
-        blocks: 0,
-        atime: UNIX_EPOCH,
-        mtime: UNIX_EPOCH,
-        ctime: UNIX_EPOCH,
-        crtime: UNIX_EPOCH,
-        kind: FileType::RegularFile,
-        perm: 0,
-        nlink: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        blksize: BLOCK_BYTES,
-        flags: 0,
-    }
-}
-
 fn system_time(time: Time) -> SystemTime {
     let distance = Duration::from_nanos(time.0.unsigned_abs());
     if time.0 >= 0 { UNIX_EPOCH + distance } else { UNIX_EPOCH - distance }

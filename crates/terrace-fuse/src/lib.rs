@@ -18,12 +18,11 @@
 //! | module | idea |
 //! |---|---|
 //! | `adapter` | each message, one engine call |
-//! | `transport` | INIT; what the kernel caches for good; messages refused once |
+//! | [`transport`] | INIT; what the kernel caches for good; messages refused once |
 //! | `coherence` | direct writes and what the kernel caches |
 //! | `mount`, `mountpoint`, [`mount_table`] | directories, sessions, threads, dead mounts |
 //! | [`control`] | how `terrace` commands talk to the daemon |
 //! | `counts` | how many messages of each kind came |
-//! | `nullfs` | the file system that does nothing, as a baseline |
 //! | `convert`, `errors`, `caller` | types, errnos and logging, groups of the calling process |
 //!
 //! A daemon that mounts a volume must install a panic hook that aborts: after a panic in the
@@ -41,10 +40,9 @@ mod errors;
 mod mount;
 pub mod mount_table;
 mod mountpoint;
-mod nullfs;
-mod transport;
+pub mod transport;
 
 pub use config::MountConfig;
 pub use counts::{Message, MessageCounts, MessageSnapshot};
-pub use mount::{Mounted, Unmounter, mount, mount_null};
+pub use mount::{Mounted, Unmounter, mount, mount_with};
 pub use mountpoint::{clean_dead_mount, remount};

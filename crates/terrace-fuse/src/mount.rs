@@ -13,7 +13,6 @@ use crate::config::MountConfig;
 use crate::counts::MessageCounts;
 use crate::mount_table;
 use crate::mountpoint::{attach, canonical, clean_dead_mount, detach, widen_read_ahead};
-use crate::nullfs::NullFs;
 use crate::transport::{READ_AHEAD_BYTES_MAX, Transport};
 
 /// Mounts `volume` at `mountpoint` and serves it in threads of its own. A dead mount found there is
@@ -25,20 +24,15 @@ use crate::transport::{READ_AHEAD_BYTES_MAX, Transport};
 /// If the mount point is missing, in use by a volume or not permitted, if `/dev/fuse` or (for users
 /// other than root) `fusermount3` is missing, or if the kernel is older than Linux 5.11.
 pub fn mount(volume: Arc<Volume>, mountpoint: &Path, config: &MountConfig) -> Result<Mounted> {
-    start(mountpoint, config, |transport| TerraceFs::new(volume, transport, config))
+    mount_with(mountpoint, config, |transport| TerraceFs::new(volume, transport, config))
 }
 
-/// Mounts the file system that does nothing, on the same transport and with the same settings: what
-/// a message costs before an engine has done any work. Names and sizes are kept in memory; contents
-/// are zeros.
+/// Mounts what `file_system` makes, which answers as [`transport`](crate::transport) says: for a
+/// baseline on the same transport and with the same settings.
 ///
 /// # Errors
-/// As [`mount`].
-pub fn mount_null(mountpoint: &Path, config: &MountConfig) -> Result<Mounted> {
-    start(mountpoint, config, |transport| Ok(NullFs::new(transport, config.durable)))
-}
-
-fn start<F: Filesystem>(
+/// As [`mount`], and those of `file_system`.
+pub fn mount_with<F: Filesystem>(
     mountpoint: &Path,
     config: &MountConfig,
     file_system: impl FnOnce(Transport) -> std::io::Result<F>,

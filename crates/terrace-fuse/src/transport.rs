@@ -1,5 +1,5 @@
-//! What every file system of this crate agrees on with the kernel: the features asked for at INIT,
-//! how long the kernel may cache, and the answers that make later messages unnecessary.
+//! What every file system on this transport agrees on with the kernel: the features asked for at
+//! INIT, how long the kernel may cache, and the answers that make later messages unnecessary.
 //!
 //! Invariants:
 //! * The daemon sees every change, because all changes come through this one mount; so everything
@@ -12,17 +12,18 @@
 use std::cell::RefCell;
 use std::io;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
-use fuser::{FopenFlags, INodeNo, InitFlags, KernelConfig, Notifier};
+use fuser::{FileAttr, FileType, FopenFlags, INodeNo, InitFlags, KernelConfig, Notifier};
 
+use crate::convert::BLOCK_BYTES;
 use crate::counts::{Message, MessageCounts};
 
 /// How long the kernel may keep names (absent ones too) and attributes: beyond any uptime.
-pub(crate) const FOREVER: Duration = Duration::from_secs(1 << 31);
+pub const FOREVER: Duration = Duration::from_secs(1 << 31);
 
 /// Longest WRITE, and the longest READ: what 256 pages hold, the kernel's default limit.
-pub(crate) const MESSAGE_BYTES_MAX: u32 = 1 << 20;
+pub const MESSAGE_BYTES_MAX: u32 = 1 << 20;
 
 /// How far the kernel may read ahead: so that several READs of a sequential reader are under way,
 /// and its disk does not wait for the answer to one before it gets the next.
@@ -39,7 +40,7 @@ const CONGESTED: u16 = 48;
 
 /// What a created file's descriptor may do, as the kernel assumes by itself for one that it opened
 /// without a message.
-pub(crate) const CREATED: FopenFlags = FopenFlags::FOPEN_KEEP_CACHE
+pub const CREATED: FopenFlags = FopenFlags::FOPEN_KEEP_CACHE
     .union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES)
     .union(FopenFlags::FOPEN_NOFLUSH);
 
@@ -67,9 +68,30 @@ const WANTED: InitFlags = InitFlags::FUSE_PARALLEL_DIROPS
     .union(InitFlags::FUSE_HAS_IOCTL_DIR)
     .union(InitFlags::FUSE_EXPORT_SUPPORT);
 
+/// An answer of "no such file" that the kernel may remember: an entry whose inode number is 0.
+pub fn absent() -> FileAttr {
+    FileAttr {
+        ino: INodeNo(0),
+        size: 0,
+        blocks: 0,
+        atime: UNIX_EPOCH,
+        mtime: UNIX_EPOCH,
+        ctime: UNIX_EPOCH,
+        crtime: UNIX_EPOCH,
+        kind: FileType::RegularFile,
+        perm: 0,
+        nlink: 0,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: BLOCK_BYTES,
+        flags: 0,
+    }
+}
+
 /// One file system's side of the connection. Clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Transport {
+pub struct Transport {
     counts: Arc<MessageCounts>,
     notifier: Arc<OnceLock<Notifier>>,
     kernel_checks: bool,
@@ -82,11 +104,12 @@ impl Transport {
     }
 
     /// Counts a message that has come in.
-    pub(crate) fn count(&self, message: Message) {
+    pub fn count(&self, message: Message) {
         self.counts.add(message);
     }
 
-    pub(crate) fn counts(&self) -> &Arc<MessageCounts> {
+    /// Messages that have come in so far.
+    pub fn counts(&self) -> &Arc<MessageCounts> {
         &self.counts
     }
 
@@ -100,7 +123,7 @@ impl Transport {
     ///
     /// # Errors
     /// If the kernel lacks a feature that the answers rely on.
-    pub(crate) fn negotiate(&self, config: &mut KernelConfig) -> io::Result<()> {
+    pub fn negotiate(&self, config: &mut KernelConfig) -> io::Result<()> {
         // With POSIX_ACL the kernel turns default_permissions on by itself, so a mount that goes
         // without the checks must go without this as well (see `forget_attributes` for what that
         // takes).

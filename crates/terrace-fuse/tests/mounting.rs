@@ -10,7 +10,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{Behind, TestMount, alone, is_root, skip};
-use terrace_fuse::{Message, MountConfig, clean_dead_mount, control, mount_null};
+use terrace_fuse::{Message, MountConfig, clean_dead_mount, control};
+use terrace_nullfs::mount_null;
 
 fn is_mounted(path: &Path) -> bool {
     let table = std::fs::read_to_string("/proc/self/mountinfo").expect("the mount table");

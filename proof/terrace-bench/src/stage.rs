@@ -10,8 +10,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 use terrace_engine::{OpenOptions, Volume};
-use terrace_fuse::{MountConfig, Mounted, mount, mount_null};
+use terrace_fuse::{MountConfig, Mounted, mount};
 use terrace_media::Pm;
+use terrace_nullfs::mount_null;
 
 use crate::bed::{Bed, DiskKind};
 use crate::disk::{DiskProbe, disk_directory, is_tmpfs};

@@ -3,7 +3,7 @@
 /// Crates from top to bottom, as code writes them. A crate uses crates on lower floors only.
 pub const CRATES: &[&[&str]] = &[
     &["terrace_fuzz", "terrace_bench", "terrace_proof", "terrace_sources"],
-    &["terrace_crash", "terrace_damage"],
+    &["terrace_crash", "terrace_damage", "terrace_nullfs"],
     &["terrace"],
     &["terrace_fuse"],
     &["terrace_engine", "terrace_simulate"],

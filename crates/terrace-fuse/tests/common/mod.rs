@@ -48,7 +48,7 @@ impl TestMount {
         let alone = ALONE.lock();
         let directory = TempDir::new().expect("a directory to mount on");
         let (mounted, volume) = match behind {
-            Behind::Nothing => (terrace_fuse::mount_null(directory.path(), config), None),
+            Behind::Nothing => (terrace_nullfs::mount_null(directory.path(), config), None),
             Behind::Engine => {
                 let volume = new_volume(config.durable);
                 let mounted = terrace_fuse::mount(volume.clone(), directory.path(), config);

@@ -1,5 +1,5 @@
 //! What one message costs, by number of threads, cloned descriptors and clients: the numbers behind
-//! the defaults of `MountConfig`. Run it on a quiet machine: `cargo run --release -p terrace-fuse
+//! the defaults of `MountConfig`. Run it on a quiet machine: `cargo run --release -p terrace-nullfs
 //! --example transport`.
 //!
 //! Each cell is the median of several rounds of microseconds per operation and client, on the file
@@ -10,7 +10,8 @@ use std::io::Result;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
-use terrace_fuse::{MountConfig, mount_null};
+use terrace_fuse::MountConfig;
+use terrace_nullfs::mount_null;
 
 const ROUNDS: usize = 9;
 const OPERATIONS: usize = 4000;

@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::SystemTime;
 
+use anyhow::Result;
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType,
     Filesystem, Generation, INodeNo, IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents,
@@ -20,27 +21,34 @@ use fuser::{
     ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use parking_lot::Mutex;
-
-use crate::convert::{BLOCK_BYTES, absent};
-use crate::counts::Message;
-use crate::transport::{CREATED, FOREVER, MESSAGE_BYTES_MAX, Transport};
+use terrace_fuse::transport::{CREATED, FOREVER, MESSAGE_BYTES_MAX, Transport, absent};
+use terrace_fuse::{Message, MountConfig, Mounted, mount_with};
 
 mod tree;
 
-use tree::Tree;
+use tree::{BLOCK_BYTES, Tree};
 
 /// What files contain. Never written, so it stays one shared page of the system.
 static ZEROS: [u8; MESSAGE_BYTES_MAX as usize] = [0; MESSAGE_BYTES_MAX as usize];
 
+/// Mounts the file system that does nothing, on the same transport and with the same settings as a
+/// volume: what a message costs before an engine has done any work.
+///
+/// # Errors
+/// As [`terrace_fuse::mount`].
+pub fn mount_null(mountpoint: &Path, config: &MountConfig) -> Result<Mounted> {
+    mount_with(mountpoint, config, |transport| Ok(NullFs::new(transport, config.durable)))
+}
+
 #[derive(Debug)]
-pub(crate) struct NullFs {
+struct NullFs {
     transport: Transport,
     durable: bool,
     tree: Mutex<Tree>,
 }
 
 impl NullFs {
-    pub(crate) fn new(transport: Transport, durable: bool) -> Self {
+    fn new(transport: Transport, durable: bool) -> Self {
         Self { transport, durable, tree: Mutex::new(Tree::new()) }
     }
 

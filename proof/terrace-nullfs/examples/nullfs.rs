@@ -5,7 +5,8 @@
 
 use anyhow::{Context, Result};
 use std::path::PathBuf;
-use terrace_fuse::{MountConfig, mount_null};
+use terrace_fuse::MountConfig;
+use terrace_nullfs::mount_null;
 
 fn main() -> Result<()> {
     let mut config = MountConfig { fs_name: "nullfs".to_owned(), ..MountConfig::default() };

@@ -8,7 +8,8 @@ use std::time::SystemTime;
 
 use fuser::{Errno, FileAttr, FileType, INodeNo, RenameFlags, Request};
 
-use crate::convert::BLOCK_BYTES;
+/// As reported; no file takes any.
+pub const BLOCK_BYTES: u32 = 4096;
 
 /// What is kept of each file.
 const HEAD_BYTES_MAX: u64 = 64 << 10;
