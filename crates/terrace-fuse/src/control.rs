@@ -37,6 +37,9 @@ use terrace_engine::{
 };
 
 pub mod server;
+mod wire;
+
+use self::wire::{DATA_BYTES, HEADER_BYTES, Header, PAGE_BYTES};
 
 /// `f_type` of every FUSE mount.
 const FUSE_SUPER_MAGIC: rustix::fs::FsWord = 0x6573_5546;
@@ -177,49 +180,6 @@ impl Command {
 
     fn from_opcode(opcode: u32) -> Option<Command> {
         Command::ALL.into_iter().find(|command| command.opcode() == opcode)
-    }
-}
-
-/// Size of a page, both ways; 14 bits of an ioctl's code hold it.
-const PAGE_BYTES: usize = 16 * 1024 - 64;
-const _: () = assert!(PAGE_BYTES < 1 << 14);
-
-/// First bytes of every page: tells a Terrace daemon from another that happens to know the ioctl's
-/// code.
-const MAGIC: [u8; 8] = *b"TERRACE\x01";
-const HEADER_BYTES: usize = 32;
-const DATA_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
-
-/// The fixed part of a page. On the wire: magic, then the three numbers in native order, then data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Header {
-    /// Which answer; 0 in the request that starts one.
-    answer: u64,
-    /// Where in the answer the page's data begins.
-    offset_bytes: u64,
-    /// Length of the whole answer; in a request, of what the command needs to know.
-    total_bytes: u64,
-}
-
-impl Header {
-    fn encode(self, page: &mut [u8]) {
-        page[..8].copy_from_slice(&MAGIC);
-        for (field, value) in page[8..HEADER_BYTES].chunks_exact_mut(8).zip([
-            self.answer,
-            self.offset_bytes,
-            self.total_bytes,
-        ]) {
-            field.copy_from_slice(&value.to_ne_bytes());
-        }
-    }
-
-    /// `None` if it is none.
-    fn decode(page: &[u8]) -> Option<Header> {
-        if page.len() < HEADER_BYTES || page[..8] != MAGIC {
-            return None;
-        }
-        let field = |at: usize| page[at..at + 8].try_into().map(u64::from_ne_bytes).ok();
-        Some(Header { answer: field(8)?, offset_bytes: field(16)?, total_bytes: field(24)? })
     }
 }
 

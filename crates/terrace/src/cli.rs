@@ -9,7 +9,6 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use terrace_layout::{DEVICES_MAX, SHARDS_MAX};
-use terrace_media::DeviceModel;
 use terrace_policy::Param;
 
 use crate::options::{self, ModelChoice};
@@ -18,6 +17,13 @@ use crate::size;
 use crate::thresholds;
 
 pub mod device;
+pub mod measure;
+pub mod scrub;
+
+use self::measure::{
+    RECORD_HELP, RecordArgs, STATS_HELP, SimulateArgs, StatsArgs, TopArgs, simulate_help,
+};
+use self::scrub::{ScrubArgs, scrub_help};
 
 /// Tiers of a volume, PM's included: each needs a device.
 const TIERS_MAX: i64 = DEVICES_MAX as i64;
@@ -353,149 +359,6 @@ pub struct StatusArgs {
     pub json: bool,
 }
 
-/// `stats`
-#[derive(Args, Debug)]
-pub struct StatsArgs {
-    /// Where the volume is mounted, or its PM device
-    #[arg(value_name = "MOUNTPOINT|PM")]
-    pub target: PathBuf,
-    /// Print what was done since the volume was mounted, and every counter, and end
-    #[arg(long, conflicts_with = "interval")]
-    pub once: bool,
-    /// Print JSON: one object per line
-    #[arg(long)]
-    pub json: bool,
-    /// Time between two lines
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = 1,
-        value_parser = clap::value_parser!(u64).range(1..=86_400)
-    )]
-    pub interval: u64,
-}
-
-const STATS_HELP: &str = "\
-Examples:
-  terrace stats /mnt                          rates, every second
-  terrace stats /mnt --interval 10
-  terrace stats /mnt --once                   totals since the volume was mounted
-  terrace stats /mnt --json | jq '.counters.written_back_bytes / .elapsed_ms'
-
-The first lines come after the first interval. It ends when the volume is
-unmounted. Reads and writes of PM are those of file data; those of disks are all
-that the devices did: read-ahead, checksums and scrubs, too. With --json, files
-has the hottest and coldest ones, for root and the user who mounted the volume.";
-
-/// `top`
-#[derive(Args, Debug)]
-pub struct TopArgs {
-    /// Where the volume is mounted, or its PM device
-    #[arg(value_name = "MOUNTPOINT|PM")]
-    pub target: PathBuf,
-    /// How often to draw anew
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = 1,
-        value_parser = clap::value_parser!(u64).range(1..=86_400)
-    )]
-    pub interval: u64,
-}
-
-/// `record`
-#[derive(Args, Debug)]
-pub struct RecordArgs {
-    /// Where the volume is mounted, or its PM device
-    #[arg(value_name = "MOUNTPOINT|PM")]
-    pub target: PathBuf,
-    /// The trace; what is there is replaced
-    #[arg(long, short, value_name = "FILE")]
-    pub output: PathBuf,
-    /// End after so many seconds [default: at Ctrl-C]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
-    pub seconds: Option<u64>,
-}
-
-const RECORD_HELP: &str = "\
-Examples:
-  terrace record /mnt -o day.trace                  until Ctrl-C
-  terrace record /mnt -o day.trace --seconds 3600
-  terrace simulate day.trace --pm 2G,4G,8G
-
-A trace has times, operations, inode numbers, offsets and lengths: no names,
-no data. It takes a few bytes per operation. Programs do not wait for it: what
-cannot be noted at once is counted as lost. It ends when the volume is
-unmounted, too. Root and the user who mounted the volume may record, one at a
-time.";
-
-/// `simulate`
-#[derive(Args, Debug)]
-pub struct SimulateArgs {
-    /// What `terrace record` wrote
-    pub trace: PathBuf,
-    /// Sizes of PM to try, separated by commas [default: a quarter of what there was, to four times
-    /// as much]
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size::parse_size)]
-    pub pm: Vec<u64>,
-    /// Sizes of the page cache to try [default: what there was]
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size::parse_size)]
-    pub cache: Vec<u64>,
-    /// Another value for a threshold, or several to try; may be repeated
-    #[arg(long = "set", value_name = "NAME=VALUES", value_parser = parse_threshold)]
-    pub settings: Vec<ThresholdValues>,
-    /// Model of the disks
-    #[arg(long, value_name = "MODEL", default_value = "nvme-ssd",
-          value_parser = clap::builder::PossibleValuesParser::new(DeviceModel::NAMES))]
-    pub disk: String,
-    /// Prices per GB, a name and a price per line, where they differ from the default
-    #[arg(long, value_name = "FILE")]
-    pub prices: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Values of a threshold to try.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ThresholdValues {
-    /// Which.
-    pub param: Param,
-    /// At least one.
-    pub values: Vec<u64>,
-}
-
-/// Parses `NAME=VALUE,…`.
-fn parse_threshold(text: &str) -> Result<ThresholdValues, String> {
-    let mut values = text.split(',');
-    let (param, first) = thresholds::parse_setting(values.next().unwrap_or_default())?;
-    let rest = values.map(|value| thresholds::parse_value(param, value));
-    let values = std::iter::once(Ok(first)).chain(rest).collect::<Result<_, String>>()?;
-    Ok(ThresholdValues { param, values })
-}
-
-fn simulate_help() -> String {
-    format!(
-        "\
-Examples:
-  terrace simulate day.trace
-  terrace simulate day.trace --pm 2G,4G,8G --cache 256M,1G --disk sata-ssd
-  terrace simulate day.trace --pm 4G --set cold_age=10,30,120 --set group=4M
-  terrace simulate day.trace --json | jq '.results[] | {{pm_bytes, slowdown}}'
-
-Every combination is simulated: placement, page cache and migration as the
-policy has them, devices by their models. The table has, for each, where reads
-were served and writes went; what was written back, moved from PM to disk
-because PM was full or DRAM idle, and moved to PM; how often writers waited
-for pages; how long all operations took, and how many times as long as with
-everything in PM; and the price of PM, page cache and disks. docs/WHATIF.md
-says what is modelled.
-
-{}",
-        size::HELP
-    )
-}
-
 /// `where`
 #[derive(Args, Debug)]
 pub struct WhereArgs {
@@ -508,91 +371,6 @@ pub struct WhereArgs {
     /// Print JSON: an array with one object per file
     #[arg(long)]
     pub json: bool,
-}
-
-/// `scrub`
-#[derive(Args, Debug)]
-#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
-pub struct ScrubArgs {
-    /// What to do; without it, start.
-    #[command(subcommand)]
-    pub action: Option<ScrubCommand>,
-    /// What to start.
-    #[command(flatten)]
-    pub start: Option<ScrubStartArgs>,
-}
-
-/// The subcommands of `scrub`.
-#[derive(Debug, Subcommand)]
-pub enum ScrubCommand {
-    /// Start a scrub
-    Start(ScrubStartArgs),
-    /// Show the scrub that runs, or the last one since the volume was mounted
-    Status(ScrubStatusArgs),
-    /// End the scrub that runs
-    Cancel(ScrubCancelArgs),
-}
-
-/// `scrub start`
-#[derive(Args, Debug)]
-pub struct ScrubStartArgs {
-    /// Where the volume is mounted, or its PM device
-    #[arg(value_name = "MOUNTPOINT|PM")]
-    pub target: PathBuf,
-    /// Bytes to read per second at most, from all devices together; 0: no limit
-    #[arg(long, value_name = "SIZE", default_value = "100M", value_parser = size::parse_size)]
-    pub rate: u64,
-    /// Wait until it has ended, and show the result; interrupting the wait does not end the scrub
-    #[arg(long, short)]
-    pub wait: bool,
-    /// With --wait, print the result as JSON
-    #[arg(long, requires = "wait")]
-    pub json: bool,
-}
-
-/// `scrub status`
-#[derive(Args, Debug)]
-pub struct ScrubStatusArgs {
-    /// Where the volume is mounted, or its PM device
-    #[arg(value_name = "MOUNTPOINT|PM")]
-    pub target: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `scrub cancel`
-#[derive(Args, Debug)]
-pub struct ScrubCancelArgs {
-    /// Where the volume is mounted, or its PM device
-    #[arg(value_name = "MOUNTPOINT|PM")]
-    pub target: PathBuf,
-}
-
-fn scrub_help() -> String {
-    format!(
-        "\
-Examples:
-  terrace scrub /mnt                          the same as scrub start
-  terrace scrub start --rate 500M --wait /mnt
-  terrace scrub status /mnt
-  terrace scrub status --json /mnt | jq '.damage[] | {{path, device, what}}'
-  terrace scrub cancel /mnt
-
-It reads superblocks, inode tables, logs, checksums and data from the devices,
-past all caches, and compares checksums; data in PM has some if the volume was
-formatted with --data-checksums, and is read in any case. Damaged superblock
-copies are written anew from the good one; lost data is named, with its file.
-The volume stays in use. The daemon does the work; its log has the damage, too.
-The result is kept until the volume is unmounted, and a scrub that an unmount
-ended is not resumed.
-
-With --wait, the exit status is 4 if all damage was repaired, 8 if some is left,
-and 1 if the scrub did not get to its end.
-
-{}",
-        size::HELP
-    )
 }
 
 /// `sync`

@@ -12,6 +12,7 @@
 //!   that the log knows which pages are live.
 //! * An entry's checksum blocks belong to it as a whole: they are freed with its last extent.
 
+mod extent;
 mod table;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use terrace_layout::BlockAddr;
 
+pub use self::extent::Extent;
 pub use self::table::TABLE_BLOCKS;
 use self::table::{Table, Tables};
 use crate::log::Refs;
@@ -30,115 +32,6 @@ const TREE_INSERTS_PER_LOOK: u32 = 32;
 
 /// Blocks that became stale; freed by the caller once that is durable.
 pub type Freed = Vec<(BlockAddr, u64)>;
-
-/// A run of file blocks on one device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
-    /// First device block.
-    pub addr: BlockAddr,
-    /// Position of the write entry; slots are 64 bytes long, so the low bits hold flags, and the
-    /// predictor's counter.
-    entry_and_flags: u64,
-    /// Blocks of the run.
-    pub blocks: u32,
-    /// One more than the binary logarithm of the blocks of the write that brought the data; 0:
-    /// nobody remembers.
-    area_log2: u8,
-}
-
-const UNWRITTEN: u64 = 1;
-const HAS_CRC_BLOCKS: u64 = 2;
-const COUNTER_SHIFT: u32 = 2;
-const COUNTER_MAX: u8 = 15;
-const FLAGS: u64 = 63;
-
-impl Extent {
-    /// A run of blocks with the position of its entry in the log.
-    #[inline]
-    pub fn new(
-        addr: BlockAddr,
-        blocks: u32,
-        entry: u64,
-        unwritten: bool,
-        has_crc_blocks: bool,
-    ) -> Self {
-        let flags =
-            if unwritten { UNWRITTEN } else { 0 } | if has_crc_blocks { HAS_CRC_BLOCKS } else { 0 };
-        Self { addr, entry_and_flags: entry | flags, blocks, area_log2: 0 }
-    }
-
-    /// The same, with what the write-size predictor remembers, in the form in which entries hold
-    /// it. Tables keep the counter alone.
-    #[inline]
-    pub fn with_history(self, history: u16) -> Self {
-        let counter = u64::from((history as u8).min(COUNTER_MAX)) << COUNTER_SHIFT;
-        Self {
-            entry_and_flags: self.entry_and_flags | counter,
-            area_log2: (history >> 8) as u8,
-            ..self
-        }
-    }
-
-    /// Counter of the write-size predictor.
-    #[inline]
-    pub fn counter(&self) -> u8 {
-        (self.entry_and_flags >> COUNTER_SHIFT) as u8 & COUNTER_MAX
-    }
-
-    /// Blocks of the write that brought the data, roughly.
-    #[inline]
-    pub fn area_blocks(&self) -> u64 {
-        match self.area_log2 {
-            0 => u64::from(self.blocks),
-            log2 => 1 << (log2 - 1).min(62),
-        }
-    }
-
-    /// Position of the write entry in PM.
-    #[inline]
-    pub fn entry(&self) -> u64 {
-        self.entry_and_flags & !FLAGS
-    }
-
-    /// Allocated, never written.
-    #[inline]
-    pub fn unwritten(&self) -> bool {
-        self.entry_and_flags & UNWRITTEN != 0
-    }
-
-    #[inline]
-    fn has_crc_blocks(&self) -> bool {
-        self.entry_and_flags & HAS_CRC_BLOCKS != 0
-    }
-
-    /// Whether `next`, at file block `next_start`, goes on where this one, at `start`, ends, in the
-    /// file and on the device.
-    fn touches(&self, start: u64, next: &Extent, next_start: u64) -> bool {
-        let blocks = u64::from(self.blocks);
-        start + blocks == next_start
-            && self.addr.offset(blocks) == next.addr
-            && self.unwritten() == next.unwritten()
-            && !self.has_crc_blocks()
-            && !next.has_crc_blocks()
-            && self.blocks.checked_add(next.blocks).is_some()
-    }
-
-    /// `blocks` of them, after the first `skip`.
-    #[inline]
-    pub fn part(&self, skip: u64, blocks: u64) -> Extent {
-        self.tail(skip).head(blocks)
-    }
-
-    #[inline]
-    fn head(&self, blocks: u64) -> Extent {
-        Extent { blocks: blocks as u32, ..*self }
-    }
-
-    #[inline]
-    fn tail(&self, skip: u64) -> Extent {
-        Extent { addr: self.addr.offset(skip), blocks: self.blocks - skip as u32, ..*self }
-    }
-}
 
 /// Checksum blocks, shared by the pieces into which compaction may have cut their entry.
 #[derive(Debug, Clone, Copy)]
@@ -481,7 +374,7 @@ impl Index {
             if let Some(&(addr, _)) = crc_of.get(&extent.entry()) {
                 self.crc_of.entry(entry).or_insert((addr, 0)).1 += 1;
             }
-            (block, Extent { entry_and_flags: entry | (extent.entry_and_flags & FLAGS), ..extent })
+            (block, extent.with_entry(entry))
         });
         self.tree = moved.by_ref().take(in_tree).collect();
         for (block, extent) in moved {

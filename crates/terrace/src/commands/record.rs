@@ -11,7 +11,7 @@ use terrace_engine::{Recording, counted};
 use terrace_fuse::control;
 use terrace_trace::{Ending, TraceError, Writer};
 
-use crate::cli::RecordArgs;
+use crate::cli::measure::RecordArgs;
 use crate::devices::tell_exposure;
 use crate::progress::Progress;
 use crate::size::format_size;

@@ -10,7 +10,7 @@ use terrace_engine::{ScrubOptions, ScrubState};
 use terrace_fuse::control;
 
 use super::check::{DAMAGED, REPAIRED};
-use crate::cli::{ScrubArgs, ScrubCommand, ScrubStartArgs};
+use crate::cli::scrub::{ScrubArgs, ScrubCommand, ScrubStartArgs};
 use crate::progress::Progress;
 use crate::report::{ScrubReport, ScrubStatus, Status};
 use crate::size::format_size;

@@ -12,7 +12,7 @@ use terrace_media::DeviceModel;
 use terrace_simulate::{Config, Outcome, Prices, Simulation};
 use terrace_trace::{Ending, Facts, Reader, Record, Summary};
 
-use crate::cli::{SimulateArgs, ThresholdValues};
+use crate::cli::measure::{SimulateArgs, ThresholdValues};
 use crate::exit::Usage;
 use crate::output;
 use crate::progress::Progress;

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 use terrace_engine::{FileRanking, Stats};
 
-use crate::cli::StatsArgs;
+use crate::cli::measure::StatsArgs;
 use crate::sampler::Sampler;
 use crate::{daemon, mounts, output, report};
 

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
-use crate::cli::TopArgs;
+use crate::cli::measure::TopArgs;
 use crate::sampler::Sampler;
 use crate::screen::{self, View};
 use crate::{daemon, mounts, output};
