@@ -11,7 +11,8 @@ use clap_complete::Shell;
 use terrace_layout::{DEVICES_MAX, SHARDS_MAX};
 use terrace_policy::Param;
 
-use crate::options::{self, ModelChoice};
+use crate::models::ModelChoice;
+use crate::options;
 use crate::output;
 use crate::size;
 use crate::thresholds;

@@ -17,7 +17,7 @@ use terrace_media::{
     probe_device,
 };
 
-use crate::options::{ModelChoice, model_of};
+use crate::models::{ModelChoice, model_of};
 use crate::{mounts, output};
 
 /// How devices are opened.

@@ -8,6 +8,7 @@ mod exit;
 mod helper;
 mod memory;
 mod metrics;
+mod models;
 mod mounts;
 mod options;
 mod output;

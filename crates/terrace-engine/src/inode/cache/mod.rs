@@ -24,6 +24,7 @@
 //! promise, so a page fetched from a disk must be published under the same lock of the file that
 //! keeps its extents from changing.
 
+mod held;
 mod pages;
 mod pool;
 mod recovery;
@@ -32,9 +33,10 @@ mod slots;
 pub(crate) mod tests;
 
 use std::fmt;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::Range;
 use std::path::PathBuf;
 
+pub(crate) use held::{BlankPage, DirtyPage};
 use pages::{Kind, Pages};
 use pool::{Eviction, Pool};
 pub use recovery::discard_page_cache;
@@ -74,25 +76,6 @@ pub(crate) struct PageMap {
     /// Pages, clean and dirty: what keeps a file without any from taking the lock.
     count: AtomicU64,
     dirty: AtomicU64,
-}
-
-/// What keeps the pool alive for the pages of one call. Counting each page in the pool itself would
-/// have writers and writeback fight for that one counter.
-type Hold = Arc<Arc<Pool>>;
-
-/// A page that its owner fills before publishing it. It holds whatever its slot held before.
-pub(crate) struct BlankPage {
-    pool: Hold,
-    slot: SlotId,
-    published: bool,
-}
-
-/// A pinned dirty page: its contents do not change, whatever becomes of the block.
-pub(crate) struct DirtyPage {
-    /// File block.
-    pub block: u64,
-    pool: Hold,
-    slot: SlotId,
 }
 
 impl PageCache {
@@ -565,58 +548,6 @@ impl Drop for PageMap {
     }
 }
 
-impl BlankPage {
-    /// The page's bytes.
-    pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        &mut self[..]
-    }
-
-    /// Hands the slot, with its reference, to whoever publishes it.
-    fn into_slot(mut self) -> SlotId {
-        self.published = true;
-        self.slot
-    }
-}
-
-impl Deref for BlankPage {
-    type Target = [u8; PAGE_BYTES];
-
-    fn deref(&self) -> &[u8; PAGE_BYTES] {
-        // SAFETY: a blank page owns its slot: nobody else reads or writes it.
-        unsafe { self.pool.slots.page(self.slot).as_ref() }
-    }
-}
-
-impl DerefMut for BlankPage {
-    fn deref_mut(&mut self) -> &mut [u8; PAGE_BYTES] {
-        // SAFETY: as in deref; &mut self makes the access exclusive.
-        unsafe { self.pool.slots.page(self.slot).as_mut() }
-    }
-}
-
-impl Drop for BlankPage {
-    fn drop(&mut self) {
-        if !self.published {
-            self.pool.release(self.slot);
-        }
-    }
-}
-
-impl DirtyPage {
-    /// The page, 4 KiB aligned.
-    pub fn data(&self) -> &[u8; PAGE_BYTES] {
-        // SAFETY: the slot is published, hence immutable, and pinned, hence not reused as long as
-        // `self` exists.
-        unsafe { self.pool.slots.page(self.slot).as_ref() }
-    }
-}
-
-impl Drop for DirtyPage {
-    fn drop(&mut self) {
-        self.pool.release(self.slot);
-    }
-}
-
 impl fmt::Debug for PageCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PageCache")
@@ -635,21 +566,6 @@ impl fmt::Debug for PageMap {
             .field("generation", &self.generation)
             .field("pages", &self.count)
             .field("dirty", &self.dirty)
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for BlankPage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BlankPage").field("slot", &self.slot).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for DirtyPage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DirtyPage")
-            .field("block", &self.block)
-            .field("slot", &self.slot)
             .finish_non_exhaustive()
     }
 }
