@@ -20,7 +20,8 @@ use crate::base::types::{
 use crate::ops::data;
 use crate::pageio::runs::{LOG_CRCS_MAX, RUN_BLOCKS_MAX};
 use crate::pageio::writeback;
-use crate::tiering::relocate::{BUFFER_BLOCKS, STRETCH_BLOCKS};
+use crate::tiering::relocate::STRETCH_BLOCKS;
+use crate::tiering::relocate::buffers::BUFFER_BLOCKS;
 use crate::tiering::select::{GROUPS_PER_FLUSH, SPAN_BLOCKS_MAX};
 use crate::tools::check::{self, CheckOptions, check};
 use crate::tools::scrub;
@@ -172,7 +173,7 @@ impl Subject {
         assert!(extents.iter().all(|e| e.tier == tier), "not all is in {tier}: {extents:?}");
     }
 
-    /// Relocations the file a piece of `blocks` after the other; returns how many blocks were
+    /// Relocates the file a piece of `blocks` after the other; returns how many blocks were
     /// elsewhere.
     fn move_in_pieces(&self, volume: &Volume, tier: u8, blocks: u64) -> u64 {
         let piece_bytes = blocks.saturating_mul(BLOCK_BYTES);

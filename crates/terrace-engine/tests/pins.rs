@@ -1,5 +1,5 @@
-//! Files and directories that are pinned to a tier: where their data goes, and that no mover takes
-//! it from there. Volumes without threads: every step is asked for.
+//! Files and directories that are pinned to a tier: where their data goes, and that no migration
+//! takes it from there. Volumes without threads: every step is asked for.
 
 mod rig;
 
@@ -183,7 +183,7 @@ fn what_means_no_tier_is_refused_with_those_that_there_are() {
     close_and_check(volume, &rig);
 }
 
-/// More pinned files than a mover tries, all colder than the others.
+/// More pinned files than a round tries, all colder than the others.
 #[test]
 fn write_migration_leaves_pinned_data_where_it_is_and_finds_the_rest() {
     let rig = Rig::tiered(16 * MIB);
@@ -256,7 +256,7 @@ fn demotion_and_read_migration_leave_pinned_data_where_it_is() {
 /// Data of pinned files that lies elsewhere comes home, from above and below, as far as there is
 /// room.
 #[test]
-fn movers_bring_strays_home() {
+fn migration_moves_misplaced_data_to_its_tier() {
     let rig = Rig::tiered(4 * MIB);
     let volume = rig.open_alone(&[]);
     let data = pattern(512 * BLOCK, 3);
@@ -400,7 +400,7 @@ fn blocks_are_reserved_in_pm_when_the_disks_are_full() {
     close_and_check(volume, &rig);
 }
 
-/// A pin to a tier that has left the volume means nothing, and keeps no mover awake.
+/// A pin to a tier that has left the volume means nothing, and keeps no migration thread awake.
 #[test]
 fn a_tier_that_leaves_takes_its_pins_along() {
     let rig = Rig::tiered(16 * MIB);

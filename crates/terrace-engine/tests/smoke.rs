@@ -153,7 +153,7 @@ fn names_survive() {
 fn data_goes_to_disk_when_pm_is_full() {
     let rig = Rig::new(false);
     let v = rig.open();
-    // A mover would empty PM as soon as the file is a second old.
+    // Migration would empty PM as soon as the file is a second old.
     v.tune(Param::Migrate, 0).unwrap();
     let f = v.create(Ino::ROOT, b"big", &FILE).unwrap().ino;
     let piece = pattern(1 << 20, 7);

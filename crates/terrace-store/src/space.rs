@@ -309,7 +309,10 @@ impl Space {
 
     /// Blocks of file data that these tiers take for certain, with their checksums and what is
     /// promised to dirty pages.
-    pub fn room_in(&self, tiers: Tiers) -> u64 {
+    pub fn room_for(&self, tiers: Tiers) -> u64 {
+        if tiers.first == 0 {
+            return self.room_for_data();
+        }
         let free: u64 = self
             .tiers()
             .filter(|&t| t > 0 && tiers.contains(t))

@@ -23,7 +23,6 @@ pub const LONG_MODULES_EXPECTED: &[&str] = &[
     "crates/terrace-engine/src/inode/resident.rs",
     "crates/terrace-engine/src/ops/data.rs",
     "crates/terrace-engine/src/ops/names.rs",
-    "crates/terrace-engine/src/tiering/relocate.rs",
     "crates/terrace-engine/src/tools/check/give_up.rs",
     "crates/terrace-fuse/src/adapter.rs",
 ];

@@ -38,7 +38,7 @@ impl Volume {
     /// no room, with the bytes that have none; `EROFS`; `ESHUTDOWN`: the volume is being closed.
     /// Nothing has begun then.
     pub fn start_removal(&self, device: u16, successor: Option<u16>) -> FsResult<()> {
-        self.parts.tiering.start_removal(device, successor)
+        self.parts.tiering.drain.start_removal(device, successor)
     }
 
     /// Removes a disk as [`Self::start_removal`] does, on this thread. The volume must not be
@@ -47,7 +47,7 @@ impl Volume {
     /// # Errors
     /// As [`Self::start_removal`].
     pub fn remove_disk(&self, device: u16, successor: Option<u16>) -> FsResult<RemovalStatus> {
-        self.parts.tiering.remove_disk(device, successor)
+        self.parts.tiering.drain.remove_disk(device, successor)
     }
 
     /// Asks the removal that runs to stop: soon the disk is in use again.
@@ -55,12 +55,12 @@ impl Volume {
     /// # Errors
     /// `ESRCH` if none runs.
     pub fn cancel_removal(&self) -> FsResult<()> {
-        self.parts.tiering.removals.cancel()
+        self.parts.tiering.drain.cancel()
     }
 
     /// Waits until no removal runs; what became of the last one.
     pub fn wait_for_removal(&self) -> Option<RemovalStatus> {
-        self.parts.tiering.wait_for_removal()
+        self.parts.tiering.drain.wait_for_removal()
     }
 
     /// Starts a scrub in the background.

@@ -56,7 +56,8 @@ impl Volume {
             store: parts.store.clone(),
             inodes: parts.inodes.clone(),
             activity: parts.activity.clone(),
-            tiering: parts.tiering.clone(),
+            placement: parts.tiering.placement.clone(),
+            selector: parts.tiering.selector.clone(),
             paths: Mutex::default(),
         };
         let (workers, scrubs) = (Mutex::new(workers), Scrubs::default());
@@ -91,8 +92,8 @@ impl Volume {
             return false;
         }
         self.scrubs.close();
-        self.parts.tiering.removals.close();
-        self.parts.tiering.stop_migration();
+        self.parts.tiering.drain.close();
+        self.parts.tiering.schedule.stop();
         self.parts.dirty.shards.iter().for_each(DirtyShard::stop);
         for worker in self.workers.lock().drain(..) {
             let _ = worker.join();

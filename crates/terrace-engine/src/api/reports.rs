@@ -51,7 +51,7 @@ impl Volume {
 
     /// The files that are used most and least. Takes some milliseconds, however many files there
     /// are: the hottest are found among 256 of each shard that were used lately, the coldest among
-    /// 64 that head each list of the movers, and paths that are not known yet among some 16,000
+    /// 64 that head each list of cold files, and paths that are not known yet among some 16,000
     /// names with each question.
     pub fn file_ranking(&self) -> FileRanking {
         self.ranking.file_ranking()

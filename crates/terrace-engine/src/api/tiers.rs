@@ -6,10 +6,10 @@ use terrace_store::sync::atomic::Ordering;
 
 use super::Volume;
 use crate::base::types::{FileMoved, Ino};
-use crate::mount::threads::spawn_movers;
+use crate::mount::threads::spawn_migration;
 
 impl Volume {
-    /// Relocations a file's data to a tier, 0 for PM, while programs go on using it, as far as
+    /// Relocates a file's data to a tier, 0 for PM, while programs go on using it, as far as
     /// there is room: what is dirty goes to a disk first. To PM, its log comes along if that lies
     /// on a disk.
     ///
@@ -40,7 +40,7 @@ impl Volume {
     /// # Errors
     /// As [`Self::move_file`].
     pub fn move_some(&self, ino: Ino, tier: u8, offset: u64, len: u64) -> FsResult<FileMoved> {
-        self.parts.tiering.move_some(ino, tier, offset, len)
+        self.parts.tiering.by_hand.move_range(ino, tier, offset, len)
     }
 
     /// The policy's thresholds as they are now.
@@ -60,24 +60,24 @@ impl Volume {
 
     /// Migration may be wanted, or possible, from now on.
     pub(crate) fn start_migration(&self) -> FsResult<()> {
-        self.parts.tiering.set_floor();
+        self.parts.tiering.schedule.set_floor();
         // Whoever closes the volume takes the threads' handles under this lock, after it has said
         // so.
         let mut workers = self.workers.lock();
         if !self.parts.health.stopping.load(Ordering::Acquire) {
-            spawn_movers(&self.parts, &mut workers)?;
+            spawn_migration(&self.parts, &mut workers)?;
         }
         Ok(())
     }
 
-    /// Relocations data as background migration would now, and returns when nothing more is to be
+    /// Relocates data as background migration would now, and returns when nothing more is to be
     /// done, or why it cannot be: for volumes without workers, and tests. `seconds` of the policy's
     /// clock pass first.
     ///
     /// # Errors
     /// What keeps data from moving.
     pub fn migrate(&self, seconds: u32) -> FsResult<()> {
-        (0..seconds).for_each(|_| self.parts.tiering.tick_now());
+        (0..seconds).for_each(|_| self.parts.tiering.schedule.tick_now());
         (0..self.parts.store.shards()).try_for_each(|shard| self.migrate_shard(shard))
     }
 
@@ -92,8 +92,9 @@ impl Volume {
         while self
             .parts
             .inodes
-            .before_closing(|| self.parts.tiering.migrate_some(shard).into_progress())?
-        {}
+            .before_closing(|| self.parts.tiering.schedule.migrate_some(shard).into_progress())?
+        {
+        }
         Ok(())
     }
 
@@ -118,6 +119,6 @@ impl Volume {
     /// # Errors
     /// `EISDIR`, `EINVAL` for what has no data; `EFBIG`.
     pub fn rehearse_placement(&self, ino: Ino, offset: u64, len: u64, times: u32) -> FsResult<()> {
-        self.parts.tiering.rehearse_placement(ino, offset, len, times)
+        self.parts.tiering.placement.rehearse(ino, offset, len, times)
     }
 }

@@ -1,5 +1,5 @@
 //! What the tiering floor is told of: reads and writes, data that has come to a tier, PM that fills
-//! up. All floors speak to it here; who moves data reads what was noted, and sleeps on the bells.
+//! up. All floors tell it here. Migration threads read what was noted, and sleep on the bells.
 
 use terrace_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_store::sync::{Arc, Condvar, Mutex};
@@ -32,18 +32,18 @@ impl Bell {
 pub(crate) struct ShardActivity {
     pub lists: Mutex<Lists>,
     pub recent: Recent,
-    /// Its mover has something to do.
-    pub mover: Bell,
-    /// The mover knows, or tried in vain and is to be left alone until the pulse wakes it: writers
-    /// need not.
+    /// Its migration thread has something to do.
+    pub migration: Bell,
+    /// The migration thread has been told, or has tried in vain and waits for the pulse: writers
+    /// need not wake it.
     pub notified: AtomicBool,
 }
 
 impl ShardActivity {
-    /// Tells the mover that there is something to do.
+    /// Tells the migration thread that there is something to do.
     pub fn notify(&self) {
         self.notified.store(true, Ordering::Relaxed);
-        self.mover.ring();
+        self.migration.ring();
     }
 }
 
@@ -89,7 +89,7 @@ impl Activity {
             inode.tiers.unlist_everywhere();
             self.shards[inode.shard].lists.lock().forget(inode.ino);
         }
-        self.note_pinned(inode, self.is_stray(pin, inner));
+        self.note_pinned(inode, self.is_misplaced(pin, inner));
         match pin {
             Some(_) => self.note_traffic(),
             None => self.list_everywhere(inode, inner),
@@ -97,8 +97,21 @@ impl Activity {
     }
 
     /// A file has been loaded or made, has got a pin or lost it, or has got data on a device.
-    pub fn note_pinned(&self, inode: &Inode, is_stray: bool) {
-        self.shards[inode.shard].lists.lock().pins.note(inode.ino, inode.tiers.pin.get(), is_stray);
+    pub fn note_pinned(&self, inode: &Inode, is_misplaced: bool) {
+        self.shards[inode.shard].lists.lock().pins.note(
+            inode.ino,
+            inode.tiers.pin.get(),
+            is_misplaced,
+        );
+    }
+
+    /// Data of a file has moved: if the file is pinned, perhaps none of it is misplaced any more.
+    pub fn note_moved(&self, inode: &Inode) {
+        let inner = inode.inner.read();
+        let pin = inode.tiers.pin.get();
+        if pin.is_some() && !inode.deleted.load(Ordering::Acquire) {
+            self.note_pinned(inode, self.is_misplaced(pin, &inner));
+        }
     }
 
     /// A pinned file, whose lock the caller holds, has got data in this tier.
@@ -110,7 +123,7 @@ impl Activity {
     }
 
     /// Whether data of a file that is pinned so lies on another tier.
-    pub fn is_stray(&self, pin: Option<u8>, inner: &Inner) -> bool {
+    pub fn is_misplaced(&self, pin: Option<u8>, inner: &Inner) -> bool {
         let Body::File(file) = &inner.body else {
             return false;
         };
@@ -120,8 +133,8 @@ impl Activity {
     }
 
     /// Whether data waits to be brought to the tier that it is pinned to.
-    pub fn has_strays(&self) -> bool {
-        self.shards.iter().any(|shard| !shard.lists.lock().pins.strays.is_empty())
+    pub fn has_misplaced(&self) -> bool {
+        self.shards.iter().any(|shard| !shard.lists.lock().pins.misplaced.is_empty())
     }
 
     /// Pinned files that have been used since the mount, and those of them that have data
@@ -129,9 +142,12 @@ impl Activity {
     pub fn count_pinned(&self) -> (u64, u64) {
         let of = |shard: &ShardActivity| {
             let lists = shard.lists.lock();
-            (lists.pins.tiers.len() as u64, lists.pins.strays.len() as u64)
+            (lists.pins.tiers.len() as u64, lists.pins.misplaced.len() as u64)
         };
-        self.shards.iter().map(of).fold((0, 0), |(files, strays), (f, s)| (files + f, strays + s))
+        self.shards
+            .iter()
+            .map(of)
+            .fold((0, 0), |(files, misplaced), (f, m)| (files + f, misplaced + m))
     }
 
     /// Why nothing can leave a tier, if pins have to do with it.
@@ -154,13 +170,13 @@ impl Activity {
         }
     }
 
-    /// Called after a write to PM: wakes the shard's mover if PM is too full.
+    /// Called after a write to PM: wakes the shard's migration thread if PM is too full.
     #[inline]
     pub fn note_pm_use(&self, shard: usize) {
         if self.store.space.pm().free_blocks() < self.floor_blocks.load(Ordering::Relaxed) {
-            let mover = &self.shards[shard];
-            if !mover.notified.load(Ordering::Relaxed) {
-                mover.notify();
+            let activity = &self.shards[shard];
+            if !activity.notified.load(Ordering::Relaxed) {
+                activity.notify();
             }
         }
     }

@@ -41,8 +41,8 @@ impl Lists {
     }
 }
 
-/// Strays that are tried before the others have their turn.
-const TRIED_STRAYS_MAX: usize = 16;
+/// Misplaced files that are tried before the others have their turn.
+const TRIED_MISPLACED_MAX: usize = 16;
 
 /// Pinned files of a shard that have been used since the mount.
 #[derive(Debug, Default)]
@@ -50,31 +50,32 @@ pub(crate) struct PinnedFiles {
     pub tiers: FxHashMap<u64, u8>,
     /// How many are pinned to a tier, by its number.
     pub counts: [u64; DEVICES_MAX],
-    pub strays: BTreeSet<u64>,
-    /// The stray that was tried last.
+    /// Those with data on another tier than the one they are pinned to.
+    pub misplaced: BTreeSet<u64>,
+    /// The misplaced file that was tried last.
     tried: u64,
 }
 
 impl PinnedFiles {
     /// A file is pinned to this tier, or to none.
-    pub fn note(&mut self, ino: Ino, pin: Option<u8>, is_stray: bool) {
+    pub fn note(&mut self, ino: Ino, pin: Option<u8>, is_misplaced: bool) {
         let old = match pin {
             Some(tier) => self.tiers.insert(ino.0, tier),
             None => self.tiers.remove(&ino.0),
         };
         old.into_iter().for_each(|tier| self.counts[usize::from(tier)] -= 1);
         pin.into_iter().for_each(|tier| self.counts[usize::from(tier)] += 1);
-        match is_stray {
-            true => self.strays.insert(ino.0),
-            false => self.strays.remove(&ino.0),
+        match is_misplaced {
+            true => self.misplaced.insert(ino.0),
+            false => self.misplaced.remove(&ino.0),
         };
     }
 
-    /// Some strays and their pins, others each time.
-    pub fn next_strays(&mut self) -> Vec<(u64, u8)> {
-        let behind = self.strays.range((Excluded(self.tried), Unbounded));
-        let rest = self.strays.range(..=self.tried);
-        let next: Vec<u64> = behind.chain(rest).copied().take(TRIED_STRAYS_MAX).collect();
+    /// Some misplaced files and their pins, others each time.
+    pub fn next_misplaced(&mut self) -> Vec<(u64, u8)> {
+        let behind = self.misplaced.range((Excluded(self.tried), Unbounded));
+        let rest = self.misplaced.range(..=self.tried);
+        let next: Vec<u64> = behind.chain(rest).copied().take(TRIED_MISPLACED_MAX).collect();
         self.tried = next.last().copied().unwrap_or_default();
         next.into_iter().filter_map(|ino| Some((ino, *self.tiers.get(&ino)?))).collect()
     }
@@ -85,16 +86,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pinned_files_are_counted_and_strays_take_turns() {
+    fn pinned_files_are_counted_and_misplaced_ones_take_turns() {
         let mut files = PinnedFiles::default();
         (1..=40).for_each(|ino| files.note(Ino(ino), Some(if ino % 2 == 0 { 0 } else { 2 }), true));
         files.note(Ino(1), Some(0), true);
         assert_eq!((files.counts[0], files.counts[1], files.counts[2]), (21, 0, 19));
-        let mut turn = || files.next_strays().into_iter().map(|(ino, _)| ino).collect::<Vec<u64>>();
+        let mut turn =
+            || files.next_misplaced().into_iter().map(|(ino, _)| ino).collect::<Vec<u64>>();
         let turns = [turn(), turn(), turn()];
         assert_eq!((turns[0].clone(), turns[1].clone()), ((1..=16).collect(), (17..=32).collect()));
         assert_eq!(turns[2], (33..=40).chain(1..=8).collect::<Vec<_>>());
         (1..=40).for_each(|ino| files.note(Ino(ino), None, false));
-        assert_eq!((files.next_strays(), files.counts), (vec![], [0; DEVICES_MAX]));
+        assert_eq!((files.next_misplaced(), files.counts), (vec![], [0; DEVICES_MAX]));
     }
 }

@@ -18,16 +18,16 @@
 //!
 //! Outermost first; a thread that holds one of these takes only later ones:
 //!
-//! 0. the relief of `tiering::schedule`
+//! 0. `Relief::turn`
 //! 1. `Reports::paths`; `Names::rename` (renames of directories)
-//! 2. `Inode::moving`, then `Inode::flush`; or `Tiering::logs_under_way`
+//! 2. `Inode::moving`, then `Inode::flush`; or `ColdLogs::under_way`
 //! 3. `Inode::inner`: parents before children; several directories or several files in order of
 //!    inode number
 //! 4. `Shard::table`, then one of `Shard::inodes`, `DirtyShard::dirty`, `Shard::orphans`, or the
 //!    pulse (its bell first), then `ShardActivity::lists` (of the other locks of `activity` and
 //!    `tiering`, a thread that holds one takes no other)
 //! 5. a file's page map and the cache's pool
-//! 6. `Journal`, then `Space::members`, then allocator groups; or `Relocations`
+//! 6. `Journal`, then `Space::members`, then allocator groups; or `Gate`
 //!
 //! `DeviceTable::unerased`, then `DeviceTable::sb`, are held while the device table changes, and
 //! then only `Space::members`.

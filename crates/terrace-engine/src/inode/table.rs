@@ -206,11 +206,11 @@ impl Inodes {
                 shard.departures(ino).load(Ordering::Relaxed)
             };
             let loaded = self.load_inode(shard, ino);
-            // Only what is pinned is a stray; nobody else has it yet.
-            let is_stray = |inode: &Arc<Inode>| {
-                self.activity.is_stray(inode.tiers.pin.get(), &inode.inner.read())
+            // Only a pinned file can be misplaced; nobody else has this one yet.
+            let is_misplaced = |inode: &Arc<Inode>| {
+                self.activity.is_misplaced(inode.tiers.pin.get(), &inode.inner.read())
             };
-            let strays = loaded.as_ref().is_ok_and(is_stray);
+            let misplaced = loaded.as_ref().is_ok_and(is_misplaced);
             let mut inodes = shard.inodes.write();
             if let Some(inode) = inodes.get(&ino.0) {
                 return alive(inode);
@@ -222,7 +222,7 @@ impl Inodes {
             {
                 return loaded.inspect(|inode| {
                     if inode.is_file() && inode.tiers.pin.get().is_some() {
-                        self.activity.note_pinned(inode, strays);
+                        self.activity.note_pinned(inode, misplaced);
                     }
                     inodes.insert(ino.0, inode.clone());
                 });
@@ -531,7 +531,7 @@ impl Inodes {
         Ok(value.and_then(|value| self.check_pin(kind, &value).ok()))
     }
 
-    /// A mover has done with a file, which may leave DRAM if nobody else uses it.
+    /// A migration has done with a file, which may leave DRAM if nobody else uses it.
     pub fn let_go(&self, inode: Arc<Inode>) {
         let ino = inode.ino;
         drop(inode);

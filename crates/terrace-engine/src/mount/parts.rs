@@ -25,7 +25,7 @@ use crate::ops::data::Files;
 use crate::ops::names::Names;
 use crate::ops::xattr::Attributes;
 use crate::pageio::{MakeRoom, PageIo};
-use crate::tiering::Tiering;
+use crate::tiering::{self, Tiering};
 
 /// What a volume is opened from.
 pub(crate) struct Media {
@@ -51,7 +51,7 @@ pub(crate) struct Parts {
     pub dirty: Arc<DirtyFiles>,
     pub inodes: Arc<Inodes>,
     pub pages: Arc<PageIo>,
-    pub tiering: Arc<Tiering>,
+    pub tiering: Tiering,
     pub files: Arc<Files>,
     pub attributes: Attributes,
     pub names: Names,
@@ -96,7 +96,7 @@ impl Parts {
             crcs: Default::default(),
             room: Mutex::new(None),
         });
-        let tiering = Arc::new(Tiering {
+        let tiering = Tiering::new(tiering::Below {
             store: store.clone(),
             health: health.clone(),
             devices: devices.clone(),
@@ -108,13 +108,8 @@ impl Parts {
             counters: counters.clone(),
             tuning: tuning.clone(),
             options: options.clone(),
-            schedule: Default::default(),
-            relocations: Default::default(),
-            buffers: Default::default(),
-            removals: Default::default(),
-            logs_under_way: (0..store.shards()).map(|_| Mutex::default()).collect(),
         });
-        let room: Arc<dyn MakeRoom> = tiering.clone();
+        let room: Arc<dyn MakeRoom> = tiering.relief.clone();
         *pages.room.lock() = Some(Arc::downgrade(&room));
         let files = Arc::new(Files {
             store: store.clone(),
@@ -125,7 +120,8 @@ impl Parts {
             dirty: dirty.clone(),
             inodes: inodes.clone(),
             pages: pages.clone(),
-            tiering: tiering.clone(),
+            placement: tiering.placement.clone(),
+            room: tiering.room.clone(),
             counters: counters.clone(),
             options: options.clone(),
         });
@@ -134,7 +130,7 @@ impl Parts {
             activity: activity.clone(),
             commits: commits.clone(),
             inodes: inodes.clone(),
-            tiering: tiering.clone(),
+            room: tiering.room.clone(),
             files: files.clone(),
         };
         let names = Names {
@@ -144,7 +140,7 @@ impl Parts {
             commits,
             inodes: inodes.clone(),
             pages: pages.clone(),
-            tiering: tiering.clone(),
+            room: tiering.room.clone(),
             rename: Mutex::new(()),
         };
         Self {

@@ -22,7 +22,7 @@ pub(crate) fn spawn_workers(parts: &Parts) -> FsResult<Vec<JoinHandle<()>>> {
             pages.work(shard)
         })?);
     }
-    spawn_movers(parts, &mut workers)?;
+    spawn_migration(parts, &mut workers)?;
     Ok(workers)
 }
 
@@ -30,20 +30,26 @@ pub(crate) fn spawn_workers(parts: &Parts) -> FsResult<Vec<JoinHandle<()>>> {
 ///
 /// # Errors
 /// As [`spawn_workers`].
-pub(crate) fn spawn_movers(parts: &Parts, workers: &mut Vec<JoinHandle<()>>) -> FsResult<()> {
+pub(crate) fn spawn_migration(parts: &Parts, workers: &mut Vec<JoinHandle<()>>) -> FsResult<()> {
     if !parts.options.workers
-        || !parts.tiering.migrates()
+        || !parts.tiering.conditions.migrates()
         || parts.tiering.schedule.started.swap(true, Ordering::AcqRel)
     {
         return Ok(());
     }
     for shard in 0..parts.store.shards() {
-        workers.push(spawn(&parts.tiering, format!("terrace-move-{shard}"), move |tiering| {
-            tiering.move_data(shard);
-        })?);
+        workers.push(spawn(
+            &parts.tiering.schedule,
+            format!("terrace-move-{shard}"),
+            move |schedule| {
+                schedule.run(shard);
+            },
+        )?);
     }
-    workers.push(spawn(&parts.tiering, "terrace-pulse".into(), |tiering| tiering.beat())?);
-    parts.tiering.set_floor();
+    workers.push(spawn(&parts.tiering.schedule, "terrace-pulse".into(), |schedule| {
+        schedule.run_pulse()
+    })?);
+    parts.tiering.schedule.set_floor();
     Ok(())
 }
 

@@ -25,8 +25,8 @@ use crate::inode::resident::{Inner, Inode, Meta};
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
 use crate::pageio::PageIo;
-use crate::tiering::Tiering;
-use crate::tiering::placement::{Choice, Write, history_of};
+use crate::tiering::placement::{Choice, Placement, Write, history_of};
+use crate::tiering::room::Room;
 
 /// A longer write is committed in pieces of this size, each atomic.
 pub const ATOMIC_WRITE_BYTES_MAX: usize = 4 << 20;
@@ -61,7 +61,8 @@ pub(crate) struct Files {
     pub dirty: Arc<DirtyFiles>,
     pub inodes: Arc<Inodes>,
     pub pages: Arc<PageIo>,
-    pub tiering: Arc<Tiering>,
+    pub placement: Arc<Placement>,
+    pub room: Arc<Room>,
     pub counters: Arc<Counters>,
     pub options: Arc<OpenOptions>,
 }
@@ -106,7 +107,7 @@ impl Files {
         options: WriteOptions,
     ) -> FsResult<usize> {
         let inode = self.inodes.get(ino)?;
-        self.tiering.operate(|| {
+        self.room.operate(|| {
             let mut done = 0;
             // A quarter of the page cache at a time, so that several writers get on with a small
             // one.
@@ -132,7 +133,7 @@ impl Files {
         data: &[u8],
         options: WriteOptions,
     ) -> FsResult<()> {
-        self.tiering.with_all_room(|| self.write_where_room_is(inode, offset, data, options))
+        self.room.with_all_room(|| self.write_where_room_is(inode, offset, data, options))
     }
 
     fn write_where_room_is(
@@ -189,14 +190,14 @@ impl Files {
         let now = Time::now();
         // More than two say no more than two do.
         for _ in 0..inode.tiers.take_syncs().min(2) {
-            self.tiering.note_synced(inner.file_mut()?.1);
+            self.placement.note_synced(inner.file_mut()?.1);
         }
         let uncover = self.tail_to_uncover(inode, inner, end, Some(from))?;
         let file = inner.file()?;
         // A commit to PM must not commit a size that only dirty pages have reached.
         let joins_dirty = file.size > file.committed || self.cache.is_dirty(&inode.pages, from, to);
         let write = Write { offset, end, durable, joins_dirty, pin: inode.tiers.pin.get() };
-        let mut choice = self.tiering.choose(file, write)?;
+        let mut choice = self.placement.choose(file, write)?;
         if choice.target == Target::Pm {
             if let Some(tail) = uncover {
                 if blanks.is_empty() {
@@ -252,7 +253,7 @@ impl Files {
         now: Time,
     ) -> FsResult<()> {
         inner.meta.ctime = now;
-        self.tiering.learn_from(
+        self.placement.learn_from(
             inode,
             inner.file_mut()?.1,
             write,
@@ -619,7 +620,7 @@ impl Files {
             match inode.inner.try_write() {
                 Some(mut inner) => inner
                     .file_mut()
-                    .map(|(_, file)| self.tiering.note_synced(file))
+                    .map(|(_, file)| self.placement.note_synced(file))
                     .unwrap_or_default(),
                 None => inode.tiers.note_sync(),
             }

@@ -31,11 +31,11 @@ impl Files {
         if end > FILE_BYTES_MAX {
             return fail(libc::EFBIG);
         }
-        self.tiering.operate(|| {
+        self.room.operate(|| {
             match mode {
                 Fallocate::Allocate | Fallocate::AllocateKeepSize => {
                     let grow = mode == Fallocate::Allocate;
-                    self.tiering.with_all_room(|| self.allocate(&inode, offset, end, grow))?;
+                    self.room.with_all_room(|| self.allocate(&inode, offset, end, grow))?;
                 }
                 Fallocate::PunchHole => self.zero(&inode, offset, end, false, false)?,
                 Fallocate::ZeroRange => self.zero(&inode, offset, end, true, true)?,
@@ -110,7 +110,7 @@ impl Files {
                 return runs;
             }
         }
-        let in_pm = self.tiering.pm_takes(need, inode.tiers.pin.get())?;
+        let in_pm = self.placement.pm_takes(need, inode.tiers.pin.get())?;
         let runs =
             self.pages.take_runs_on(inode.shard, holes, Tiers::from(if in_pm { 0 } else { 1 }));
         if runs.as_ref().is_err_and(FsError::is_no_room) {
@@ -158,7 +158,7 @@ impl Files {
         // Room comes first: without it nothing changes.
         let (from, to) = (offset.div_ceil(BLOCK_BYTES), end / BLOCK_BYTES);
         let runs = match reserve && from < to {
-            true => self.tiering.with_all_room(|| self.take_runs(inode, &[(from, to - from)]))?,
+            true => self.room.with_all_room(|| self.take_runs(inode, &[(from, to - from)]))?,
             false => Vec::new(),
         };
         let zeroed = self.zero_edges(inode, offset, end).and_then(|begun| {

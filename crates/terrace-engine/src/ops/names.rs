@@ -36,7 +36,7 @@ use crate::inode::table::Inodes;
 use crate::ops::acl;
 use crate::ops::xattr::{ACL_ACCESS, ACL_DEFAULT};
 use crate::pageio::PageIo;
-use crate::tiering::Tiering;
+use crate::tiering::room::Room;
 
 /// Links that an inode can have.
 const LINKS_MAX: u32 = 65000;
@@ -76,7 +76,7 @@ pub(crate) struct Names {
     pub commits: Arc<Commits>,
     pub inodes: Arc<Inodes>,
     pub pages: Arc<PageIo>,
-    pub tiering: Arc<Tiering>,
+    pub room: Arc<Room>,
     /// One rename of a directory at a time, so that no two of them make a circle.
     pub rename: Mutex<()>,
 }
@@ -244,7 +244,7 @@ impl Names {
     ) -> FsResult<Attr> {
         check_name(name)?;
         let dir = self.inodes.get(parent)?;
-        self.tiering.operate(|| {
+        self.room.operate(|| {
             let mut inner = dir.exclusive()?;
             self.check_can_add(&inner, name)?;
             let now = Time::now();
@@ -433,7 +433,7 @@ impl Names {
         if child.kind == FileKind::Directory {
             return fail(libc::EPERM);
         }
-        self.tiering.operate(|| {
+        self.room.operate(|| {
             let mut inner = dir.exclusive()?;
             self.check_can_add(&inner, name)?;
             let mut child_inner = child.exclusive()?;
@@ -508,7 +508,7 @@ impl Names {
     fn remove(&self, parent: Ino, name: &[u8], directory: bool) -> FsResult<()> {
         check_name(name)?;
         let dir = self.inodes.get(parent)?;
-        self.tiering.operate_to_free(|| {
+        self.room.operate_to_free(|| {
             let mut inner = dir.exclusive()?;
             let Some(dentry) = inner.dir()?.find(name) else {
                 return fail(libc::ENOENT);
@@ -624,14 +624,14 @@ impl Names {
             if !flags.exchange {
                 self.flush_before_replacing(&from_dir, from_name, &to_dir, to_name)?;
             }
-            // Relocations between directories exclude one another, so that ancestors hold still
+            // Moves between directories exclude one another, so that ancestors hold still
             // while they are compared.
             let _moving = (from_dir.ino != to_dir.ino && !planted(Bug::RenameUnlocked))
                 .then(|| self.rename.lock());
             Rename { names: self, from_dir: &from_dir, from_name, to_dir: &to_dir, to_name, flags }
                 .run()
         };
-        if frees { self.tiering.operate_to_free(rename) } else { self.tiering.operate(rename) }
+        if frees { self.room.operate_to_free(rename) } else { self.room.operate(rename) }
     }
 
     /// New data reaches its device before its name replaces an old file's: what programs rely on.

@@ -20,7 +20,7 @@ use crate::inode::store::Store;
 use crate::inode::table::Inodes;
 use crate::ops::acl;
 use crate::ops::data::{Files, without_set_id};
-use crate::tiering::Tiering;
+use crate::tiering::room::Room;
 
 /// Access ACL.
 pub(crate) const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
@@ -107,7 +107,7 @@ pub(crate) struct Attributes {
     pub activity: Arc<Activity>,
     pub commits: Arc<Commits>,
     pub inodes: Arc<Inodes>,
-    pub tiering: Arc<Tiering>,
+    pub room: Arc<Room>,
     pub files: Arc<Files>,
 }
 
@@ -128,7 +128,7 @@ impl Attributes {
     /// `EISDIR` and `EINVAL` for the size of what has none, `ENOSPC`, …
     pub fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr> {
         let inode = self.inodes.get(ino)?;
-        self.tiering.operate(|| {
+        self.room.operate(|| {
             if let Some(size) = set.size {
                 self.files.truncate(&inode, size)?;
             }
@@ -217,7 +217,7 @@ impl Attributes {
             return fail(libc::E2BIG);
         }
         let inode = self.inodes.get(ino)?;
-        self.tiering.operate(|| {
+        self.room.operate(|| {
             let mut inner = inode.exclusive()?;
             match inner.xattrs.contains_key(name) {
                 true if flags.create => return fail(libc::EEXIST),
@@ -349,7 +349,7 @@ impl Attributes {
     pub fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
         check_xattr_name(name)?;
         let inode = self.inodes.get(ino)?;
-        self.tiering.operate(|| {
+        self.room.operate(|| {
             let mut inner = inode.exclusive()?;
             if !inner.xattrs.contains_key(name) {
                 return fail(libc::ENODATA);

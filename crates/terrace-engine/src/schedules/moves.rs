@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{Ino, Volume};
 
-/// Relocations the file to each of the tiers, as long as it is there and the volume mounted.
+/// Relocates the file to each of the tiers, as long as it is there and the volume mounted.
 fn travel(volume: &Volume, file: Ino, tiers: &[u8]) {
     for &tier in tiers {
         if let Err(error) = volume.move_file(file, tier) {

@@ -20,20 +20,27 @@ use terrace_store::file::BLOCK;
 use terrace_store::log::{Draft, Log};
 use terrace_store::planted::{Bug, planted};
 use terrace_store::space::{Purpose, Tiers};
-use terrace_store::sync::Arc;
 use terrace_store::sync::atomic::Ordering;
+use terrace_store::sync::{Arc, Mutex};
 
-use crate::base::counters::Counter;
+use crate::base::counters::{Counter, Counters};
+use crate::base::tuning::Tuning;
 use crate::base::types::{Ino, Time};
+use crate::inode::activity::Activity;
+use crate::inode::device_table::DeviceTable;
+use crate::inode::health::Health;
 use crate::inode::resident::{Inner, Inode, Live};
-use crate::tiering::Tiering;
-use crate::tiering::schedule::Round;
+use crate::inode::store::Store;
+use crate::inode::table::Inodes;
+use crate::pageio::PageIo;
+use crate::tiering::conditions::Conditions;
+use crate::tiering::round::Round;
 
 /// Logs that a disk makes durable together, and blocks of them.
 const LOGS_PER_FLUSH: usize = 256;
 const BLOCKS_PER_FLUSH: u64 = 1024;
-/// Records that are looked at, and logs that are read in vain, before a mover that finds nothing
-/// rests until the next second.
+/// Records that are looked at, and logs that are read in vain, before a round that finds nothing
+/// ends until the next second.
 const RECORDS_PER_LOOK: u64 = 1 << 16;
 const LOADS_IN_VAIN_MAX: usize = 256;
 
@@ -82,18 +89,34 @@ fn times_of(inner: &Inner) -> (Time, Time, Time) {
     (inner.meta.ctime, inner.meta.atime, inner.mtime())
 }
 
-impl Tiering {
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ColdLogs {
+    pub store: Arc<Store>,
+    pub health: Arc<Health>,
+    pub devices: Arc<DeviceTable>,
+    pub activity: Arc<Activity>,
+    pub inodes: Arc<Inodes>,
+    pub pages: Arc<PageIo>,
+    pub counters: Arc<Counters>,
+    pub tuning: Arc<Tuning>,
+    pub conditions: Arc<Conditions>,
+    /// By shard; held while logs are on their way to a disk.
+    pub under_way: Vec<Mutex<()>>,
+}
+
+impl ColdLogs {
     /// Migrates logs of inodes of a shard that are cold under this pressure, as many as are made
     /// durable together.
     ///
     /// # Errors
     /// Fatal ones.
-    pub fn migrate_logs(&self, shard: usize, pressure: Pressure) -> FsResult<Round> {
+    pub fn migrate(&self, shard: usize, pressure: Pressure) -> FsResult<Round> {
         let round = Round::Stuck("no cold file has a log to give away in PM".to_owned());
         let tiers = self.tiers_for_logs();
         // Some logs need no disk.
-        let to_disk = self.room_in(tiers) > 0;
-        let Batch { logs, strangers, .. } = self.cold_logs(shard, pressure, to_disk);
+        let to_disk = self.store.space.room_for(tiers) > 0;
+        let Batch { logs, strangers, .. } = self.select(shard, pressure, to_disk);
         if logs.is_empty() {
             return if to_disk {
                 Ok(round)
@@ -101,7 +124,7 @@ impl Tiering {
                 round.after(Err(FsError::new(libc::ENOSPC)), 0)
             };
         }
-        let given = self.move_logs(shard, logs, tiers).map(|pages| pages * BLOCK_BYTES);
+        let given = self.relocate(shard, logs, tiers).map(|pages| pages * BLOCK_BYTES);
         strangers.into_iter().for_each(|inode| self.inodes.evict(inode));
         round.after(given, 0)
     }
@@ -110,13 +133,18 @@ impl Tiering {
     /// takes them on to the next. If all are, they go where data does.
     fn tiers_for_logs(&self) -> Tiers {
         Tiers::from(
-            self.store.space.tiers().skip(1).find(|&tier| !self.is_full_tier(tier)).unwrap_or(1),
+            self.store
+                .space
+                .tiers()
+                .skip(1)
+                .find(|&tier| !self.conditions.is_full_tier(tier))
+                .unwrap_or(1),
         )
     }
 
     /// Logs of cold inodes that have pages, without `to_disk` only those that need none: round and
     /// round through a shard's table, from where the last look ended.
-    fn cold_logs(&self, shard: usize, pressure: Pressure, to_disk: bool) -> Batch {
+    fn select(&self, shard: usize, pressure: Pressure, to_disk: bool) -> Batch {
         let lists = &self.activity.shards[shard].lists;
         let (records, first) =
             (self.inodes.shards[shard].table.read().end().max(1), lists.lock().logs_seen);
@@ -236,14 +264,14 @@ impl Tiering {
         Ok(draft.map(|new| LeavingLog { inode: inode.clone(), new, times: times_of(inner) }))
     }
 
-    /// Relocations logs to disks of these tiers, or to the records; returns how many pages of PM
+    /// Relocates logs to disks of these tiers, or to the records; returns how many pages of PM
     /// are free for that.
     ///
     /// # Errors
     /// `ENOSPC`; what a disk said. Of logs that were moved before it is no error.
-    fn move_logs(&self, shard: usize, logs: Vec<LeavingLog>, tiers: Tiers) -> FsResult<u64> {
+    fn relocate(&self, shard: usize, logs: Vec<LeavingLog>, tiers: Tiers) -> FsResult<u64> {
         // Whoever empties a disk waits here for what others have allocated on it.
-        let _under_way = self.logs_under_way[shard].lock();
+        let _under_way = self.under_way[shard].lock();
         let (mut placed, mut result) = (Vec::new(), Ok(()));
         let (mut rest, for_record): (Vec<_>, Vec<_>) =
             logs.into_iter().partition(|log| log.disk_blocks() > 0);
@@ -280,7 +308,7 @@ impl Tiering {
         for (log, addr) in placed {
             let run = (addr, log.disk_blocks());
             let given = match pages {
-                Ok(_) => self.publish_log(log, addr),
+                Ok(_) => self.publish(log, addr),
                 Err(_) => Ok(None),
             };
             match given {
@@ -380,7 +408,7 @@ impl Tiering {
         tiers: Tiers,
         avoided: &[u16],
     ) -> FsResult<(u16, Run)> {
-        if self.room_in(tiers) < want {
+        if self.store.space.room_for(tiers) < want {
             return Err(FsError::new(libc::ENOSPC));
         }
         self.store
@@ -390,7 +418,7 @@ impl Tiering {
 
     /// Replaces a log by what is durable at `addr`, if nothing has changed meanwhile; returns how
     /// many pages of PM are free then.
-    fn publish_log(&self, log: LeavingLog, addr: BlockAddr) -> FsResult<Option<u64>> {
+    fn publish(&self, log: LeavingLog, addr: BlockAddr) -> FsResult<Option<u64>> {
         let LeavingLog { inode, new, times } = log;
         let mut inner = inode.inner.write();
         let is_gone = inode.deleted.load(Ordering::Acquire);
@@ -411,7 +439,7 @@ impl Tiering {
     ///
     /// # Errors
     /// Fatal ones, an entry that cannot be read, `ESTALE` if the inode is gone.
-    pub fn bring_log(&self, inode: &Inode) -> FsResult<()> {
+    pub fn bring_to_pm(&self, inode: &Inode) -> FsResult<()> {
         let mut inner = inode.exclusive()?;
         let Some(blocks) = inner.log.archive().map(|archive| archive.blocks()) else {
             return Ok(());
@@ -456,7 +484,7 @@ impl Tiering {
             None => None,
         };
         match (log, tiers) {
-            (Some(log), Some(tiers)) => drop(self.move_logs(inode.shard, vec![log], tiers)?),
+            (Some(log), Some(tiers)) => drop(self.relocate(inode.shard, vec![log], tiers)?),
             _ => self.compact_log(inode, &mut *inode.exclusive()?)?,
         }
         let moved = blocks.saturating_sub(archived(&*inode.shared()?));

@@ -23,9 +23,15 @@ use terrace_store::sync::{Arc, Condvar, Mutex};
 use crate::base::counters::Counter;
 use crate::base::types::{Ino, RemovalState, RemovalStatus};
 use crate::base::words::with_advice;
+use crate::inode::device_table::DeviceTable;
+use crate::inode::health::Health;
 use crate::inode::resident::Inode;
-use crate::tiering::Tiering;
-use crate::tiering::relocate::{Order, Wanted};
+use crate::inode::store::Store;
+use crate::inode::table::Inodes;
+use crate::pageio::PageIo;
+use crate::tiering::cold_logs::ColdLogs;
+use crate::tiering::gate::Gate;
+use crate::tiering::relocate::{Order, Relocator, Wanted};
 
 /// How often in a row all inodes may be looked at in vain before what is left on the disk counts as
 /// nobody's.
@@ -33,14 +39,23 @@ const VAIN_PASSES_MAX: u32 = 20;
 /// What others get before that, to commit what they have allocated.
 const REST: Duration = Duration::from_millis(50);
 
-/// What a volume knows of removals.
-#[derive(Debug, Default)]
-pub(crate) struct Removals {
-    state: Mutex<State>,
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Drain {
+    pub store: Arc<Store>,
+    pub health: Arc<Health>,
+    pub devices: Arc<DeviceTable>,
+    pub inodes: Arc<Inodes>,
+    pub pages: Arc<PageIo>,
+    pub gate: Arc<Gate>,
+    pub relocator: Arc<Relocator>,
+    pub cold_logs: Arc<ColdLogs>,
+    pub removals: Mutex<Removals>,
 }
 
+/// The removals of a volume.
 #[derive(Debug, Default)]
-struct State {
+pub(crate) struct Removals {
     /// The one that runs, or the last one.
     last: Option<Arc<Job>>,
     thread: Option<JoinHandle<()>>,
@@ -112,7 +127,7 @@ impl Job {
     }
 }
 
-impl Removals {
+impl Drain {
     /// See [`Volume::cancel_removal`](crate::Volume::cancel_removal).
     pub fn cancel(&self) -> FsResult<()> {
         match self.last().filter(|job| job.is_running()) {
@@ -125,13 +140,13 @@ impl Removals {
     }
 
     fn last(&self) -> Option<Arc<Job>> {
-        self.state.lock().last.clone()
+        self.removals.lock().last.clone()
     }
 
     /// The volume is being closed: the removal ends, and none begins any more.
     pub fn close(&self) {
         let thread = {
-            let mut state = self.state.lock();
+            let mut state = self.removals.lock();
             state.closed = true;
             state.last.iter().for_each(|job| job.stop());
             state.thread.take()
@@ -140,20 +155,18 @@ impl Removals {
             let _ = thread.join();
         }
     }
-}
 
-impl Tiering {
     /// See [`Volume::start_removal`](crate::Volume::start_removal).
     pub fn start_removal(self: &Arc<Self>, device: u16, successor: Option<u16>) -> FsResult<()> {
-        let mut state = self.removals.state.lock();
+        let mut state = self.removals.lock();
         let job = self.begin_removal(&mut state, device, successor)?;
         // The one before it has ended.
         if let Some(ended) = state.thread.take() {
             let _ = ended.join();
         }
-        let (core, shared) = (self.clone(), job.clone());
+        let (drain, shared) = (self.clone(), job.clone());
         let spawned =
-            Builder::new().name("terrace-drain".into()).spawn(move || core.run_removal(&shared));
+            Builder::new().name("terrace-drain".into()).spawn(move || drain.run_removal(&shared));
         state.thread = Some(spawned.map_err(|e| {
             let error = FsError::with_message(
                 libc::EAGAIN,
@@ -167,21 +180,21 @@ impl Tiering {
 
     /// See [`Volume::remove_disk`](crate::Volume::remove_disk).
     pub fn remove_disk(&self, device: u16, successor: Option<u16>) -> FsResult<RemovalStatus> {
-        let job = self.begin_removal(&mut self.removals.state.lock(), device, successor)?;
+        let job = self.begin_removal(&mut self.removals.lock(), device, successor)?;
         self.run_removal(&job);
         Ok(self.status_of(&job))
     }
 
     /// See [`Volume::wait_for_removal`](crate::Volume::wait_for_removal).
     pub fn wait_for_removal(&self) -> Option<RemovalStatus> {
-        let job = self.removals.last()?;
+        let job = self.last()?;
         job.wait();
         Some(self.status_of(&job))
     }
 
     /// The removal that runs, or the last one.
     pub fn removal_status(&self) -> Option<RemovalStatus> {
-        self.removals.last().map(|job| self.status_of(&job))
+        self.last().map(|job| self.status_of(&job))
     }
 
     fn status_of(&self, job: &Job) -> RemovalStatus {
@@ -203,7 +216,7 @@ impl Tiering {
 
     fn begin_removal(
         &self,
-        state: &mut State,
+        state: &mut Removals,
         device: u16,
         successor: Option<u16>,
     ) -> FsResult<Arc<Job>> {
@@ -250,7 +263,7 @@ impl Tiering {
         let growth = if self.store.space.has_disks_beside(device) {
             0
         } else {
-            self.archives_grow_by(device)
+            self.cold_logs.archives_grow_by(device)
         };
         self.store.space.lacks_to_empty(device, growth)
     }
@@ -261,7 +274,7 @@ impl Tiering {
             .empty_disk(job)
             .and_then(|()| self.inodes.mutate(|| self.devices.forget_disk(job.device)));
         self.store.space.prefer(0);
-        self.buffers.release();
+        self.relocator.buffers.release();
         if removed.is_err() {
             self.store.space.stay(job.device);
         }
@@ -296,7 +309,7 @@ impl Tiering {
     /// allocated on a slow disk is in no file yet. Others than these hold what they allocate for a
     /// moment only.
     fn wait_for_runs_under_way(&self, job: &Job) -> FsResult<()> {
-        for (shard, under_way) in self.inodes.shards.iter().zip(&self.logs_under_way) {
+        for (shard, under_way) in self.inodes.shards.iter().zip(&self.cold_logs.under_way) {
             // Whoever has something under way for an inode keeps it in DRAM.
             drop(under_way.lock());
             let inodes: Vec<Arc<Inode>> = shard.inodes.read().values().cloned().collect();
@@ -364,7 +377,7 @@ impl Tiering {
         Ok(moved)
     }
 
-    /// Relocations what of an inode is on the disk; returns how many blocks.
+    /// Relocates what of an inode is on the disk; returns how many blocks.
     fn empty_inode(&self, inode: &Arc<Inode>, job: &Job, again: bool) -> FsResult<u64> {
         let data = if inode.is_file() { self.move_off(inode, job) } else { Ok(0) };
         match data.and_then(|data| Ok(data + self.move_log_off(inode, job, again)?)) {
@@ -391,7 +404,7 @@ impl Tiering {
         Ok(moved)
     }
 
-    /// Relocations the part of a log that is on the disk: to the first tier that takes it, or to
+    /// Relocates the part of a log that is on the disk: to the first tier that takes it, or to
     /// PM; `again`: rather to PM, where nobody who uses the inode overtakes it.
     fn move_log_off(&self, inode: &Arc<Inode>, job: &Job, again: bool) -> FsResult<u64> {
         let disks = self
@@ -405,7 +418,7 @@ impl Tiering {
         }
         let mut moved = Ok(0);
         for tiers in tiers {
-            moved = self.inodes.mutate(|| self.move_archive(inode, job.device, tiers));
+            moved = self.inodes.mutate(|| self.cold_logs.move_archive(inode, job.device, tiers));
             if !moved.as_ref().is_err_and(may_go_elsewhere) {
                 break;
             }
@@ -422,7 +435,7 @@ impl Tiering {
         }
     }
 
-    /// Relocations a stretch to the first tier that takes it.
+    /// Relocates a stretch to the first tier that takes it.
     fn move_to_any(
         &self,
         inode: &Arc<Inode>,
@@ -435,8 +448,8 @@ impl Tiering {
         for tier in self.tiers_beside(job) {
             let order =
                 Order { stretches, wanted, tiers: Tiers::from(tier), keep_cached: false, counter };
-            let _under_way = self.relocations.begin_after_seekers();
-            result = self.inodes.mutate(|| self.move_stretch(inode, order));
+            let _under_way = self.gate.begin_after_seekers();
+            result = self.inodes.mutate(|| self.relocator.relocate(inode, order));
             if !result.as_ref().is_err_and(may_go_elsewhere) {
                 break;
             }

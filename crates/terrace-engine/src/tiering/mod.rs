@@ -1,32 +1,54 @@
 //! The floor of tiers: where a write goes, what data moves to another tier, and when.
 //!
-//! * `placement`: PM or page cache, as `terrace-policy` decides
-//! * `schedule`: when data moves; a thread per shard, and the pulse that looks at the traffic
-//! * `select`: which file's blocks move
-//! * `relocate`: copy, validate, publish
-//! * `cold_logs`: logs of cold inodes move to disks
-//! * `pins`: data that belongs to one tier whatever the policy says
-//! * `drain`: everything on one disk moves elsewhere
-//! * `room`: waiting for room that is on its way back
+//! | component | does |
+//! |---|---|
+//! | [`placement::Placement`] | PM or page cache, as `terrace-policy` decides |
+//! | [`conditions::Conditions`] | says whether migration is on, and which tiers are full |
+//! | [`relocate::Relocator`] | copy, validate, publish |
+//! | [`select::Selector`] | which files' blocks move |
+//! | [`pins::Pins`] | data that belongs to one tier whatever the policy says |
+//! | [`cold_logs::ColdLogs`] | logs of cold inodes move to disks |
+//! | [`schedule::Schedule`] | when data moves: a thread per shard, and the pulse |
+//! | [`relief::Relief`] | room in PM for metadata, at once |
+//! | [`room::Room`] | waiting for room that is on its way back |
+//! | [`by_hand::ByHand`] | a user moves a part of a file |
+//! | [`drain::Drain`] | everything on one disk moves elsewhere |
 //!
-//! It uses `pageio`, `inode` and what lies below. The floors below tell it of reads, writes and
-//! filling PM through `inode::activity`; the floor above asks [`Tiering`] where a write goes.
+//! They share [`gate::Gate`], between data that moves and programs that look for room, and
+//! [`round::Rounds`], attempts to move something and why they were in vain. It uses `pageio`,
+//! `inode` and what lies below. The floors below tell it of reads, writes and filling PM through
+//! `inode::activity`; the floor above asks `Placement` where a write goes, and `Room` for room.
 
+pub(crate) mod by_hand;
 pub(crate) mod cold_logs;
+pub(crate) mod conditions;
 pub(crate) mod drain;
+pub(crate) mod gate;
 pub(crate) mod pins;
 pub(crate) mod placement;
+pub(crate) mod relief;
 pub(crate) mod relocate;
 pub(crate) mod room;
+pub(crate) mod round;
 pub(crate) mod schedule;
 pub(crate) mod select;
 
+use terrace_store::sync::atomic::AtomicBool;
 use terrace_store::sync::{Arc, Mutex};
 
-use self::drain::Removals;
-use self::relocate::Buffers;
-use self::room::Relocations;
+use self::by_hand::ByHand;
+use self::cold_logs::ColdLogs;
+use self::conditions::Conditions;
+use self::drain::Drain;
+use self::gate::Gate;
+use self::pins::Pins;
+use self::placement::Placement;
+use self::relief::Relief;
+use self::relocate::Relocator;
+use self::room::Room;
+use self::round::Rounds;
 use self::schedule::Schedule;
+use self::select::Selector;
 use crate::base::counters::Counters;
 use crate::base::options::OpenOptions;
 use crate::base::tuning::Tuning;
@@ -37,11 +59,23 @@ use crate::inode::device_table::DeviceTable;
 use crate::inode::health::Health;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
-use crate::pageio::{MakeRoom, PageIo};
+use crate::pageio::PageIo;
 
-/// See the module.
+/// The components that other floors use.
 #[derive(Debug)]
 pub(crate) struct Tiering {
+    pub placement: Arc<Placement>,
+    pub conditions: Arc<Conditions>,
+    pub selector: Arc<Selector>,
+    pub schedule: Arc<Schedule>,
+    pub relief: Arc<Relief>,
+    pub room: Arc<Room>,
+    pub by_hand: ByHand,
+    pub drain: Arc<Drain>,
+}
+
+/// What tiering is built on.
+pub(crate) struct Below {
     pub store: Arc<Store>,
     pub health: Arc<Health>,
     pub devices: Arc<DeviceTable>,
@@ -53,16 +87,122 @@ pub(crate) struct Tiering {
     pub counters: Arc<Counters>,
     pub tuning: Arc<Tuning>,
     pub options: Arc<OpenOptions>,
-    pub schedule: Schedule,
-    pub relocations: Relocations,
-    pub buffers: Buffers,
-    pub removals: Removals,
-    /// By shard; held while logs are on their way to a disk.
-    pub logs_under_way: Vec<Mutex<()>>,
 }
 
-impl MakeRoom for Tiering {
-    fn relieve_pm_if_low(&self) {
-        Tiering::relieve_pm_if_low(self);
+impl Tiering {
+    /// The components, composed from the bottom up.
+    pub fn new(below: Below) -> Self {
+        let Below { store, health, devices, cache, activity, commits, .. } = below;
+        let Below { inodes, pages, counters, tuning, options, .. } = below;
+        let placement = Arc::new(Placement {
+            store: store.clone(),
+            cache: cache.clone(),
+            activity: activity.clone(),
+            inodes: inodes.clone(),
+            counters: counters.clone(),
+            tuning: tuning.clone(),
+            options,
+        });
+        let conditions = Arc::new(Conditions {
+            store: store.clone(),
+            health: health.clone(),
+            tuning: tuning.clone(),
+        });
+        let (gate, rounds) = (Arc::<Gate>::default(), Arc::new(Rounds::new(inodes.clone())));
+        let relocator = Arc::new(Relocator {
+            store: store.clone(),
+            health: health.clone(),
+            cache: cache.clone(),
+            activity: activity.clone(),
+            commits: commits.clone(),
+            pages: pages.clone(),
+            counters: counters.clone(),
+            buffers: Default::default(),
+        });
+        let selector = Arc::new(Selector {
+            store: store.clone(),
+            cache: cache.clone(),
+            activity: activity.clone(),
+            inodes: inodes.clone(),
+            counters: counters.clone(),
+            tuning: tuning.clone(),
+            relocator: relocator.clone(),
+        });
+        let pins = Pins {
+            store: store.clone(),
+            activity: activity.clone(),
+            inodes: inodes.clone(),
+            selector: selector.clone(),
+        };
+        let cold_logs = Arc::new(ColdLogs {
+            store: store.clone(),
+            health: health.clone(),
+            devices: devices.clone(),
+            activity: activity.clone(),
+            inodes: inodes.clone(),
+            pages: pages.clone(),
+            counters: counters.clone(),
+            tuning: tuning.clone(),
+            conditions: conditions.clone(),
+            under_way: (0..store.shards()).map(|_| Mutex::default()).collect(),
+        });
+        let relief = Arc::new(Relief {
+            store: store.clone(),
+            inodes: inodes.clone(),
+            conditions: conditions.clone(),
+            gate: gate.clone(),
+            relocator: relocator.clone(),
+            selector: selector.clone(),
+            cold_logs: cold_logs.clone(),
+            rounds: rounds.clone(),
+            turn: Default::default(),
+        });
+        let room = Arc::new(Room {
+            store: store.clone(),
+            health: health.clone(),
+            inodes: inodes.clone(),
+            pages: pages.clone(),
+            conditions: conditions.clone(),
+            gate: gate.clone(),
+            relief: relief.clone(),
+        });
+        let by_hand = ByHand {
+            store: store.clone(),
+            activity: activity.clone(),
+            inodes: inodes.clone(),
+            pages: pages.clone(),
+            gate: gate.clone(),
+            relocator: relocator.clone(),
+            cold_logs: cold_logs.clone(),
+        };
+        let drain = Arc::new(Drain {
+            store: store.clone(),
+            health: health.clone(),
+            devices: devices.clone(),
+            inodes: inodes.clone(),
+            pages: pages.clone(),
+            gate: gate.clone(),
+            relocator: relocator.clone(),
+            cold_logs: cold_logs.clone(),
+            removals: Default::default(),
+        });
+        let schedule = Arc::new(Schedule {
+            store: store.clone(),
+            health: health.clone(),
+            activity: activity.clone(),
+            counters: counters.clone(),
+            tuning: tuning.clone(),
+            conditions: conditions.clone(),
+            gate: gate.clone(),
+            relocator: relocator.clone(),
+            selector: selector.clone(),
+            pins,
+            cold_logs,
+            rounds,
+            started: AtomicBool::new(false),
+            pulse: Default::default(),
+            pace: Default::default(),
+        });
+        Self { placement, conditions, selector, schedule, relief, room, by_hand, drain }
     }
 }

@@ -6,11 +6,11 @@
 //!
 //! Invariants:
 //! * An inode's word follows its attribute, under the inode's lock.
-//! * No mover takes pinned data off its tier: pinned files leave the lists of cold data when they
-//!   come up there, and are passed over among hot ones.
-//! * A pinned file is in its shard's [`PinnedFiles`] from when it is first used; a *stray* there,
-//!   while data of it that is on a device lies on another tier, for want of room or since before
-//!   the pin. Movers bring strays home when there is room.
+//! * No migration takes pinned data off its tier: pinned files leave the lists of cold data when
+//!   they come up there, and are passed over among hot ones.
+//! * A pinned file is in its shard's `PinnedFiles` from when it is first used. It is *misplaced*
+//!   there while some of its data on devices lies on another tier, for want of room or since before
+//!   the pin. Migration moves that data when there is room.
 
 use terrace_store::error::FsResult;
 use terrace_store::index::Extent;
@@ -19,26 +19,41 @@ use terrace_store::sync::atomic::Ordering;
 
 use crate::base::counters::Counter;
 use crate::base::types::Ino;
-use crate::inode::resident::Inode;
-use crate::tiering::Tiering;
+use crate::inode::activity::Activity;
+use crate::inode::store::Store;
+use crate::inode::table::Inodes;
 use crate::tiering::relocate::Wanted;
-use crate::tiering::schedule::Round;
-use crate::tiering::select::Selection;
+use crate::tiering::relocate::route::routes_to;
+use crate::tiering::round::Round;
+use crate::tiering::select::{Selection, Selector};
 
-impl Tiering {
-    /// Brings some data of a shard's strays to the tier that it is pinned to.
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Pins {
+    pub store: Arc<Store>,
+    pub activity: Arc<Activity>,
+    pub inodes: Arc<Inodes>,
+    pub selector: Arc<Selector>,
+}
+
+impl Pins {
+    /// Relocates some data of a shard's misplaced files to the tier that it is pinned to.
     ///
     /// # Errors
     /// Fatal ones.
-    pub fn bring_home(&self, shard: usize) -> FsResult<Round> {
-        let strays = self.activity.shards[shard].lists.lock().pins.next_strays();
-        if strays.is_empty() {
+    pub fn migrate(&self, shard: usize) -> FsResult<Round> {
+        let misplaced = self.activity.shards[shard].lists.lock().pins.next_misplaced();
+        if misplaced.is_empty() {
             return Ok(Round::Idle);
         }
         let mut round = Round::Stuck("pinned data waits for room on its tier, or is in use".into());
-        for (ino, pin) in strays {
+        for (ino, pin) in misplaced {
             let exists = self.store.space.tiers().any(|tier| tier == pin);
-            if exists && self.routes_to(pin).iter().all(|route| self.room_in(route.to) == 0) {
+            if exists
+                && routes_to(&self.store.space, pin)
+                    .iter()
+                    .all(|route| self.store.space.room_for(route.to) == 0)
+            {
                 continue;
             }
             let Some(inode) = self
@@ -50,7 +65,7 @@ impl Tiering {
                 self.note_pin_anew(Ino(ino));
                 continue;
             };
-            for route in self.routes_to(pin) {
+            for route in routes_to(&self.store.space, pin) {
                 // What has no room is left where it is, without a try.
                 let there =
                     |extent: &Extent| route.from.contains(self.store.space.tier_of(extent.addr));
@@ -59,25 +74,25 @@ impl Tiering {
                     spares: None,
                     tiers: route.to,
                     keep_cached: false,
-                    most: self.room_in(route.to),
+                    most: self.store.space.room_for(route.to),
                     counter: Counter::MigratedPinned,
                 };
                 if selection.most == 0 || !round.may_try_another() {
                     continue;
                 }
-                match self.relocate_selection(&inode, selection) {
+                match self.selector.relocate_selection(&inode, selection) {
                     Ok(0) => {}
                     Err(error) if error.is_no_room() => {}
                     moved => round = round.after(moved, pin)?,
                 }
             }
-            self.note_home(&inode);
+            self.activity.note_moved(&inode);
             self.inodes.let_go(inode);
             if !round.may_try_another() {
                 break;
             }
         }
-        let is_anything_left = !self.activity.shards[shard].lists.lock().pins.strays.is_empty();
+        let is_anything_left = !self.activity.shards[shard].lists.lock().pins.misplaced.is_empty();
         Ok(if is_anything_left || !round.is_in_vain() { round } else { Round::Idle })
     }
 
@@ -97,14 +112,6 @@ impl Tiering {
             inode.tiers.pin.get().filter(|&pin| self.store.space.tiers().any(|tier| tier == pin));
         if !inode.deleted.load(Ordering::Acquire) {
             self.activity.set_pin(&inode, &inner, pin);
-        }
-    }
-
-    /// Data of a pinned file has moved: perhaps it is no stray any more.
-    pub fn note_home(&self, inode: &Arc<Inode>) {
-        let inner = inode.inner.read();
-        if !inode.deleted.load(Ordering::Acquire) {
-            self.activity.note_pinned(inode, self.activity.is_stray(inode.tiers.pin.get(), &inner));
         }
     }
 }

@@ -8,11 +8,17 @@ use terrace_policy::{
 };
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::file::FileData;
+use terrace_store::sync::Arc;
 
-use crate::base::counters::Counter;
+use crate::base::counters::{Counter, Counters};
+use crate::base::options::OpenOptions;
+use crate::base::tuning::Tuning;
 use crate::base::types::{FileOpinion, Ino, Time};
+use crate::inode::activity::Activity;
+use crate::inode::cache::PageCache;
 use crate::inode::resident::Inode;
-use crate::tiering::Tiering;
+use crate::inode::store::Store;
+use crate::inode::table::Inodes;
 
 /// What was decided about a write.
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +51,21 @@ impl Write {
     }
 }
 
-impl Tiering {
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Placement {
+    pub store: Arc<Store>,
+    pub cache: Arc<PageCache>,
+    pub activity: Arc<Activity>,
+    pub inodes: Arc<Inodes>,
+    pub counters: Arc<Counters>,
+    pub tuning: Arc<Tuning>,
+    pub options: Arc<OpenOptions>,
+}
+
+impl Placement {
     /// See [`Volume::rehearse_placement`](crate::Volume::rehearse_placement).
-    pub fn rehearse_placement(&self, ino: Ino, offset: u64, len: u64, times: u32) -> FsResult<()> {
+    pub fn rehearse(&self, ino: Ino, offset: u64, len: u64, times: u32) -> FsResult<()> {
         let inode = self.inodes.get(ino)?;
         let mut inner = inode.exclusive()?;
         let file = inner.file_mut()?.1;

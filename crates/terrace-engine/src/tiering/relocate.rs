@@ -1,44 +1,47 @@
 //! Moving a file's data to another tier, while programs go on using the file: copy, validate,
 //! publish.
 //!
-//! 1. Under the inode's lock, for a moment: what is to be copied is looked up, and from now on it
-//!    is noted who changes it.
-//! 2. Without locks: the data is read (and verified, where it has checksums), written to where it
-//!    goes, and made durable.
-//! 3. Under the lock again: blocks that somebody has changed meanwhile are given up, the others are
-//!    committed, all at once. Then what they leave is free.
+//! 1. Under the inode's lock, for a moment: the runs to copy are looked up, and from now on the
+//!    file notes which blocks are changed.
+//! 2. Without locks: the data is read (and verified, where it has checksums), written to its new
+//!    place, and made durable.
+//! 3. Under the lock again: copies of blocks that were changed meanwhile are given up, the others
+//!    are committed, all at once. Then their old places are free.
 //!
-//! So no program waits for a disk on account of a move, and a crash at any moment leaves either
-//! place, whole. What is copied may be garbage, if the block was freed and used anew in the middle
-//! of it; but then it has been overtaken, too.
+//! So no program waits for a disk because its file moves, and after a crash at any moment either
+//! the old place or the new one is valid, whole. The copy may hold garbage if a block was freed and
+//! used anew while it was read; but then it has been overtaken, too, and its copy is given up.
+
+pub(crate) mod buffers;
+pub(crate) mod route;
 
 use std::ops::Range;
 
 use terrace_layout::{BLOCK_BYTES, WriteEntry, data_crc};
-use terrace_media::AlignedBuf;
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::file::{BLOCK, DataRun, covered_bytes, read_write_entry};
 use terrace_store::index::Extent;
 use terrace_store::planted::{Bug, planted};
 use terrace_store::space::{Purpose, Tiers};
 use terrace_store::sync::atomic::Ordering;
-use terrace_store::sync::{Arc, Mutex, MutexGuard, limit, spawn_scoped, thread};
+use terrace_store::sync::{Arc, MutexGuard, spawn_scoped, thread};
 
-use crate::base::counters::Counter;
-use crate::base::types::{FileMoved, Ino, Time};
-use crate::base::words::tier_name;
-use crate::inode::cache::BlankPage;
+use self::buffers::{BUFFER_BLOCKS, Buffer, Buffers, Copied};
+use crate::base::counters::{Counter, Counters};
+use crate::base::types::Time;
+use crate::inode::activity::Activity;
+use crate::inode::cache::{BlankPage, PageCache};
+use crate::inode::commits::Commits;
+use crate::inode::health::Health;
 use crate::inode::resident::{Inner, Inode};
+use crate::inode::store::Store;
+use crate::pageio::PageIo;
 use crate::pageio::fetch::Checksums;
-use crate::pageio::runs::{Destination, Page, Placed};
-use crate::tiering::Tiering;
+use crate::pageio::runs::{Destination, Placed};
 
 /// Blocks of a file that are looked at together when all of it moves, and made durable together: 64
 /// MiB.
 pub(crate) const STRETCH_BLOCKS: u64 = 16384;
-/// Blocks that are copied through one buffer, which the CPU's caches should hold, and committed
-/// together: 16 MiB.
-pub(crate) const BUFFER_BLOCKS: u64 = limit(4096, 2) as u64;
 
 /// Which of a file's extents move.
 #[derive(Clone, Copy)]
@@ -94,78 +97,17 @@ struct Copy<'a> {
     kept: Vec<(u64, BlankPage)>,
 }
 
-/// A copied block.
-struct Copied<'a> {
-    block: u64,
-    data: &'a [u8],
-    crc: u32,
-}
-
-impl Page for Copied<'_> {
-    fn block(&self) -> u64 {
-        self.block
-    }
-
-    fn data(&self) -> &[u8] {
-        self.data
-    }
-
-    fn crc(&self) -> u32 {
-        self.crc
-    }
-}
-
-/// What pieces are copied through.
+/// See the module.
 #[derive(Debug)]
-struct Buffer {
-    bytes: AlignedBuf,
-    /// Blocks of the file and their checksums, in the order of the bytes; what could not be read is
-    /// left out.
-    blocks: Vec<(u64, u32)>,
-}
-
-impl Buffer {
-    fn new(blocks: u64) -> Self {
-        Self { bytes: AlignedBuf::new(blocks as usize * BLOCK), blocks: Vec::new() }
-    }
-
-    fn copied(&self) -> Vec<Copied<'_>> {
-        let pages = self.blocks.iter().zip(self.bytes.chunks(BLOCK));
-        pages.map(|(&(block, crc), data)| Copied { block, data, crc }).collect()
-    }
-}
-
-/// Buffers of earlier moves for the next ones, until who moves has done: fresh memory costs as much
-/// as a copy.
-#[derive(Debug, Default)]
-pub(crate) struct Buffers(Mutex<Vec<Buffer>>);
-
-impl Buffers {
-    fn take(&self, blocks: u64) -> Buffer {
-        let mut spare = self.0.lock();
-        let fits =
-            spare.iter().position(|buffer| buffer.bytes.len() as u64 >= blocks * BLOCK_BYTES);
-        fits.filter(|_| blocks > 0)
-            .map_or_else(|| Buffer::new(blocks), |fits| spare.swap_remove(fits))
-    }
-
-    fn give_back(&self, buffer: Buffer) {
-        if buffer.bytes.len() as u64 == BUFFER_BLOCKS * BLOCK_BYTES {
-            self.0.lock().push(buffer);
-        }
-    }
-
-    /// Gives the memory back to the system.
-    pub fn release(&self) {
-        self.0.lock().clear();
-    }
-}
-
-/// How data gets nearer to a tier: from each of some tiers to one of others.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Route {
-    pub from: Tiers,
-    pub to: Tiers,
+pub(crate) struct Relocator {
+    pub store: Arc<Store>,
+    pub health: Arc<Health>,
+    pub cache: Arc<PageCache>,
+    pub activity: Arc<Activity>,
+    pub commits: Arc<Commits>,
+    pub pages: Arc<PageIo>,
+    pub counters: Arc<Counters>,
+    pub buffers: Buffers,
 }
 
 impl Inode {
@@ -192,119 +134,14 @@ impl Inode {
     }
 }
 
-impl Tiering {
-    /// See [`Volume::move_some`](crate::Volume::move_some).
-    pub fn move_some(&self, ino: Ino, tier: u8, offset: u64, len: u64) -> FsResult<FileMoved> {
-        let inode = self.inodes.get(ino)?;
-        self.check_tier(tier)?;
-        inode.shared()?.file()?;
-        if let Some(pin) = inode.tiers.pin.get().filter(|&pin| pin != tier) {
-            let message = format!("it is pinned to {}: `terrace unpin` lifts that", tier_name(pin));
-            return Err(FsError::with_message(libc::EPERM, message));
-        }
-        let blocks = match len {
-            0 => 0..0,
-            _ => offset / BLOCK_BYTES..offset.saturating_add(len).div_ceil(BLOCK_BYTES),
-        };
-        let moved = self.move_blocks(&inode, tier, blocks);
-        self.buffers.release();
-        if inode.tiers.pin.get().is_some() {
-            self.note_home(&inode);
-        }
-        moved
-    }
-
-    fn move_blocks(&self, inode: &Arc<Inode>, tier: u8, blocks: Range<u64>) -> FsResult<FileMoved> {
-        if inode.pages.has_dirty() {
-            self.inodes.before_closing(|| self.pages.flush_file(inode))?;
-        }
-        if tier == 0 && inode.shared()?.log.archive().is_some() {
-            self.inodes.before_closing(|| self.inodes.mutate(|| self.bring_log(inode)))?;
-        }
-        let routes = self.routes_to(tier);
-        let mut result = FileMoved::default();
-        let mut rest = blocks;
-        if let Some(stretch) = inode.next_stretch(&mut rest, &|_| true)? {
-            let stretches = std::slice::from_ref(&stretch);
-            for route in &routes {
-                let there =
-                    |extent: &Extent| route.from.contains(self.store.space.tier_of(extent.addr));
-                let wanted = Wanted { there: &there, such: None };
-                let order = Order {
-                    stretches,
-                    wanted,
-                    tiers: route.to,
-                    keep_cached: false,
-                    counter: Counter::MigratedByHand,
-                };
-                let _under_way = self.relocations.begin_after_seekers();
-                match self.inodes.before_closing(|| self.move_stretch(inode, order)) {
-                    Ok(blocks) => result.moved_bytes += blocks * BLOCK_BYTES,
-                    Err(error) if !error.is_no_room() => return Err(error),
-                    Err(_) => {}
-                }
-            }
-            let is_below =
-                |extent: &Extent| tier > 0 && self.store.space.tier_of(extent.addr) > tier;
-            let is_left = |extent: &Extent| {
-                self.store.space.tier_of(extent.addr) != tier && !is_below(extent)
-            };
-            result.below_bytes += self.count_blocks(inode, &stretch, &is_below)? * BLOCK_BYTES;
-            result.left_bytes += self.count_blocks(inode, &stretch, &is_left)? * BLOCK_BYTES;
-            let next = inode.next_stretch(&mut rest, &|_| true)?;
-            result.next_bytes = next.map(|next| next.start * BLOCK_BYTES);
-        }
-        Ok(result)
-    }
-
-    fn check_tier(&self, tier: u8) -> FsResult<()> {
-        let last = self.store.space.tiers().last().unwrap_or(0);
-        if tier <= last {
-            return Ok(());
-        }
-        let message = format!("tier {tier}: the volume's tiers are 0 (PM) to {last}");
-        Err(FsError::with_message(libc::EINVAL, message))
-    }
-
-    /// How data gets to a tier. What lies above goes there, or to the next below that has room;
-    /// what lies below comes nearer or stays: another place on the same tier would be worth no
-    /// copy.
-    pub fn routes_to(&self, tier: u8) -> Vec<Route> {
-        let Some(above) = tier.checked_sub(1) else {
-            return vec![Route { from: Tiers::from(1), to: Tiers { first: 0, last: 0 } }];
-        };
-        let below = self.store.space.tiers().filter(|&t| t > tier);
-        let up = below.map(|t| Route {
-            from: Tiers { first: t, last: t },
-            to: Tiers { first: tier, last: t - 1 },
-        });
-        let down = Route { from: Tiers { first: 0, last: above }, to: Tiers::from(tier) };
-        std::iter::once(down).chain(up).collect()
-    }
-
-    fn count_blocks(
-        &self,
-        inode: &Inode,
-        among: &Range<u64>,
-        wanted: &dyn Fn(&Extent) -> bool,
-    ) -> FsResult<u64> {
-        let inner = inode.shared()?;
-        let mut blocks = 0;
-        for (start, extent) in inner.file()?.index.overlaps(among.start, among.end) {
-            let (a, b) =
-                (start.max(among.start), (start + u64::from(extent.blocks)).min(among.end));
-            blocks += if wanted(&extent) { b - a } else { 0 };
-        }
-        Ok(blocks)
-    }
-
-    /// Relocations what is wanted of some stretches, all at once; returns how many blocks are
+impl Relocator {
+    /// Relocates the wanted extents of some stretches, all at once; returns how many blocks are
     /// elsewhere now. Relocations of one file wait for one another.
     ///
     /// # Errors
     /// `ENOSPC` where it was to go, `EIO` with the place that cannot be read or written, `ESTALE`
     /// if the file is gone: what has not moved stays where it is.
-    pub fn move_stretch(&self, inode: &Arc<Inode>, order: Order<'_>) -> FsResult<u64> {
+    pub fn relocate(&self, inode: &Arc<Inode>, order: Order<'_>) -> FsResult<u64> {
         let Some(begun) = self.begin(inode, order)? else {
             return Ok(0);
         };
@@ -328,7 +165,7 @@ impl Tiering {
             return Ok(None);
         }
         // What has no place to go is not even read.
-        if self.room_in(order.tiers) == 0 {
+        if self.store.space.room_for(order.tiers) == 0 {
             return Err(FsError::new(libc::ENOSPC));
         }
         let (reserved, written) = pieces.into_iter().partition(|piece| piece.extent.unwritten());
@@ -346,15 +183,6 @@ impl Tiering {
         }))
     }
 
-    /// Blocks that there is room for.
-    pub fn room_in(&self, tiers: Tiers) -> u64 {
-        if tiers.first == 0 {
-            self.store.space.room_for_data()
-        } else {
-            self.store.space.room_in(tiers)
-        }
-    }
-
     /// Looks up what is wanted.
     fn pieces(&self, inode: &Inode, inner: &Inner, order: Order<'_>) -> FsResult<Vec<SourceRun>> {
         let (file, entries) = (inner.file()?, inner.log.entries(&self.store.pm));
@@ -366,8 +194,11 @@ impl Tiering {
         };
         // What has no room in any of the tiers stays; of the tiers' end nobody knows before it is
         // reached.
-        let mut room =
-            if order.tiers.last == u8::MAX { u64::MAX } else { self.room_in(order.tiers) };
+        let mut room = if order.tiers.last == u8::MAX {
+            u64::MAX
+        } else {
+            self.store.space.room_for(order.tiers)
+        };
         let mut pieces = Vec::new();
         for (stretch, (start, whole)) in order.stretches.iter().flat_map(overlaps) {
             let (a, b) =
@@ -582,7 +413,7 @@ impl Tiering {
         blanks.into_iter().zip(copied).map(fill).collect()
     }
 
-    /// Relocations blocks that are allocated and hold nothing.
+    /// Relocates blocks that are allocated and hold nothing.
     fn move_reserved(&self, begun: &Relocation<'_>) -> FsResult<u64> {
         let Relocation { inode, order, reserved: ref pieces, .. } = *begun;
         let holes: Vec<_> = pieces.iter().map(|p| (p.block, u64::from(p.extent.blocks))).collect();

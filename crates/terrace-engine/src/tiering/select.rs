@@ -1,5 +1,5 @@
-//! Which files' data a mover takes, and moving it: write migration, demotion, read migration,
-//! reverse migration.
+//! Selection: which files' data moves, and how much of it together. Write migration, demotion, read
+//! migration, reverse migration.
 
 use std::ops::{ControlFlow, Range};
 
@@ -16,13 +16,17 @@ use terrace_store::space::Tiers;
 use terrace_store::sync::Arc;
 use terrace_store::sync::atomic::Ordering;
 
-use crate::base::counters::Counter;
+use crate::base::counters::{Counter, Counters};
+use crate::base::tuning::Tuning;
 use crate::base::types::{Ino, Time};
 use crate::base::words::tier_name;
+use crate::inode::activity::Activity;
+use crate::inode::cache::PageCache;
 use crate::inode::resident::Inode;
-use crate::tiering::Tiering;
-use crate::tiering::relocate::{Order, Wanted};
-use crate::tiering::schedule::Round;
+use crate::inode::store::Store;
+use crate::inode::table::Inodes;
+use crate::tiering::relocate::{Order, Relocator, Wanted};
+use crate::tiering::round::Round;
 
 /// Inodes that nobody has used since the mount, of which so many are looked at when cold data is
 /// looked for.
@@ -37,8 +41,20 @@ pub(crate) const GROUPS_PER_FLUSH: u64 = 4;
 /// A stretch that is moved at once spans no more than this, however little of it moves: 256 MiB.
 pub(crate) const SPAN_BLOCKS_MAX: u64 = 65536;
 
-impl Tiering {
-    /// Relocations cold data of one of the coldest files of a shard from `tier` to the next.
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Selector {
+    pub store: Arc<Store>,
+    pub cache: Arc<PageCache>,
+    pub activity: Arc<Activity>,
+    pub inodes: Arc<Inodes>,
+    pub counters: Arc<Counters>,
+    pub tuning: Arc<Tuning>,
+    pub relocator: Arc<Relocator>,
+}
+
+impl Selector {
+    /// Relocates cold data of one of the coldest files of a shard from `tier` to the next.
     ///
     /// # Errors
     /// Fatal ones.
@@ -126,7 +142,7 @@ impl Tiering {
         }
     }
 
-    /// Relocations some groups of a file's cold data, or less; returns how many bytes are elsewhere
+    /// Relocates some groups of a file's cold data, or less; returns how many bytes are elsewhere
     /// now.
     fn migrate_file(
         &self,
@@ -165,7 +181,7 @@ impl Tiering {
         self.relocate_selection(inode, selection)
     }
 
-    /// Relocations as much of what is wanted of a file as is made durable together; returns how
+    /// Relocates as much of what is wanted of a file as is made durable together; returns how
     /// many bytes are elsewhere now.
     pub fn relocate_selection(
         &self,
@@ -182,7 +198,7 @@ impl Tiering {
         let mut moved_bytes = 0;
         for batch in batches(&planned, most) {
             let order = Order { stretches: &batch, wanted, tiers, keep_cached, counter };
-            moved_bytes += self.move_stretch(inode, order)? * BLOCK_BYTES;
+            moved_bytes += self.relocator.relocate(inode, order)? * BLOCK_BYTES;
         }
         if tiers.first > 0 {
             self.counters.add(Counter::GroupsWritten, planned.len() as u64);
@@ -268,7 +284,7 @@ impl Tiering {
         }
     }
 
-    /// Relocations read-hot data of read-dominated files from PM to a disk and into the page cache.
+    /// Relocates read-hot data of read-dominated files from PM to a disk and into the page cache.
     ///
     /// # Errors
     /// Fatal ones.
@@ -300,7 +316,7 @@ impl Tiering {
         )
     }
 
-    /// Relocations data of the files that are read most from disks to PM, up to `room` blocks.
+    /// Relocates data of the files that are read most from disks to PM, up to `room` blocks.
     ///
     /// # Errors
     /// Fatal ones.
@@ -373,32 +389,6 @@ pub(crate) struct Selection<'a> {
     pub most: u64,
     /// Counts the bytes.
     pub counter: Counter,
-}
-
-impl Round {
-    pub fn may_try_another(&self) -> bool {
-        !matches!(self, Round::Moved(_) | Round::Failed { is_final: true, .. })
-    }
-
-    /// The round so far, after one more attempt.
-    pub fn after(self, attempt: FsResult<u64>, tier: u8) -> FsResult<Round> {
-        match attempt {
-            Ok(0) => Ok(match self {
-                Round::Stuck(_) => {
-                    Round::Stuck(format!("what is in {} is in use", tier_name(tier)))
-                }
-                round => round,
-            }),
-            Ok(bytes) => Ok(Round::Moved(bytes)),
-            Err(error) if error.is_fatal() => Err(error),
-            // It has gone meanwhile.
-            Err(error) if error.errno() == libc::ESTALE => Ok(self),
-            Err(error) if error.is_no_room() => {
-                Ok(Round::Failed { why: "the tiers below have no room".into(), is_final: true })
-            }
-            Err(error) => Ok(Round::Failed { why: error.to_string(), is_final: false }),
-        }
-    }
 }
 
 /// What of `blocks` may go.

@@ -4,7 +4,7 @@
 //! A question takes bounded work, however many files there are:
 //! * the hottest are the best of [`RECENT`] files of each shard, of those that were read or written
 //!   last;
-//! * the coldest are the best of [`LISTED_MAX`] of each list of the movers;
+//! * the coldest are the best of [`LISTED_MAX`] of each list of cold files;
 //! * paths are looked for among [`NAMES_MAX`] names, further on with each question, and kept as
 //!   long as they are right.
 
@@ -22,7 +22,8 @@ use crate::inode::paths::{Walk, shown};
 use crate::inode::resident::Inode;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
-use crate::tiering::Tiering;
+use crate::tiering::placement::Placement;
+use crate::tiering::select::Selector;
 
 /// Files that are looked at in each list of cold ones: those listed there may have become hotter
 /// since.
@@ -75,7 +76,8 @@ pub(crate) struct Ranking {
     pub store: Arc<Store>,
     pub inodes: Arc<Inodes>,
     pub activity: Arc<Activity>,
-    pub tiering: Arc<Tiering>,
+    pub placement: Arc<Placement>,
+    pub selector: Arc<Selector>,
     pub paths: Mutex<Paths>,
 }
 
@@ -116,7 +118,7 @@ impl Ranking {
     fn coldest_now(&self) -> Vec<Arc<Inode>> {
         let mut cold = Vec::new();
         for shard in 0..self.store.shards() {
-            self.tiering.scan_some(shard);
+            self.selector.scan_some(shard);
             let inodes = self.inodes.shards[shard].inodes.read();
             let lists = self.activity.shards[shard].lists.lock();
             for (listed, ino) in
@@ -146,7 +148,7 @@ impl Ranking {
         }
         let dirty = inode.pages.dirty_pages() * BLOCK_BYTES;
         bytes.extend((dirty > 0).then(|| ("cache".to_owned(), dirty)));
-        let opinion = self.tiering.opinion_of(inode, file);
+        let opinion = self.placement.opinion_of(inode, file);
         Some(RankedFile {
             ino: inode.ino.0,
             path: paths.known.get(&inode.ino.0).map(|path| shown(path)),

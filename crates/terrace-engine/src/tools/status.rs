@@ -24,7 +24,9 @@ use crate::inode::store::Store;
 use crate::inode::table::Inodes;
 use crate::mount::devices::match_present_devices;
 use crate::mount::parts::Parts;
-use crate::tiering::Tiering;
+use crate::tiering::drain::Drain;
+use crate::tiering::placement::Placement;
+use crate::tiering::schedule::Schedule;
 
 fn disk_kind(path: &Path) -> &'static str {
     use std::os::unix::fs::FileTypeExt;
@@ -112,7 +114,9 @@ pub(crate) struct Reports {
     pub devices: Arc<DeviceTable>,
     pub cache: Arc<PageCache>,
     pub inodes: Arc<Inodes>,
-    pub tiering: Arc<Tiering>,
+    pub placement: Arc<Placement>,
+    pub schedule: Arc<Schedule>,
+    pub drain: Arc<Drain>,
     pub counters: Arc<Counters>,
     pub options: Arc<OpenOptions>,
     pub opened: Instant,
@@ -127,7 +131,9 @@ impl Reports {
             devices: parts.devices.clone(),
             cache: parts.cache.clone(),
             inodes: parts.inodes.clone(),
-            tiering: parts.tiering.clone(),
+            placement: parts.tiering.placement.clone(),
+            schedule: parts.tiering.schedule.clone(),
+            drain: parts.tiering.drain.clone(),
             counters: parts.counters.clone(),
             options: parts.options.clone(),
             opened: Instant::now(),
@@ -176,8 +182,8 @@ impl Reports {
             inodes: self.inodes.inodes_in_use(),
             notes: notes(&self.store.pm).into_iter().chain(self.cache.note()).collect(),
             scrub: None,
-            migration: Some(self.tiering.migration_status()),
-            removal: self.tiering.removal_status(),
+            migration: Some(self.schedule.status()),
+            removal: self.drain.removal_status(),
         }
     }
 
@@ -248,7 +254,7 @@ impl Reports {
                 device_offset_bytes: archive.addr.byte(),
                 len_bytes: archive.blocks() * BLOCK_BYTES,
             }),
-            opinion: self.tiering.opinion_of(&inode, file),
+            opinion: self.placement.opinion_of(&inode, file),
             pin: inode.tiers.pin.get().map(tier_name),
             more: (extents_end.is_some() || dirty_end.is_some()).then_some(more),
         })

@@ -1,0 +1,87 @@
+//! The gate between data that moves and programs that look for room: until data has moved it takes
+//! room in both tiers.
+//!
+//! Invariant: while somebody looks for room, nothing moves but what makes room for programs at
+//! once. Nobody looks for longer than [`ROOM_WAIT_MAX`].
+
+use std::time::{Duration, Instant};
+
+use terrace_store::sync::{Condvar, Mutex};
+
+/// How long somebody who finds no room waits for data that moves: a thread that waits serves nobody
+/// else, and a disk may hang.
+const ROOM_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Who moves data, and who waits for the room that is left then. Its lock is the last of all.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    under_way: usize,
+    seekers: usize,
+}
+
+/// Data moves until this is dropped.
+#[derive(Debug)]
+pub(crate) struct UnderWay<'a>(&'a Gate);
+
+/// Somebody looks for room; until this is dropped nothing moves but what makes room for programs at
+/// once.
+#[derive(Debug)]
+pub(crate) struct Seeking<'a>(&'a Gate);
+
+impl Gate {
+    /// Data that makes room for a program begin.
+    pub fn begin(&self) -> UnderWay<'_> {
+        self.state.lock().under_way += 1;
+        UnderWay(self)
+    }
+
+    /// Other moves begin, once nobody looks for room. Called without any lock that programs take.
+    pub fn begin_after_seekers(&self) -> UnderWay<'_> {
+        let mut state = self.state.lock();
+        while state.seekers > 0 {
+            self.changed.wait(&mut state);
+        }
+        state.under_way += 1;
+        UnderWay(self)
+    }
+
+    /// Waits until nothing moves; `None` if that takes too long.
+    pub fn seek(&self) -> Option<Seeking<'_>> {
+        let until = Instant::now() + ROOM_WAIT_MAX;
+        let mut state = self.state.lock();
+        state.seekers += 1;
+        while state.under_way > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                state.seekers -= 1;
+                self.changed.notify_all();
+                return None;
+            }
+            self.changed.wait_for(&mut state, left);
+        }
+        Some(Seeking(self))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock());
+        self.changed.notify_all();
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.change(|state| state.under_way -= 1);
+    }
+}
+
+impl Drop for Seeking<'_> {
+    fn drop(&mut self) {
+        self.0.change(|state| state.seekers -= 1);
+    }
+}
