@@ -124,18 +124,29 @@ impl ChunkHeader {
     }
 }
 
+/// The user and the group that own an inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+}
+
+impl Owner {
+    /// The superuser and its group.
+    pub const ROOT: Owner = Owner { uid: 0, gid: 0 };
+}
+
 impl InodeRecord {
-    /// A record at byte `at` of PM with an empty log. Set [`Self::with_secret`] where programs come
-    /// to write.
-    #[allow(clippy::too_many_arguments, reason = "the fields of the record")]
+    /// A record at byte `at` of PM with an empty log. Add [`Self::with_secret`] to the record of an
+    /// inode that programs write to, and [`Self::with_device`] to that of a device node.
     pub fn new(
         at: u64,
         ino: u64,
         generation: u32,
         mode: u32,
-        uid: u32,
-        gid: u32,
-        rdev: u32,
+        owner: Owner,
         created_ns: i64,
     ) -> Self {
         let mut record = InodeRecord {
@@ -146,9 +157,9 @@ impl InodeRecord {
             ino,
             generation,
             mode: mode & 0o7777,
-            uid,
-            gid,
-            rdev,
+            uid: owner.uid,
+            gid: owner.gid,
+            rdev: 0,
             secret: 0,
             created_ns,
             head: CheckedPtr::NULL.0,
@@ -156,6 +167,21 @@ impl InodeRecord {
         };
         record.crc = record.checksum();
         record
+    }
+
+    /// The same record, of a device node with this number.
+    #[must_use]
+    pub fn with_device(mut self, rdev: u32) -> Self {
+        if rdev != self.rdev {
+            self.rdev = rdev;
+            self.crc = self.checksum();
+        }
+        self
+    }
+
+    /// Who owns the inode, if no later entry of its log changes that.
+    pub fn owner(&self) -> Owner {
+        Owner { uid: self.uid, gid: self.gid }
     }
 
     /// The same record with a secret of its own.
@@ -187,7 +213,7 @@ impl InodeRecord {
 
     /// A free record that remembers its generation.
     pub fn free(ino: u64, generation: u32) -> Self {
-        let mut record = InodeRecord::new(0, ino, generation, 0, 0, 0, 0, 0);
+        let mut record = InodeRecord::new(0, ino, generation, 0, Owner::ROOT, 0);
         record.state = INODE_FREE;
         record.tail = 0;
         record.crc = record.checksum();

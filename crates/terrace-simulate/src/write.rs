@@ -1,5 +1,7 @@
 //! Writes: the decision tree, and what it costs.
 
+use std::ops::Range;
+
 use terrace_policy::{Param, Target, is_large, next_counter, prefers_disk};
 
 use crate::clock::write_ns;
@@ -74,7 +76,7 @@ fn write_piece(
     if place == Place::Dirty {
         take_pages(volume, ino, from, to);
     }
-    replace(volume, ino, (from, to), end, place, counter);
+    replace(volume, ino, from..to, end, place, counter);
     match place {
         Place::Pm => {
             volume.traffic.pm_written += len;
@@ -110,12 +112,13 @@ fn decide(volume: &mut Volume, ino: u64, from: u64, to: u64, durable: bool) -> (
 fn replace(
     volume: &mut Volume,
     ino: u64,
-    (from, to): (u64, u64),
+    blocks: Range<u64>,
     end: u64,
     place: Place,
     counter: u16,
 ) {
     let now_ns = volume.clock.now_ns();
+    let Range { start: from, end: to } = blocks;
     volume.drop_clean(ino, from, to);
     let blocks = to - from;
     let amtime_ns = volume.edit(ino, |file| {

@@ -111,22 +111,24 @@ pub fn places_of(image: &Image) -> Vec<Place> {
     finder.places
 }
 
+fn span(at: u64, len: usize) -> Range<usize> {
+    at as usize..at as usize + len
+}
+
 impl Finder<'_> {
     fn add(
         &mut self,
         region: Region,
         device: usize,
-        at: u64,
-        len: usize,
+        bytes: Range<usize>,
         owner: Option<u64>,
         seals: &[Seal],
     ) {
-        let at = at as usize;
         self.places.push(Place {
             region,
             device,
-            at,
-            len,
+            at: bytes.start,
+            len: bytes.len(),
             owner,
             seals: seals.to_vec(),
             sum: None,
@@ -148,7 +150,7 @@ impl Finder<'_> {
         for device in 0..self.image.0.len() {
             for copy in 0..terrace_layout::SUPERBLOCK_BLOCKS {
                 let len = size_of::<Superblock>();
-                self.add(Region::Superblock, device, copy * BLOCK_BYTES, len, None, &[seal]);
+                self.add(Region::Superblock, device, span(copy * BLOCK_BYTES, len), None, &[seal]);
             }
         }
     }
@@ -157,12 +159,11 @@ impl Finder<'_> {
         let at = (sb.shards_start + u64::from(shard)) * BLOCK_BYTES;
         let crc = Seal::Crc { from: 0, to: 64, field: offset_of!(ShardPage, crc) };
         let table = Seal::Pointer(offset_of!(ShardPage, table));
-        self.add(Region::ShardHead, 0, at, size_of::<ShardPage>(), None, &[table, crc]);
+        self.add(Region::ShardHead, 0, span(at, size_of::<ShardPage>()), None, &[table, crc]);
         self.add(
             Region::Journal,
             0,
-            at + JOURNAL_OFFSET,
-            size_of::<JournalRecord>(),
+            span(at + JOURNAL_OFFSET, size_of::<JournalRecord>()),
             None,
             &[Seal::Journal],
         );
@@ -175,7 +176,13 @@ impl Finder<'_> {
                 field: offset_of!(ChunkHeader, crc),
             };
             let seals = [crc, Seal::Pointer(CHUNK_NEXT_OFFSET as usize)];
-            self.add(Region::ChunkHeader, 0, addr.byte(), size_of::<ChunkHeader>(), None, &seals);
+            self.add(
+                Region::ChunkHeader,
+                0,
+                span(addr.byte(), size_of::<ChunkHeader>()),
+                None,
+                &seals,
+            );
             for i in 1..u64::from(header.records) {
                 self.inode(addr.byte() + i * INODE_BYTES);
             }
@@ -191,7 +198,13 @@ impl Finder<'_> {
         let (head_word, tail_word) = (HEAD_OFFSET as usize, TAIL_OFFSET as usize);
         let crc = Seal::Crc { from: 0, to: head_word, field: offset_of!(InodeRecord, crc) };
         let seals = [crc, Seal::Pointer(head_word), Seal::Tail(tail_word)];
-        self.add(Region::InodeRecord, 0, at, size_of::<InodeRecord>(), Some(record.ino), &seals);
+        self.add(
+            Region::InodeRecord,
+            0,
+            span(at, size_of::<InodeRecord>()),
+            Some(record.ino),
+            &seals,
+        );
         let (tail, _) = Tail(record.tail).get().expect("the image is whole");
         let head = CheckedPtr(record.head).get().expect("the image is whole");
         let inline_end = at + INLINE_OFFSET + INLINE_SLOTS * SLOT_BYTES;
@@ -217,8 +230,7 @@ impl Finder<'_> {
             self.add(
                 Region::LogPageHeader,
                 0,
-                start,
-                size_of::<LogPageHeader>(),
+                span(start, size_of::<LogPageHeader>()),
                 Some(record.ino),
                 &seals,
             );
@@ -290,7 +302,7 @@ impl Finder<'_> {
                 _ if device > 0 => Region::ArchivedEntry,
                 _ => Region::LogEntry,
             };
-            self.add(region, device, at, len, Some(record.ino), &[Seal::Entry(seed)]);
+            self.add(region, device, span(at, len), Some(record.ino), &[Seal::Entry(seed)]);
             match entry {
                 LogEntry::Archive(e) => {
                     let (seed, addr) = (page_seed(seed, e.sequence), BlockAddr(e.address));
@@ -318,8 +330,7 @@ impl Finder<'_> {
                     self.add(
                         Region::XattrValue,
                         0,
-                        at,
-                        e.value_len as usize,
+                        span(at, e.value_len as usize),
                         Some(record.ino),
                         &[],
                     );
@@ -336,8 +347,7 @@ impl Finder<'_> {
             self.add(
                 region,
                 addr.device().into(),
-                addr.byte(),
-                BLOCK_BYTES as usize,
+                span(addr.byte(), BLOCK_BYTES as usize),
                 Some(ino),
                 &[],
             );
@@ -348,7 +358,13 @@ impl Finder<'_> {
             for i in 0..count {
                 let addr = first.offset(i);
                 let (device, len) = (addr.device().into(), BLOCK_BYTES as usize);
-                self.add(Region::CrcBlock, device, addr.byte(), len, Some(ino), &[Seal::CrcBlock]);
+                self.add(
+                    Region::CrcBlock,
+                    device,
+                    span(addr.byte(), len),
+                    Some(ino),
+                    &[Seal::CrcBlock],
+                );
             }
         }
     }
@@ -357,11 +373,11 @@ impl Finder<'_> {
         let header_at = sb.checkpoint_header * BLOCK_BYTES;
         let len = size_of::<CheckpointHeader>();
         let crc = Seal::Crc { from: 8, to: len, field: offset_of!(CheckpointHeader, crc) };
-        self.add(Region::CheckpointHeader, 0, header_at, len, None, &[crc]);
+        self.add(Region::CheckpointHeader, 0, span(header_at, len), None, &[crc]);
         for (i, device) in sb.devices().iter().enumerate() {
             let summaries = device.groups() as usize * size_of::<GroupSummary>();
             let start = device.checkpoint_start * BLOCK_BYTES;
-            self.add(Region::GroupSummaries, i, start, summaries, None, &[]);
+            self.add(Region::GroupSummaries, i, span(start, summaries), None, &[]);
             let row = offset_of!(CheckpointHeader, devices)
                 + i * size_of::<terrace_layout::CheckpointDevice>();
             let field = offset_of!(terrace_layout::CheckpointDevice, summaries_crc);
@@ -375,7 +391,7 @@ impl Finder<'_> {
         let bytes = device.group_blocks as usize / 8;
         let start = (device.checkpoint_start + device.summary_blocks()) * BLOCK_BYTES;
         for g in 0..device.groups() as usize {
-            self.add(Region::Bitmap, index, start + (g * bytes) as u64, bytes, None, &[]);
+            self.add(Region::Bitmap, index, span(start + (g * bytes) as u64, bytes), None, &[]);
             let sum =
                 summaries_at + g * size_of::<GroupSummary>() + offset_of!(GroupSummary, bitmap_crc);
             self.places.last_mut().expect("just added").sum = Some((index, sum));

@@ -26,7 +26,7 @@ use terrace_fuse::{Message, MountConfig, Mounted, mount_with};
 
 mod tree;
 
-use tree::{BLOCK_BYTES, Tree};
+use tree::{BLOCK_BYTES, NewNode, Tree};
 
 /// What files contain. Never written, so it stays one shared page of the system.
 static ZEROS: [u8; MESSAGE_BYTES_MAX as usize] = [0; MESSAGE_BYTES_MAX as usize];
@@ -162,7 +162,8 @@ impl Filesystem for NullFs {
             libc::S_IFSOCK => FileType::Socket,
             _ => FileType::RegularFile,
         };
-        let made = self.tree.lock().create(request, parent, name, kind, mode & !umask, rdev);
+        let new = NewNode { rdev, ..NewNode::of(request, kind, mode & !umask) };
+        let made = self.tree.lock().create(parent, name, new);
         self.reply_created(made, reply);
     }
 
@@ -176,8 +177,8 @@ impl Filesystem for NullFs {
         reply: ReplyEntry,
     ) {
         self.transport.count(Message::Mkdir);
-        let made =
-            self.tree.lock().create(request, parent, name, FileType::Directory, mode & !umask, 0);
+        let new = NewNode::of(request, FileType::Directory, mode & !umask);
+        let made = self.tree.lock().create(parent, name, new);
         self.reply_created(made, reply);
     }
 
@@ -201,7 +202,8 @@ impl Filesystem for NullFs {
     ) {
         self.transport.count(Message::Symlink);
         let mut tree = self.tree.lock();
-        let mut made = tree.create(request, parent, name, FileType::Symlink, 0o777, 0);
+        let new = NewNode::of(request, FileType::Symlink, 0o777);
+        let mut made = tree.create(parent, name, new);
         if let Ok(attr) = &mut made
             && let Ok(node) = tree.node(attr.ino)
         {
@@ -453,8 +455,8 @@ impl Filesystem for NullFs {
         reply: ReplyCreate,
     ) {
         self.transport.count(Message::Create);
-        let made =
-            self.tree.lock().create(request, parent, name, FileType::RegularFile, mode & !umask, 0);
+        let new = NewNode::of(request, FileType::RegularFile, mode & !umask);
+        let made = self.tree.lock().create(parent, name, new);
         match made {
             Ok(attr) => reply.created(&FOREVER, &attr, Generation(0), FileHandle(0), CREATED),
             Err(errno) => reply.error(errno),

@@ -60,16 +60,35 @@ impl Names {
     }
 }
 
+/// An inode to be made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NewNode {
+    pub(super) kind: FileType,
+    pub(super) mode: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    /// The number of a device node.
+    pub(super) rdev: u32,
+}
+
+impl NewNode {
+    pub(super) fn of(request: &Request, kind: FileType, mode: u32) -> Self {
+        Self { kind, mode, uid: request.uid(), gid: request.gid(), rdev: 0 }
+    }
+}
+
 impl Tree {
     pub(super) fn new() -> Self {
         let mut tree = Tree { nodes: HashMap::new(), last: 0, started: SystemTime::now() };
-        let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let root = tree.add(FileType::Directory, 0o755, owner, 0);
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let kind = FileType::Directory;
+        let root = tree.add(NewNode { kind, mode: 0o755, uid, gid, rdev: 0 });
         debug_assert_eq!(root, INodeNo::ROOT.0);
         tree
     }
 
-    fn add(&mut self, kind: FileType, mode: u32, (uid, gid): (u32, u32), rdev: u32) -> u64 {
+    fn add(&mut self, new: NewNode) -> u64 {
+        let NewNode { kind, mode, uid, gid, rdev } = new;
         self.last += 1;
         let time = self.started;
         let attr = FileAttr {
@@ -117,17 +136,14 @@ impl Tree {
 
     pub(super) fn create(
         &mut self,
-        request: &Request,
         parent: INodeNo,
         name: &OsStr,
-        kind: FileType,
-        mode: u32,
-        rdev: u32,
+        new: NewNode,
     ) -> Result<FileAttr, Errno> {
         if self.child(parent, name).is_ok() {
             return Err(Errno::EEXIST);
         }
-        let number = self.add(kind, mode, (request.uid(), request.gid()), rdev);
+        let (kind, number) = (new.kind, self.add(new));
         let directory = self.node(parent)?;
         directory.names.insert(name, number);
         directory.attr.nlink += u32::from(kind == FileType::Directory);

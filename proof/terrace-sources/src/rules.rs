@@ -22,7 +22,6 @@ pub const LONG_MODULES_EXPECTED: &[&str] = &[
     "crates/terrace-engine/src/inode/cache/tests.rs",
     "crates/terrace-engine/src/inode/resident.rs",
     "crates/terrace-engine/src/ops/data.rs",
-    "crates/terrace-engine/src/ops/names.rs",
     "crates/terrace-engine/src/tools/check/give_up.rs",
     "crates/terrace-fuse/src/adapter.rs",
 ];

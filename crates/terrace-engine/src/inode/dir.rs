@@ -47,33 +47,45 @@ impl Dentry {
         Self { ino, generation, kind, name: name.into(), position: 0 }
     }
 
+    /// This entry as one to be added.
+    pub fn as_new(&self, cookie: u64, time: Time) -> NewName<'_> {
+        let Self { ino, generation, kind, ref name, .. } = *self;
+        NewName { cookie, name, ino, generation, kind, time }
+    }
+
     /// Position of the log entry that added it.
     pub fn position(&self) -> u64 {
         self.position
     }
 }
 
-/// The entry that adds `name`, which follows it.
-fn add_entry(
-    cookie: u64,
-    name: &[u8],
-    ino: Ino,
-    generation: u32,
-    kind: FileKind,
-    now: Time,
-) -> DentryAddEntry {
-    DentryAddEntry {
-        kind: EntryType::DentryAdd as u8,
-        slots: 0,
-        flags: 0,
-        crc: 0,
-        ino: ino.0,
-        cookie,
-        mtime_ns: now.0,
-        generation,
-        file_type: (kind.format_bits() >> 12) as u8,
-        name_len: name.len() as u8,
-        reserved: 0,
+/// A name that a log entry adds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewName<'a> {
+    pub cookie: u64,
+    pub name: &'a [u8],
+    pub ino: Ino,
+    pub generation: u32,
+    pub kind: FileKind,
+    pub time: Time,
+}
+
+impl NewName<'_> {
+    /// The entry that adds it. The name follows the entry.
+    fn entry(&self) -> DentryAddEntry {
+        DentryAddEntry {
+            kind: EntryType::DentryAdd as u8,
+            slots: 0,
+            flags: 0,
+            crc: 0,
+            ino: self.ino.0,
+            cookie: self.cookie,
+            mtime_ns: self.time.0,
+            generation: self.generation,
+            file_type: (self.kind.format_bits() >> 12) as u8,
+            name_len: self.name.len() as u8,
+            reserved: 0,
+        }
     }
 }
 
@@ -120,18 +132,8 @@ impl DirData {
     }
 
     /// Puts the entry that adds a name into the batch; returns its index in it.
-    #[allow(clippy::too_many_arguments, reason = "the fields of an entry")]
-    pub fn push_add(
-        &self,
-        log: &mut Log,
-        cookie: u64,
-        name: &[u8],
-        ino: Ino,
-        generation: u32,
-        kind: FileKind,
-        now: Time,
-    ) -> usize {
-        log.push(&add_entry(cookie, name, ino, generation, kind, now), &[name])
+    pub fn push_add(&self, log: &mut Log, new: &NewName<'_>) -> usize {
+        log.push(&new.entry(), &[new.name])
     }
 
     /// The cookie of `name`, or the one that it takes if it is new; `n` for the nth of one batch.
@@ -158,18 +160,8 @@ impl DirData {
     }
 
     /// A committed entry at `position` added a name.
-    #[allow(clippy::too_many_arguments, reason = "the fields of an entry")]
-    pub fn added(
-        &mut self,
-        refs: &mut Refs,
-        position: u64,
-        cookie: u64,
-        name: &[u8],
-        ino: Ino,
-        generation: u32,
-        kind: FileKind,
-        mtime: Time,
-    ) {
+    pub fn added(&mut self, refs: &mut Refs, position: u64, new: &NewName<'_>) {
+        let NewName { cookie, name, ino, generation, kind, time } = *new;
         refs.retain(position, add_slots(name));
         let name: Arc<[u8]> = name.into();
         self.by_name.insert(name.clone(), cookie);
@@ -177,7 +169,7 @@ impl DirData {
         self.next_cookie = self.next_cookie.max(cookie + 1);
         self.subdirs += u32::from(kind == FileKind::Directory);
         refs.move_to(&mut self.mtime_ref, position);
-        self.mtime = mtime;
+        self.mtime = time;
     }
 
     /// A committed entry at `position` removed the entry with this cookie. When a log is read the
@@ -239,10 +231,7 @@ impl DirData {
     /// `ENOSPC`.
     pub fn push_live(&self, log: &mut impl NewLog) -> FsResult<Vec<u64>> {
         let push = |(&cookie, d): (&u64, &Dentry)| {
-            log.push(
-                &add_entry(cookie, &d.name, d.ino, d.generation, d.kind, self.mtime),
-                &[&d.name],
-            )
+            log.push(&d.as_new(cookie, self.mtime).entry(), &[&d.name])
         };
         self.entries.iter().map(push).collect()
     }

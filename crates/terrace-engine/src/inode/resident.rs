@@ -25,7 +25,7 @@ use terrace_store::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard}
 
 use crate::base::types::{Attr, FileKind, Ino, Time};
 use crate::inode::cache::PageMap;
-use crate::inode::dir::DirData;
+use crate::inode::dir::{DirData, NewName};
 use crate::inode::predictors::{ReadHabits, TierWords};
 
 /// An inode.
@@ -129,6 +129,13 @@ pub(crate) struct Live {
     body: Vec<u64>,
     /// What the entries of a file map.
     runs: Vec<(u64, Extent)>,
+}
+
+/// A log written anew, and where it has what is live.
+#[derive(Debug)]
+pub(crate) struct Replacement {
+    pub draft: Draft,
+    live: Live,
 }
 
 /// What has been met in a file's log while it is read.
@@ -266,9 +273,11 @@ impl Inner {
                 if dir.at(e.cookie).is_some() {
                     return Err("gives a position in the directory twice");
                 }
-                let mtime = Time(e.mtime_ns);
-                dir.added(refs, position, e.cookie, name, Ino(e.ino), e.generation, kind, mtime);
-                self.meta.ctime = self.meta.ctime.max(mtime);
+                let (ino, time) = (Ino(e.ino), Time(e.mtime_ns));
+                let (cookie, generation) = (e.cookie, e.generation);
+                let new = NewName { cookie, name, ino, generation, kind, time };
+                dir.added(refs, position, &new);
+                self.meta.ctime = self.meta.ctime.max(time);
             }
             (Body::Dir(dir), LogEntry::DentryRemove(e)) => {
                 dir.removed(refs, position, e.cookie, Time(e.mtime_ns));
@@ -396,12 +405,12 @@ impl Inner {
     ///
     /// # Errors
     /// An entry that cannot be read.
-    pub fn draft(&self, io: PmIo<'_>, to_disk: bool) -> FsResult<Option<(Draft, Live)>> {
+    pub fn draft(&self, io: PmIo<'_>, to_disk: bool) -> FsResult<Option<Replacement>> {
         for for_record in [true, false].into_iter().filter(|&for_record| for_record || to_disk) {
             let mut draft = self.log.draft(for_record);
             match self.push_live(&mut draft, io) {
                 Err(error) if error.is_no_room() => {}
-                live => return Ok(Some((draft, live?))),
+                live => return Ok(Some(Replacement { draft, live: live? })),
             }
         }
         Ok(None)
@@ -413,11 +422,12 @@ impl Inner {
     /// PM errors: the volume must not be written again.
     pub fn replace_log(
         &mut self,
-        (draft, live): (Draft, Live),
+        by: Replacement,
         addr: BlockAddr,
         io: PmIo<'_>,
         journal: &Journal,
     ) -> FsResult<()> {
+        let Replacement { draft, live } = by;
         self.log.replace_by(draft, addr, io.pm, io.source, journal)?;
         self.compacted(live);
         Ok(())
@@ -537,6 +547,12 @@ impl Inner {
 }
 
 impl Inode {
+    /// This inode under a name, to be added to a directory.
+    pub fn named<'a>(&self, name: &'a [u8], cookie: u64, time: Time) -> NewName<'a> {
+        let Self { ino, generation, kind, .. } = *self;
+        NewName { cookie, name, ino, generation, kind, time }
+    }
+
     /// Attributes for the outside.
     pub fn attr(&self, inner: &Inner) -> Attr {
         let (size, blocks, nlink) = match &inner.body {

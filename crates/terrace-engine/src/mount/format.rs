@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use terrace_layout::{
     BLOCK_BYTES, BlockAddr, CheckedPtr, DEVICES_MAX, DeviceEntry, FORMAT_MAJOR, FORMAT_MINOR,
-    INCOMPAT_MOVES, INCOMPAT_PM_DATA_CRC, InodeRecord, MAGIC, SHARD_MAGIC, SHARDS_MAX,
+    INCOMPAT_MOVES, INCOMPAT_PM_DATA_CRC, InodeRecord, MAGIC, Owner, SHARD_MAGIC, SHARDS_MAX,
     SUPERBLOCK_BLOCKS, ShardPage, Superblock,
 };
 use terrace_media::{Disk, Pm};
@@ -165,17 +165,9 @@ pub fn format(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>], options: &FormatOptions) ->
             let at = first_chunk.start * BLOCK_BYTES + terrace_layout::INODE_BYTES;
             let mode = libc::S_IFDIR | 0o755;
             let secret = RandomState::new().hash_one(sb.uuid) as u32;
-            let root = InodeRecord::new(
-                at,
-                Ino::ROOT.0,
-                1,
-                mode,
-                options.uid,
-                options.gid,
-                0,
-                sb.created_ns,
-            )
-            .with_secret(secret);
+            let owner = Owner { uid: options.uid, gid: options.gid };
+            let root = InodeRecord::new(at, Ino::ROOT.0, 1, mode, owner, sb.created_ns)
+                .with_secret(secret);
             write_record(pm, at, &root);
             // One record fewer is free.
             let free_at = first_chunk.start * BLOCK_BYTES + terrace_layout::CHUNK_FREE_OFFSET;

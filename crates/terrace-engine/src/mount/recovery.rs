@@ -20,7 +20,7 @@ use crate::base::options::Progress;
 use crate::base::types::Ino;
 use crate::base::words::counted;
 use crate::inode::reclaim::free_record;
-use crate::mount::scan::{Unfinished, scan};
+use crate::mount::scan::{Scanned, Unfinished, scan};
 
 /// Inode tables of all shards, after replaying their journals if a crash may have left something
 /// there.
@@ -93,8 +93,8 @@ impl FreeSpace {
         tables: &mut [InodeTable],
         progress: Progress<'_>,
     ) -> FsResult<Self> {
-        let found =
-            scan(pm, disks, sb, tables, Unfinished::Finish, scan_threads(), progress, &|_, _| {})?;
+        let what = Scanned { pm, disks, sb, tables, unfinished: Unfinished::Finish };
+        let found = scan(what, scan_threads(), progress, &|_, _| {})?;
         let damage = found.problems.first().map(|problem| problem.damage.clone().into());
         if damage.is_none() {
             for &(ino, at) in found.unnamed.iter().filter(|_| !planted(Bug::UnnamedNotFreed)) {

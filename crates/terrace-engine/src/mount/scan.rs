@@ -195,22 +195,28 @@ struct Scanner<'a> {
     unfenced: Mutex<Option<MediaError>>,
 }
 
-/// Reads everything; `disks` for the parts of logs that lie there. `threads`: how many at a time;
-/// `visit` sees each inode in the second pass.
+/// A volume to be scanned.
+#[derive(Clone, Copy)]
+pub(crate) struct Scanned<'a> {
+    pub pm: &'a Arc<Pm>,
+    /// For the parts of logs that lie there.
+    pub disks: &'a dyn FindDisk,
+    pub sb: &'a Superblock,
+    pub tables: &'a [InodeTable],
+    pub unfinished: Unfinished<'a>,
+}
+
+/// Reads everything, with so many threads. `visit` sees each inode in the second pass.
 ///
 /// # Errors
 /// PM errors. Damage is no error: it is in the result.
-#[allow(clippy::too_many_arguments, reason = "what a volume is made of, and how to read it")]
 pub(crate) fn scan(
-    pm: &Arc<Pm>,
-    disks: &dyn FindDisk,
-    sb: &Superblock,
-    tables: &[InodeTable],
-    unfinished: Unfinished<'_>,
+    what: Scanned<'_>,
     threads: usize,
     progress: Progress<'_>,
     visit: VisitInode<'_>,
 ) -> FsResult<Scan> {
+    let Scanned { pm, disks, sb, tables, unfinished } = what;
     let mut scanner = Scanner {
         pm,
         disks,

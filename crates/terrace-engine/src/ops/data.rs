@@ -67,6 +67,20 @@ pub(crate) struct Files {
     pub options: Arc<OpenOptions>,
 }
 
+/// A part of a write that is committed at once.
+#[derive(Clone, Copy)]
+struct Piece<'a> {
+    offset: u64,
+    data: &'a [u8],
+    durable: bool,
+}
+
+impl Piece<'_> {
+    fn end(&self) -> u64 {
+        self.offset + self.data.len() as u64
+    }
+}
+
 impl Files {
     /// Reads up to `buf.len()` bytes; fewer at the end of the file.
     ///
@@ -157,8 +171,8 @@ impl Files {
                     return fail(libc::EFBIG);
                 }
                 self.kill_priv(inode, &mut inner, options.kill_priv)?;
-                let attempt =
-                    self.write_locked(inode, &mut inner, (offset, durable), data, &mut blanks)?;
+                let piece = Piece { offset, data, durable };
+                let attempt = self.write_locked(inode, &mut inner, piece, &mut blanks)?;
                 if matches!(attempt, Attempt::Done) {
                     self.commits.tidy(inode.shard, &mut inner)?;
                 }
@@ -180,11 +194,11 @@ impl Files {
         &self,
         inode: &Arc<Inode>,
         inner: &mut Inner,
-        (offset, durable): (u64, bool),
-        data: &[u8],
+        piece: Piece<'_>,
         blanks: &mut Vec<BlankPage>,
     ) -> FsResult<Attempt> {
-        let end = offset + data.len() as u64;
+        let Piece { offset, data, durable } = piece;
+        let end = piece.end();
         let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
         inner.file()?.index.prefetch(from);
         let now = Time::now();
@@ -228,7 +242,7 @@ impl Files {
         if let Some(tail) = uncover {
             self.uncover_tail(inode, inner, tail, blanks)?;
         }
-        let written = self.write_cache(inode, inner, offset, data, now, blanks);
+        let written = self.write_cache(inode, inner, piece, now, blanks);
         if written.as_ref().is_err_and(FsError::is_no_room)
             && self.store.space.room_for_data() >= to - from
         {
@@ -319,12 +333,11 @@ impl Files {
         &self,
         inode: &Arc<Inode>,
         inner: &mut Inner,
-        offset: u64,
-        data: &[u8],
+        piece: Piece<'_>,
         now: Time,
         blanks: &mut Vec<BlankPage>,
     ) -> FsResult<()> {
-        let end = offset + data.len() as u64;
+        let (Piece { offset, data, .. }, end) = (piece, piece.end());
         let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
         let mut pages = Vec::with_capacity((to - from) as usize);
         // In their order, in which adjacent blocks get adjacent memory.

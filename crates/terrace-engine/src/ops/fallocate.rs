@@ -1,5 +1,7 @@
 //! Reserving blocks, zeroing ranges, making holes.
 
+use std::ops::Range;
+
 use terrace_layout::{BLOCK_BYTES, BlockAddr, FILE_BYTES_MAX};
 use terrace_store::error::{FsError, FsResult, fail};
 use terrace_store::file::{BLOCK, Hole};
@@ -163,7 +165,7 @@ impl Files {
         };
         let zeroed = self.zero_edges(inode, offset, end).and_then(|begun| {
             let grown = if grow { end } else { 0 };
-            self.deallocate(inode, from, to.max(from), &runs, grown, begun)
+            self.deallocate(inode, from..to.max(from), &runs, grown, begun)
         });
         zeroed.inspect_err(|_| self.pages.give_back(&runs))
     }
@@ -195,12 +197,12 @@ impl Files {
     fn deallocate(
         &self,
         inode: &Arc<Inode>,
-        from: u64,
-        to: u64,
+        blocks: Range<u64>,
         runs: &[(u64, BlockAddr, u64)],
         grown: u64,
         begun: bool,
     ) -> FsResult<()> {
+        let Range { start: from, end: to } = blocks;
         let mut inner = self.exclusive_settled(inode, from, to, grown)?;
         let now = Time::now();
         let takes_room = !runs.is_empty() || grown > inner.file()?.size;

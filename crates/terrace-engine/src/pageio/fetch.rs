@@ -42,6 +42,17 @@ pub(crate) enum Checksums {
     Blocks { run: BlockAddr, run_blocks: u64, first: u64 },
 }
 
+/// Blocks on a disk that a read asks for.
+struct Asked {
+    /// Begins with the first of them.
+    extent: Extent,
+    /// The first block of the file, and how many follow each other.
+    block: u64,
+    blocks: u64,
+    /// First byte in the first block.
+    in_block: usize,
+}
+
 impl PageIo {
     /// Copies file bytes from `offset` on to `buf`; all of it lies within the file.
     ///
@@ -113,32 +124,15 @@ impl PageIo {
                     self.read_past_cache(entries, &e, block, &mut rest[..n])?;
                     self.count_disk_read(&e, in_block, n);
                 }
-                Segment::Extent(e) => {
-                    let fetched = self.fetch(
-                        inode,
-                        entries,
-                        &e,
-                        block,
-                        blocks,
-                        in_block,
-                        &mut rest[..n],
-                        ahead,
-                    );
-                    // What fails may be a block that was only read ahead.
+                Segment::Extent(extent) => {
+                    let asked = Asked { extent, block, blocks, in_block };
+                    let fetched = self.fetch(inode, entries, &asked, ahead, &mut rest[..n]);
+                    // The block that fails may be one that was only read ahead.
                     fetched.or_else(|error| match ahead {
-                        true => self.fetch(
-                            inode,
-                            entries,
-                            &e,
-                            block,
-                            blocks,
-                            in_block,
-                            &mut rest[..n],
-                            false,
-                        ),
+                        true => self.fetch(inode, entries, &asked, false, &mut rest[..n]),
                         false => Err(error),
                     })?;
-                    self.count_disk_read(&e, in_block, n);
+                    self.count_disk_read(&extent, in_block, n);
                 }
             }
             done += n;
@@ -221,20 +215,17 @@ impl PageIo {
         Ok(())
     }
 
-    /// Reads disk blocks into the page cache, verified, and copies what was asked for. `ahead`:
-    /// reads go on in sequence, fetch more than that.
-    #[allow(clippy::too_many_arguments, reason = "one step of read_range")]
+    /// Reads disk blocks into the page cache, verified, and copies the bytes that were asked for.
+    /// `ahead`: reads go on in sequence, so more blocks than those are fetched.
     fn fetch(
         &self,
         inode: &Inode,
         entries: Entries<'_>,
-        extent: &Extent,
-        block: u64,
-        blocks: u64,
-        in_block: usize,
-        out: &mut [u8],
+        asked: &Asked,
         ahead: bool,
+        out: &mut [u8],
     ) -> FsResult<()> {
+        let Asked { ref extent, block, blocks, in_block } = *asked;
         let most = self.tuning.get(Param::Fetch) / BLOCK_BYTES;
         let mut want =
             terrace_policy::fetch_blocks(blocks, ahead, most).min(u64::from(extent.blocks));

@@ -17,7 +17,7 @@ use terrace_policy::{Pressure, log_is_cold};
 use terrace_store::alloc::Run;
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::file::BLOCK;
-use terrace_store::log::{Draft, Log};
+use terrace_store::log::Log;
 use terrace_store::planted::{Bug, planted};
 use terrace_store::space::{Purpose, Tiers};
 use terrace_store::sync::atomic::Ordering;
@@ -29,7 +29,7 @@ use crate::base::types::{Ino, Time};
 use crate::inode::activity::Activity;
 use crate::inode::device_table::DeviceTable;
 use crate::inode::health::Health;
-use crate::inode::resident::{Inner, Inode, Live};
+use crate::inode::resident::{Inner, Inode, Replacement};
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
 use crate::pageio::PageIo;
@@ -47,14 +47,14 @@ const LOADS_IN_VAIN_MAX: usize = 256;
 /// A log that is on its way.
 pub(crate) struct LeavingLog {
     inode: Arc<Inode>,
-    new: (Draft, Live),
+    new: Replacement,
     /// Change and access times, and modification time, as they are in it.
     times: (Time, Time, Time),
 }
 
 impl LeavingLog {
     fn disk_blocks(&self) -> u64 {
-        self.new.0.disk_blocks()
+        self.new.draft.disk_blocks()
     }
 }
 
@@ -74,6 +74,16 @@ impl Batch {
     fn is_full(&self) -> bool {
         self.logs.len() >= LOGS_PER_FLUSH || self.disk_blocks >= BLOCKS_PER_FLUSH
     }
+}
+
+/// Which logs are taken.
+#[derive(Clone, Copy)]
+struct Look {
+    pressure: Pressure,
+    /// Those that are dear are left for later.
+    leaves_dear: bool,
+    /// Also those that need room on a disk.
+    to_disk: bool,
 }
 
 /// Whether most of a log lies on a disk already, and would be written once more for the few pages
@@ -158,12 +168,14 @@ impl ColdLogs {
         while seen < records && goes_on(&batch, seen) {
             let index = (first + seen) % records;
             let ino = Ino(index * self.store.shards() as u64 + shard as u64 + 1);
-            self.look_at_log(ino, (pressure, pressure == Pressure::Highest), to_disk, &mut batch);
+            let leaves_dear = pressure == Pressure::Highest;
+            self.look_at_log(ino, Look { pressure, leaves_dear, to_disk }, &mut batch);
             seen += 1;
         }
         for ino in std::mem::take(&mut batch.dear) {
             if batch.logs.is_empty() {
-                self.look_at_log(ino, (pressure, false), to_disk, &mut batch);
+                let look = Look { pressure, leaves_dear: false, to_disk };
+                self.look_at_log(ino, look, &mut batch);
             }
         }
         lists.lock().logs_seen = (first + seen) % records;
@@ -172,13 +184,8 @@ impl ColdLogs {
 
     /// Takes the log of an inode, if it is cold and has pages; the inode does not stay in DRAM on
     /// that account. One that is dear may be left for later.
-    fn look_at_log(
-        &self,
-        ino: Ino,
-        (pressure, leaves_dear): (Pressure, bool),
-        to_disk: bool,
-        batch: &mut Batch,
-    ) {
+    fn look_at_log(&self, ino: Ino, look: Look, batch: &mut Batch) {
+        let Look { pressure, leaves_dear, to_disk } = look;
         if !self.has_log_pages(ino) {
             return;
         }
@@ -344,7 +351,7 @@ impl ColdLogs {
         let mut blocks = AlignedBuf::new(run.len as usize * BLOCK);
         let mut at = 0;
         for log in &rest[..count] {
-            log.new.0.fill(&mut blocks[at as usize * BLOCK..]);
+            log.new.draft.fill(&mut blocks[at as usize * BLOCK..]);
             at += log.disk_blocks();
         }
         let (start, unused) = (BlockAddr::new(device, run.start), run.len - at);
@@ -422,10 +429,10 @@ impl ColdLogs {
         let LeavingLog { inode, new, times } = log;
         let mut inner = inode.inner.write();
         let is_gone = inode.deleted.load(Ordering::Acquire);
-        let is_current = inner.log.is_as_drafted(&new.0) && times_of(&inner) == times;
+        let is_current = inner.log.is_as_drafted(&new.draft) && times_of(&inner) == times;
         if is_gone || !(is_current || planted(Bug::ArchiveNotValidated)) {
             inode.tiers.note_log_overtaken();
-            self.counters.add(Counter::MigrationsOvertaken, new.0.disk_blocks() * BLOCK_BYTES);
+            self.counters.add(Counter::MigrationsOvertaken, new.draft.disk_blocks() * BLOCK_BYTES);
             return Ok(None);
         }
         let pages = inner.log.pages().count() as u64;

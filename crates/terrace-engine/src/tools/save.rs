@@ -26,7 +26,7 @@ use crate::base::options::Progress;
 use crate::base::types::Time;
 use crate::mount::offline::{Offline, volume_on};
 use crate::mount::recovery::scan_threads;
-use crate::mount::scan::scan;
+use crate::mount::scan::{Scanned, scan};
 
 /// Writes an image of what is in use of an unmounted PM device, also of one that needs recovery;
 /// returns its bytes.
@@ -64,16 +64,14 @@ fn used_runs(pm: &Arc<Pm>, sb: &Superblock, progress: Progress<'_>) -> FsResult<
     }
     // Without the disks: a log of which a part lies there leaves open what it owns.
     let disks = Disks::new();
-    let found = scan(
+    let what = Scanned {
         pm,
-        &disks,
+        disks: &disks,
         sb,
-        &offline.tables,
-        offline.unfinished(),
-        scan_threads(),
-        progress,
-        &|_, _| {},
-    )?;
+        tables: &offline.tables,
+        unfinished: offline.unfinished(),
+    };
+    let found = scan(what, scan_threads(), progress, &|_, _| {})?;
     if !found.problems.is_empty() {
         return Ok(everything);
     }

@@ -16,7 +16,7 @@ use terrace_engine::{
 use terrace_layout::{
     AttrEntry, BLOCK_BYTES, CheckpointHeader, DentryAddEntry, DeviceEntry, GroupSummary,
     INODE_BYTES, InodeRecord, JOURNAL_COMMITTED, JOURNAL_OFFSET, JournalRecord, JournalWord,
-    MediaStruct, Superblock, TAIL_OFFSET, WriteEntry,
+    MediaStruct, Owner, Superblock, TAIL_OFFSET, WriteEntry,
 };
 use terrace_media::{AlignedBuf, Pm, memory_disk, sim_disk_from};
 use zerocopy::IntoBytes;
@@ -237,7 +237,7 @@ fn nonsense_in_write_entries_is_survived() {
 fn plant_unnamed(rig: &Rig, mode: u32) -> u64 {
     let ino = Ino(101);
     let at = rig.record_at(ino);
-    rig.pm.write(at, InodeRecord::new(at, ino.0, 1, mode, 0, 0, 0, 5).as_bytes());
+    rig.pm.write(at, InodeRecord::new(at, ino.0, 1, mode, Owner::ROOT, 5).as_bytes());
     at
 }
 

@@ -434,10 +434,10 @@ mod tests {
     use super::*;
     use crate::log::Log;
     use proptest::prelude::*;
-    use terrace_layout::InodeRecord;
+    use terrace_layout::{InodeRecord, Owner};
 
     fn no_refs() -> Refs {
-        Log::new(0, &InodeRecord::new(0, 1, 1, 0, 0, 0, 0, 0)).refs
+        Log::new(0, &InodeRecord::new(0, 1, 1, 0, Owner::ROOT, 0)).refs
     }
 
     /// Ends of ranges, before their beginning, too.

@@ -5,6 +5,8 @@
 //! record: one journal record stores both headers. The indexes of what is cut out, and of that
 //! record, are a gap: no inode has them, until a chunk fills the gap.
 
+use std::ops::Range;
+
 use terrace_layout::{BLOCK_BYTES, BlockAddr, CHUNK_NEXT_OFFSET, CheckedPtr, JournalWord};
 use terrace_media::Pm;
 use zerocopy::IntoBytes;
@@ -24,14 +26,14 @@ impl Chunk {
     }
 
     /// The runs of blocks behind the first in which no record is in use, the last one first.
-    fn empty_runs(&self) -> Vec<(u64, u64)> {
+    fn empty_runs(&self) -> Vec<Range<u64>> {
         let slots = |block: u64| block * RECORDS_PER_BLOCK - 1..(block + 1) * RECORDS_PER_BLOCK - 1;
         let is_empty = |block: u64| !slots(block).any(|slot| self.is_used(slot));
-        let mut runs: Vec<(u64, u64)> = Vec::new();
+        let mut runs: Vec<Range<u64>> = Vec::new();
         for block in (1..self.blocks()).filter(|&block| is_empty(block)) {
             match runs.last_mut() {
-                Some((_, end)) if *end == block => *end += 1,
-                _ => runs.push((block, block + 1)),
+                Some(run) if run.end == block => run.end += 1,
+                _ => runs.push(block..block + 1),
             }
         }
         runs.reverse();
@@ -103,8 +105,9 @@ impl InodeTable {
         journal: &Journal,
         space: &Space,
         c: usize,
-        (from, to): (u64, u64),
+        blocks: Range<u64>,
     ) -> FsResult<()> {
+        let Range { start: from, end: to } = blocks;
         let chunk = &self.chunks[c];
         let (start, blocks) = (chunk.at / BLOCK_BYTES, chunk.blocks());
         // What follows needs a header.

@@ -159,7 +159,8 @@ fn random_write(rng: &mut Rng, region: usize) -> (usize, Vec<u8>) {
 /// tells `done` of each, in the order in which they end.
 fn write_async(
     queue: &mut Queue,
-    (depth, count): (usize, usize),
+    depth: usize,
+    count: usize,
     rng: &mut Rng,
     mut idle: Vec<usize>,
     mut done: impl FnMut(usize, &[u8]) -> Result<()>,
@@ -208,7 +209,8 @@ fn each_write_is_seen(name: &str, interface: Interface, options: &str) -> Result
             let mut queue = Queue::new(interface, depth as u32, subject.direct.as_raw_fd())?;
             write_async(
                 &mut queue,
-                (depth, count / 3),
+                depth,
+                count / 3,
                 &mut rng,
                 (0..REGIONS).collect(),
                 |at, bytes| {
@@ -279,7 +281,8 @@ fn everybody_at_once(name: &str, interface: Interface) -> Result<()> {
             let mut rng = Rng::new(4);
             write_async(
                 &mut queue,
-                (DEPTH, rounds * REGIONS / 3),
+                DEPTH,
+                rounds * REGIONS / 3,
                 &mut rng,
                 regions_of(0).collect(),
                 |at, bytes| {

@@ -5,7 +5,7 @@ use terrace_store::log::Log;
 use terrace_store::space::Purpose;
 use terrace_store::sync::{Arc, RwLockWriteGuard};
 
-use super::Newborn;
+use super::create::Unnamed;
 use super::in_place::InPlace;
 use super::link_loss::LinkLoss;
 use crate::base::types::{FileKind, Ino, NewInode, RenameFlags, Time};
@@ -200,7 +200,7 @@ impl Rename<'_> {
             && let Body::Dir(entries) = &inner.body
             && entries.len() > 0
         {
-            whiteout.iter().for_each(|w| names.unbear(w));
+            whiteout.iter().for_each(|w| names.discard(w));
             return fail(libc::ENOTEMPTY);
         }
         let loss = victim_inner.as_mut().and_then(|inner| LinkLoss::stage(inner, now));
@@ -227,7 +227,7 @@ impl Rename<'_> {
             }
         }
         if let Err(error) = committed {
-            whiteout.iter().for_each(|w| names.unbear(w));
+            whiteout.iter().for_each(|w| names.discard(w));
             return Err(error);
         }
         if let (Some(victim), Some(mut inner)) = (victim, victim_inner) {
@@ -291,12 +291,12 @@ impl Rename<'_> {
         Ok(())
     }
 
-    fn make_whiteout(&self, from: &Inner, now: Time) -> FsResult<Newborn> {
+    fn make_whiteout(&self, from: &Inner, now: Time) -> FsResult<Unnamed> {
         let (uid, gid) = (from.meta.uid, from.meta.gid);
         let new = NewInode { kind: FileKind::CharDevice, mode: 0, umask: 0o777, uid, gid, rdev: 0 };
-        let born = self.names.bear(self.from_dir, from, &new, None, now)?;
+        let made = self.names.make_inode(self.from_dir, from, &new, None, now)?;
         fence(&self.names.store.pm)?;
-        Ok(born)
+        Ok(made)
     }
 }
 
@@ -328,9 +328,9 @@ impl<'a> DirChange<'a> {
     fn add(&mut self, name: &[u8], what: &Dentry) {
         let (log, entries) = self.inner.dir_mut().expect("checked in new");
         let cookie = entries.cookie_of(name, self.added.len() as u64);
-        let index =
-            entries.push_add(log, cookie, name, what.ino, what.generation, what.kind, self.now);
-        self.added.push((Dentry::new(what.ino, what.generation, what.kind, name), cookie, index));
+        let new = Dentry::new(what.ino, what.generation, what.kind, name);
+        let index = entries.push_add(log, &new.as_new(cookie, self.now));
+        self.added.push((new, cookie, index));
     }
 
     fn log(&mut self) -> &mut Log {
@@ -345,16 +345,7 @@ impl<'a> DirChange<'a> {
         }
         for (d, cookie, index) in &self.added {
             let position = log.position(*index);
-            entries.added(
-                &mut log.refs,
-                position,
-                *cookie,
-                &d.name,
-                d.ino,
-                d.generation,
-                d.kind,
-                self.now,
-            );
+            entries.added(&mut log.refs, position, &d.as_new(*cookie, self.now));
         }
         self.inner.meta.ctime = self.now;
     }

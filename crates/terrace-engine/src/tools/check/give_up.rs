@@ -32,7 +32,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
-use terrace_layout::{BlockAddr, INCOMPAT_GAPS, INODE_BYTES, InodeRecord};
+use terrace_layout::{BlockAddr, INCOMPAT_GAPS, INODE_BYTES, InodeRecord, Owner};
 use terrace_store::checkpoint;
 use terrace_store::damage::{Damage, DamageKind, Structure};
 use terrace_store::error::{FsError, FsResult, fence};
@@ -44,11 +44,12 @@ use terrace_store::sync::{Arc, Mutex};
 use super::places::Names;
 use super::{Check, CheckProblem, Finding};
 use crate::base::types::{FileKind, Ino, Time};
+use crate::inode::dir::Dentry;
 use crate::inode::reclaim::free_record;
 use crate::inode::resident::{Body, Inner, kind_of};
 use crate::mount::offline::{Offline, journal};
 use crate::mount::recovery::scan_threads;
-use crate::mount::scan::{ProblemKind, Scan, scan};
+use crate::mount::scan::{ProblemKind, Scan, Scanned, scan};
 
 const LOST_AND_FOUND: &str = "lost+found";
 /// A name in the root directory, which leads nowhere until everything is saved.
@@ -186,18 +187,11 @@ impl Check<'_> {
             let mut root = self.directory(offline, Ino::ROOT)?;
             let (log, entries) = root.dir_mut()?;
             let name = free_name(UNFINISHED, |name| entries.find(name.as_bytes()).is_none());
-            let (cookie, none) =
-                (entries.cookie_of(name.as_bytes(), 0), orphan.generation.wrapping_add(1));
+            let cookie = entries.cookie_of(name.as_bytes(), 0);
             log.begin();
-            entries.push_add(
-                log,
-                cookie,
-                name.as_bytes(),
-                orphan.ino,
-                none,
-                FileKind::Directory,
-                Time::now(),
-            );
+            let none = orphan.generation.wrapping_add(1);
+            let marked = Dentry::new(orphan.ino, none, FileKind::Directory, name.as_bytes());
+            entries.push_add(log, &marked.as_new(cookie, Time::now()));
             log.stage(self.pm, &space.source(0, Purpose::Freeing), None)?;
             journal.promise(self.pm, &[log.tail_word()])?;
             mark = Some(name.as_bytes().into());
@@ -217,17 +211,14 @@ impl Check<'_> {
             }
         };
         let unfinished = offline.unfinished();
-        let (tables, threads) = (&offline.tables, scan_threads());
-        let scan = scan(
-            self.pm,
-            &self.disks,
-            &self.sb,
-            tables,
+        let what = Scanned {
+            pm: self.pm,
+            disks: &self.disks,
+            sb: &self.sb,
+            tables: &offline.tables,
             unfinished,
-            threads,
-            self.progress,
-            &visit,
-        )?;
+        };
+        let scan = scan(what, scan_threads(), self.progress, &visit)?;
         self.mark_passed_over(offline, &scan);
         let mut lost = BTreeMap::new();
         for problem in &scan.problems {
@@ -507,14 +498,15 @@ impl Check<'_> {
     ) -> FsResult<()> {
         let at = offline.locate(Ino::ROOT).expect("a table that was read has its first record");
         let (nobody, _, generation) = self.unused(offline, space, survey)?;
-        let (mode, uid, gid) = old.map_or((0o755, 0, 0), |old| (old.mode, old.uid, old.gid));
-        let mut record = self.new_directory(at, Ino::ROOT, 1, mode, uid, gid);
+        let (mode, owner) = old.map_or((0o755, Owner::ROOT), |old| (old.mode, old.owner()));
+        let mut record = self.new_directory(at, Ino::ROOT, 1, mode, owner);
         let mut inner = Inner::new(at, &record, FileKind::Directory);
         let (log, entries) = inner.dir_mut()?;
         log.begin();
         let name = UNFINISHED.as_bytes();
         let cookie = entries.cookie_of(name, 0);
-        entries.push_add(log, cookie, name, nobody, generation, FileKind::Directory, Time::now());
+        let marked = Dentry::new(nobody, generation, FileKind::Directory, name);
+        entries.push_add(log, &marked.as_new(cookie, Time::now()));
         log.stage(self.pm, &space.source(0, Purpose::Freeing), None)?;
         fence(self.pm)?;
         record.tail = log.tail_word().value;
@@ -546,13 +538,11 @@ impl Check<'_> {
         ino: Ino,
         generation: u32,
         mode: u32,
-        uid: u32,
-        gid: u32,
+        owner: Owner,
     ) -> InodeRecord {
         let secret = RandomState::new().hash_one((self.sb.uuid, ino.0)) as u32;
         let mode = libc::S_IFDIR | mode;
-        InodeRecord::new(at, ino.0, generation, mode, uid, gid, 0, Time::now().0)
-            .with_secret(secret)
+        InodeRecord::new(at, ino.0, generation, mode, owner, Time::now().0).with_secret(secret)
     }
 
     /// Gives every orphan a name in `/lost+found`.
@@ -575,15 +565,8 @@ impl Check<'_> {
                 entries.find(name.as_bytes()).is_none()
             });
             let cookie = entries.cookie_of(name.as_bytes(), n as u64);
-            entries.push_add(
-                log,
-                cookie,
-                name.as_bytes(),
-                orphan.ino,
-                orphan.generation,
-                orphan.kind,
-                Time::now(),
-            );
+            let found = Dentry::new(orphan.ino, orphan.generation, orphan.kind, name.as_bytes());
+            entries.push_add(log, &found.as_new(cookie, Time::now()));
             let what = "no name led to it any more: it has got this one";
             let finding = Finding { repaired: true, ..Finding::loss(0, Some(orphan.ino), what) };
             problems.push(self.problem(&finding, Some(format!("{path}/{name}"))));
@@ -611,11 +594,11 @@ impl Check<'_> {
             return Ok((d.ino, path));
         }
         let (ino, at, generation) = self.unused(offline, space, survey)?;
-        write_record(self.pm, at, &self.new_directory(at, ino, generation, 0o700, 0, 0));
+        write_record(self.pm, at, &self.new_directory(at, ino, generation, 0o700, Owner::ROOT));
         log.begin();
-        let kind = FileKind::Directory;
         let cookie = entries.cookie_of(name.as_bytes(), 0);
-        entries.push_add(log, cookie, name.as_bytes(), ino, generation, kind, Time::now());
+        let made = Dentry::new(ino, generation, FileKind::Directory, name.as_bytes());
+        entries.push_add(log, &made.as_new(cookie, Time::now()));
         self.commit(space, log)?;
         Ok((ino, path))
     }

@@ -19,7 +19,7 @@ use crate::inode::dir::{Dentry, DirData, FIRST_COOKIE};
 use crate::inode::resident::{Body, Inner, Replay, kind_of, xattr_blocks};
 use crate::mount::offline::Offline;
 use crate::mount::recovery::scan_threads;
-use crate::mount::scan::{Problem, ProblemKind, Scan, scan};
+use crate::mount::scan::{Problem, ProblemKind, Scan, Scanned, scan};
 
 /// What reading all inodes brought.
 pub(super) struct Tree {
@@ -51,16 +51,14 @@ impl Check<'_> {
         });
         let visit =
             |record: &InodeRecord, inner: &Inner| self.inode(offline, record, inner, &gathered);
-        let scan = scan(
-            self.pm,
-            &self.disks,
-            &self.sb,
-            &offline.tables,
-            offline.unfinished(),
-            scan_threads(),
-            self.progress,
-            &visit,
-        )?;
+        let what = Scanned {
+            pm: self.pm,
+            disks: &self.disks,
+            sb: &self.sb,
+            tables: &offline.tables,
+            unfinished: offline.unfinished(),
+        };
+        let scan = scan(what, scan_threads(), self.progress, &visit)?;
         let Gathered { log_entries, data_blocks, extents, names, links } = gathered.into_inner();
         let mut complete = offline.damage.is_empty();
         for problem in &scan.problems {
