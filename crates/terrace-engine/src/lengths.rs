@@ -48,7 +48,7 @@ fn limits() -> BTreeSet<u64> {
         scrub::READ_BLOCKS_MAX,
         check::PIECE_BLOCKS,
         CRCS_PER_BLOCK,
-        data::ATOMIC_WRITE_BYTES_MAX as u64 / BLOCK_BYTES,
+        data::write::ATOMIC_WRITE_BYTES_MAX as u64 / BLOCK_BYTES,
         data::COPY_BYTES as u64 / BLOCK_BYTES,
         group,
         group * GROUPS_PER_FLUSH,

@@ -42,7 +42,7 @@ pub use mount::format::{
     DeviceLabel, FormatOptions, VolumeLabel, format, read_disk_label, read_pm_label,
 };
 pub use mount::open::waiting_pages;
-pub use ops::data::ATOMIC_WRITE_BYTES_MAX;
+pub use ops::data::write::ATOMIC_WRITE_BYTES_MAX;
 #[cfg(feature = "planted")]
 pub use terrace_store::planted::{Bug, plant, planted};
 pub use terrace_store::{FsError, FsResult};

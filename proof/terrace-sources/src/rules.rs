@@ -16,12 +16,3 @@ pub const MODULES: &[(&str, &[&str])] = &[(
     "terrace-engine",
     &["lib", "api", "tools", "mount", "ops", "tiering", "pageio", "inode", "base"],
 )];
-
-/// Modules that are still too long.
-pub const LONG_MODULES_EXPECTED: &[&str] = &[
-    "crates/terrace-engine/src/inode/cache/tests.rs",
-    "crates/terrace-engine/src/inode/resident.rs",
-    "crates/terrace-engine/src/ops/data.rs",
-    "crates/terrace-engine/src/tools/check/give_up.rs",
-    "crates/terrace-fuse/src/adapter.rs",
-];

@@ -28,7 +28,8 @@ use crate::inode::dirty::DirtyFiles;
 use crate::inode::health::Health;
 use crate::inode::orphans::{OpenOrphans, Orphan};
 use crate::inode::predictors::{ReadHabits, TierWords};
-use crate::inode::resident::{Inner, Inode, Replay, inline_len, kind_of, xattr_blocks};
+use crate::inode::resident::load::Replay;
+use crate::inode::resident::{Inner, Inode, inline_len, kind_of, xattr_blocks};
 use crate::inode::store::Store;
 
 /// Inodes that a shard keeps in DRAM although nobody refers to them.

@@ -18,7 +18,8 @@ use terrace_store::sync::{Arc, Mutex, thread};
 
 use crate::base::options::Progress;
 use crate::base::types::{FileKind, Ino};
-use crate::inode::resident::{Body, Inner, Replay, kind_of};
+use crate::inode::resident::load::Replay;
+use crate::inode::resident::{Body, Inner, kind_of};
 
 /// Records that a thread takes at a time.
 const BATCH: usize = 256;

@@ -20,7 +20,8 @@ use terrace_store::sync::Arc;
 
 use crate::base::types::{Ino, Time};
 use crate::base::words::counted;
-use crate::inode::resident::{Body, Inner, Replay};
+use crate::inode::resident::load::Replay;
+use crate::inode::resident::{Body, Inner};
 use crate::mount::devices::match_present_devices;
 use crate::mount::offline::{Offline, journal, volume_on};
 

@@ -12,7 +12,8 @@ use super::{Names, check_name};
 use crate::base::pin::{PIN_XATTR, pin_value};
 use crate::base::types::{Attr, FileKind, Ino, NewInode, Time};
 use crate::inode::reclaim::free_record;
-use crate::inode::resident::{Body, Inner, Inode, Meta, retain_target, target_entries};
+use crate::inode::resident::rewrite::retain_target;
+use crate::inode::resident::{Body, Inner, Inode, Meta, target_entries};
 use crate::ops::acl;
 use crate::ops::xattr::{ACL_ACCESS, ACL_DEFAULT};
 

@@ -1,0 +1,371 @@
+//! Writing: into PM at once, or into the page cache.
+//!
+//! `terrace-policy` decides between the two. A write that touches dirty pages joins them in the
+//! cache, so that one place at a time holds the newest version of a block.
+
+use terrace_layout::{BLOCK_BYTES, FILE_BYTES_MAX};
+use terrace_policy::Target;
+use terrace_store::error::{FsError, FsResult, fail};
+use terrace_store::file::{BLOCK, Mark, PmWrite, WritePath};
+use terrace_store::index::Segment;
+use terrace_store::planted::{Bug, planted};
+use terrace_store::space::Purpose;
+use terrace_store::sync::Arc;
+
+use super::Files;
+use crate::base::counters::Counter;
+use crate::base::types::{Ino, Time, WriteOptions};
+use crate::inode::cache::BlankPage;
+use crate::inode::resident::{Inner, Inode};
+use crate::tiering::placement::{Choice, Write, history_of};
+
+/// A longer write is committed in pieces of this size, each atomic.
+pub const ATOMIC_WRITE_BYTES_MAX: usize = 4 << 20;
+/// A block that a write covers in part, as it was: file block, contents.
+type Edge = (u64, Box<[u8; BLOCK]>);
+
+/// A write that asks for more than this has no room anywhere: each time others were faster.
+const FLUSHES_MAX: u32 = 8;
+
+/// What came of an attempt to write under the inode's lock.
+enum Attempt {
+    Done,
+    /// Needs this many blank pages of the cache, which must be had without the lock.
+    NeedsPages(usize),
+    /// Dirty pages must be written to their disk first. Either the end of the file was zeroed in
+    /// the cache, and a larger size is committed only when its disk has those zeros. Or dirty pages
+    /// keep the write out of PM, and the disks have no room for more.
+    NeedsFlush,
+}
+
+/// A part of a write that is committed at once.
+#[derive(Clone, Copy)]
+struct Piece<'a> {
+    offset: u64,
+    data: &'a [u8],
+    durable: bool,
+}
+
+impl Piece<'_> {
+    fn end(&self) -> u64 {
+        self.offset + self.data.len() as u64
+    }
+}
+
+impl Files {
+    /// Writes `data`; returns its length.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `EFBIG`, `EROFS`, `EIO`; what was written in whole pieces before stays.
+    pub fn write(
+        &self,
+        ino: Ino,
+        offset: u64,
+        data: &[u8],
+        options: WriteOptions,
+    ) -> FsResult<usize> {
+        let inode = self.inodes.get(ino)?;
+        self.room.operate(|| {
+            let mut done = 0;
+            // A quarter of the page cache at a time, so that several writers get on with a small
+            // one.
+            let cache_share = (self.cache.budget_pages() / 4).max(1) as usize * BLOCK;
+            for piece in data.chunks(ATOMIC_WRITE_BYTES_MAX.min(cache_share)) {
+                match self.write_piece(&inode, offset + done as u64, piece, options) {
+                    Err(error) if done == 0 || error.is_fatal() => return Err(error),
+                    Err(_) => break,
+                    Ok(()) => done += piece.len(),
+                }
+            }
+            if (options.durable || self.options.durable) && inode.pages.has_dirty() {
+                self.pages.flush_file(&inode)?;
+            }
+            Ok(done)
+        })
+    }
+
+    pub fn write_piece(
+        &self,
+        inode: &Arc<Inode>,
+        offset: u64,
+        data: &[u8],
+        options: WriteOptions,
+    ) -> FsResult<()> {
+        self.room.with_all_room(|| self.write_where_room_is(inode, offset, data, options))
+    }
+
+    fn write_where_room_is(
+        &self,
+        inode: &Arc<Inode>,
+        offset: u64,
+        data: &[u8],
+        options: WriteOptions,
+    ) -> FsResult<()> {
+        let (mut blanks, mut flushes) = (Vec::new(), 0);
+        let durable = options.durable || self.options.durable;
+        loop {
+            let old_size = planted(Bug::AppendAtOldSize)
+                .then(|| inode.shared()?.file().map(|file| file.size))
+                .transpose()?;
+            let attempt = {
+                let mut inner = inode.exclusive()?;
+                let size = old_size.map_or_else(|| inner.file().map(|file| file.size), Ok)?;
+                let offset = if options.append { size } else { offset };
+                if offset.checked_add(data.len() as u64).is_none_or(|end| end > FILE_BYTES_MAX) {
+                    return fail(libc::EFBIG);
+                }
+                self.kill_priv(inode, &mut inner, options.kill_priv)?;
+                let piece = Piece { offset, data, durable };
+                let attempt = self.write_locked(inode, &mut inner, piece, &mut blanks)?;
+                if matches!(attempt, Attempt::Done) {
+                    self.commits.tidy(inode.shard, &mut inner)?;
+                }
+                attempt
+            };
+            match attempt {
+                Attempt::Done => return Ok(()),
+                Attempt::NeedsPages(n) => blanks = self.pages.take_pages(inode.shard, n)?,
+                Attempt::NeedsFlush if flushes < FLUSHES_MAX => {
+                    self.pages.flush_file(inode)?;
+                    flushes += 1;
+                }
+                Attempt::NeedsFlush => return fail(libc::ENOSPC),
+            }
+        }
+    }
+
+    fn write_locked(
+        &self,
+        inode: &Arc<Inode>,
+        inner: &mut Inner,
+        piece: Piece<'_>,
+        blanks: &mut Vec<BlankPage>,
+    ) -> FsResult<Attempt> {
+        let Piece { offset, data, durable } = piece;
+        let end = piece.end();
+        let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
+        inner.file()?.index.prefetch(from);
+        let now = Time::now();
+        // More than two say no more than two do.
+        for _ in 0..inode.tiers.take_syncs().min(2) {
+            self.placement.note_synced(inner.file_mut()?.1);
+        }
+        let uncover = self.tail_to_uncover(inode, inner, end, Some(from))?;
+        let file = inner.file()?;
+        // A commit to PM must not commit a size that only dirty pages have reached.
+        let joins_dirty = file.size > file.committed || self.cache.is_dirty(&inode.pages, from, to);
+        let write = Write { offset, end, durable, joins_dirty, pin: inode.tiers.pin.get() };
+        let mut choice = self.placement.choose(file, write)?;
+        if choice.target == Target::Pm {
+            if let Some(tail) = uncover {
+                if blanks.is_empty() {
+                    return Ok(Attempt::NeedsPages(1));
+                }
+                self.uncover_tail(inode, inner, tail, blanks)?;
+                return Ok(Attempt::NeedsFlush);
+            }
+            let mark = Mark { now, history: history_of(choice, write) };
+            if self.write_pm(inode, inner, offset, data, mark)? {
+                self.inodes.drop_pages(inode, from, to);
+                self.counters.add(Counter::PmWrites, 1);
+                self.counters.add(Counter::WrittenPm, data.len() as u64);
+                self.written(inode, inner, write, choice, now)?;
+                self.activity.note_data_in(inode, 0, inner.file()?.heat.mean());
+                self.activity.note_pm_use(inode.shard);
+                return Ok(Attempt::Done);
+            }
+            choice.reason = Counter::PlacedPmFull;
+        }
+        if !self.store.space.has_disks() {
+            return fail(libc::ENOSPC);
+        }
+        let need = (to - from) as usize + usize::from(uncover.is_some());
+        if blanks.len() < need {
+            return Ok(Attempt::NeedsPages(need));
+        }
+        if let Some(tail) = uncover {
+            self.uncover_tail(inode, inner, tail, blanks)?;
+        }
+        let written = self.write_cache(inode, inner, piece, now, blanks);
+        if written.as_ref().is_err_and(FsError::is_no_room)
+            && self.store.space.room_for_data() >= to - from
+        {
+            // PM has room that was left to others. Once nothing of the file is dirty, nothing keeps
+            // this out of it.
+            return Ok(Attempt::NeedsFlush);
+        }
+        written?;
+        inner.file_mut()?.1.cached.note(from, to - from, choice.counter);
+        self.counters.add(Counter::WrittenCache, data.len() as u64);
+        self.written(inode, inner, write, choice, now)?;
+        Ok(Attempt::Done)
+    }
+
+    /// A write is where it was to go.
+    fn written(
+        &self,
+        inode: &Inode,
+        inner: &mut Inner,
+        write: Write,
+        choice: Choice,
+        now: Time,
+    ) -> FsResult<()> {
+        inner.meta.ctime = now;
+        self.placement.learn_from(
+            inode,
+            inner.file_mut()?.1,
+            write,
+            choice,
+            write.end - write.offset,
+        );
+        Ok(())
+    }
+
+    fn write_pm(
+        &self,
+        inode: &Inode,
+        inner: &mut Inner,
+        offset: u64,
+        data: &[u8],
+        mark: Mark,
+    ) -> FsResult<bool> {
+        let source = self.store.space.source(inode.shard, Purpose::Ordinary);
+        let path =
+            inner.file()?.write_path(offset, offset + data.len() as u64, self.store.data_crc);
+        let edges = match path {
+            WritePath::Copy => self.read_edges(inode, inner, offset, data.len() as u64)?,
+            WritePath::Patch(_) | WritePath::Append(_) => [None, None],
+        };
+        let read_old = |block, out: &mut [u8; BLOCK]| {
+            let (_, page) =
+                edges.iter().flatten().find(|(b, _)| *b == block).expect("only edges are merged");
+            out.copy_from_slice(&page[..]);
+            Ok(())
+        };
+        let (log, file) = inner.file_mut()?;
+        let write = PmWrite { offset, data, mark, read_old: &read_old };
+        file.write(log, self.store.io(&source), path, &write)
+    }
+
+    /// The first and the last block of a write as they are, where the write covers them in part.
+    fn read_edges(
+        &self,
+        inode: &Inode,
+        inner: &Inner,
+        offset: u64,
+        len: u64,
+    ) -> FsResult<[Option<Edge>; 2]> {
+        let end = offset + len;
+        let size = inner.file()?.size;
+        let read = |block: u64| -> FsResult<Option<Edge>> {
+            let mut page = Box::new([0u8; BLOCK]);
+            self.pages.read_block(inode, inner, block, &mut page)?;
+            Ok(Some((block, page)))
+        };
+        let mut edges = [None, None];
+        let (first, last) = (offset / BLOCK_BYTES, (end - 1) / BLOCK_BYTES);
+        if !offset.is_multiple_of(BLOCK_BYTES) {
+            edges[0] = read(first)?;
+        }
+        if !end.is_multiple_of(BLOCK_BYTES) && end < size && (last != first || edges[0].is_none()) {
+            edges[1] = read(last)?;
+        }
+        Ok(edges)
+    }
+
+    fn write_cache(
+        &self,
+        inode: &Arc<Inode>,
+        inner: &mut Inner,
+        piece: Piece<'_>,
+        now: Time,
+        blanks: &mut Vec<BlankPage>,
+    ) -> FsResult<()> {
+        let (Piece { offset, data, .. }, end) = (piece, piece.end());
+        let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
+        let mut pages = Vec::with_capacity((to - from) as usize);
+        // In their order, in which adjacent blocks get adjacent memory.
+        for (block, mut page) in (from..to).zip(blanks.drain(..)) {
+            let start = block * BLOCK_BYTES;
+            let (a, b) = (offset.max(start), end.min(start + BLOCK_BYTES));
+            let bytes: &mut [u8; BLOCK] = page.as_mut_slice().try_into().expect("a page");
+            if b - a < BLOCK_BYTES {
+                self.pages.read_block(inode, inner, block, bytes)?;
+            }
+            bytes[(a - start) as usize..(b - start) as usize]
+                .copy_from_slice(&data[(a - offset) as usize..(b - offset) as usize]);
+            pages.push((block, page));
+        }
+        let (_, file) = inner.file_mut()?;
+        let size = file.size.max(end);
+        self.publish_dirty(inode, pages, size, now)?;
+        file.size = size;
+        file.mtime = now;
+        Ok(())
+    }
+
+    /// Publishes dirty pages and promises them disk space. The caller holds the inode exclusively.
+    pub(super) fn publish_dirty(
+        &self,
+        inode: &Arc<Inode>,
+        pages: Vec<(u64, BlankPage)>,
+        size: u64,
+        now: Time,
+    ) -> FsResult<()> {
+        let before = inode.pages.dirty_pages();
+        let promised = pages.len() as u64;
+        if !self.store.space.reserve_disk(promised) {
+            return fail(libc::ENOSPC);
+        }
+        self.cache.publish_dirty(&inode.pages, pages, size, now.0);
+        self.store.space.unreserve_disk(promised - (inode.pages.dirty_pages() - before));
+        self.dirty.note_dirty(inode);
+        Ok(())
+    }
+
+    /// The block whose end an extension to `end` uncovers, if something outside PM holds it and
+    /// that end is not zero and on its disk: it must be so first. `from`: first block of the write,
+    /// which takes care of itself.
+    pub(super) fn tail_to_uncover(
+        &self,
+        inode: &Inode,
+        inner: &Inner,
+        end: u64,
+        from: Option<u64>,
+    ) -> FsResult<Option<u64>> {
+        let file = inner.file()?;
+        let (tail, kept) = (file.size / BLOCK_BYTES, (file.size % BLOCK_BYTES) as usize);
+        if end <= file.size || kept == 0 || from.is_some_and(|from| from <= tail) {
+            return Ok(None);
+        }
+        let cached = self.cache.first_cached(&inode.pages, tail, tail + 1).is_some();
+        let on_disk = match file.index.lookup(tail) {
+            Segment::Extent(e) => !e.addr.is_pm() && !e.unwritten(),
+            _ => false,
+        };
+        if !cached && !on_disk {
+            return Ok(None);
+        }
+        let dirty = self.cache.is_dirty(&inode.pages, tail, tail + 1);
+        let mut page = [0u8; BLOCK];
+        self.pages.read_range(inode, inner, tail * BLOCK_BYTES, &mut page, false)?;
+        let clear = !dirty && page[kept..].iter().all(|&b| b == 0);
+        Ok((!clear).then_some(tail))
+    }
+
+    /// Zeroes the part of block `tail` that lies beyond the end of the file, in the page cache.
+    pub(super) fn uncover_tail(
+        &self,
+        inode: &Arc<Inode>,
+        inner: &Inner,
+        tail: u64,
+        blanks: &mut Vec<BlankPage>,
+    ) -> FsResult<()> {
+        let mut page = blanks.pop().expect("counted before");
+        let bytes: &mut [u8; BLOCK] = page.as_mut_slice().try_into().expect("a page");
+        self.pages.read_block(inode, inner, tail, bytes)?;
+        let file = inner.file()?;
+        // Nobody has written it.
+        self.publish_dirty(inode, vec![(tail, page)], file.size, file.mtime.min(inner.meta.ctime))
+    }
+}
