@@ -1,6 +1,5 @@
 //! The sources of this workspace keep the rules.
 
-
 use terrace_sources::files::{files, targets};
 use terrace_sources::{Order, crate_arrows, lines, module_arrows, rules};
 
