@@ -34,12 +34,12 @@ final class Balancer {
     private boolean wanted;
     private boolean stopping;
 
-    private final Mover mover;
-    private final Mover.Goal down = new Down();
-    private final Mover.Goal up = new Up();
+    private final Migrator migrator;
+    private final Migrator.Goal down = new Down();
+    private final Migrator.Goal up = new Up();
 
     /// Moves values away from persistent memory.
-    private final class Down implements Mover.Goal {
+    private final class Down implements Migrator.Goal {
         @Override
         public boolean wants(Buffers.Place place, List<Medium> tiers) {
             return place.disk() < 0
@@ -54,7 +54,7 @@ final class Balancer {
     }
 
     /// Moves values back to persistent memory.
-    private final class Up implements Mover.Goal {
+    private final class Up implements Migrator.Goal {
         @Override
         public boolean wants(Buffers.Place place, List<Medium> tiers) {
             return place.disk() >= 0 && isMovable(tiers);
@@ -77,7 +77,7 @@ final class Balancer {
     Balancer(Pool pool) {
         store = pool.store();
         buffers = pool.buffers();
-        mover = new Mover(pool);
+        migrator = new Migrator(pool);
         buffers.onSpillAndFree(this::spill, this::freed);
     }
 
@@ -103,9 +103,9 @@ final class Balancer {
             long moved = 0;
             boolean wrapped = false;
             while (moved < wantedBytes) {
-                Mover.Step step;
+                Migrator.Step step;
                 try {
-                    step = mover.step(hand, down);
+                    step = migrator.step(hand, down);
                 } catch (StoreFailure.Unavailable notNow) {
                     // Without the reserve, no value could move to the remote tier once it can be
                     // reached again.
@@ -196,7 +196,7 @@ final class Balancer {
         MoveEvent event = MoveEvent.begun(store.pmem().name(), "promotion");
         long moved = 0;
         for (long next = 0; next >= 0 && !isStopping() && hasRoom(); ) {
-            Mover.Step step = mover.step(next, up);
+            Migrator.Step step = migrator.step(next, up);
             next = step.next();
             promotedBytes.addAndGet(step.bytes());
             moved += step.bytes();

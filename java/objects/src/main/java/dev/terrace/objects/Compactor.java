@@ -3,7 +3,7 @@ package dev.terrace.objects;
 import dev.terrace.objects.internal.store.Buffers;
 import dev.terrace.objects.internal.store.Compaction;
 import dev.terrace.objects.internal.store.Medium;
-import dev.terrace.objects.internal.store.Remote;
+import dev.terrace.objects.internal.store.RemoteCompaction;
 import dev.terrace.objects.internal.store.Store;
 import dev.terrace.objects.internal.store.StoreFailure;
 import java.util.List;
@@ -19,13 +19,13 @@ final class Compactor {
     private final Pool pool;
     private final Store store;
     private final Buffers buffers;
-    private final Mover mover;
+    private final Migrator migrator;
 
     Compactor(Pool pool) {
         this.pool = pool;
         store = pool.store();
         buffers = pool.buffers();
-        mover = new Mover(pool);
+        migrator = new Migrator(pool);
     }
 
     /// Compacts the pool; one compaction runs at a time. Outside of transactions, because it needs
@@ -33,7 +33,7 @@ final class Compactor {
     synchronized CompactionReport run() {
         MoveEvent event = MoveEvent.begun(pool.name(), "compaction");
         CompactionReport near = compactNear();
-        Remote.Compacted remote = store.remote().compact();
+        RemoteCompaction.Result remote = store.remote().compact();
         event.end(near.bytesMoved() + remote.bytes());
         return new CompactionReport(
                 near.valuesMoved() + remote.values(),
@@ -49,11 +49,11 @@ final class Compactor {
             compaction.releaseEmpty();
             count(compaction);
             compaction.planSparse();
-            Mover.Step sparse = move(compaction);
+            Migrator.Step sparse = move(compaction);
             compaction.releaseEmpty();
             count(compaction);
             compaction.planTails();
-            Mover.Step tails = move(compaction);
+            Migrator.Step tails = move(compaction);
             compaction.countAnew();
             long freed = compaction.releaseEmpty() - freeBefore;
             return new CompactionReport(
@@ -67,7 +67,7 @@ final class Compactor {
     private void count(Compaction compaction) {
         compaction.countAnew();
         lookAtAll(
-                new Mover.Goal() {
+                new Migrator.Goal() {
                     @Override
                     public boolean wants(Buffers.Place place, List<Medium> tiers) {
                         compaction.count(place);
@@ -81,9 +81,9 @@ final class Compactor {
                 });
     }
 
-    private Mover.Step move(Compaction compaction) {
-        Mover.Goal goal =
-                new Mover.Goal() {
+    private Migrator.Step move(Compaction compaction) {
+        Migrator.Goal goal =
+                new Migrator.Goal() {
                     @Override
                     public boolean wants(Buffers.Place place, List<Medium> tiers) {
                         return compaction.wants(place);
@@ -98,12 +98,13 @@ final class Compactor {
                         return buffers.putBeside(place, bytes);
                     }
                 };
-        return compaction.isPlanned() ? lookAtAll(goal) : new Mover.Step(-1, 0, 0);
+        return compaction.isPlanned() ? lookAtAll(goal) : new Migrator.Step(-1, 0, 0);
     }
 
-    private Mover.Step lookAtAll(Mover.Goal goal) {
-        Mover.Step own = mover.stepOfPool(goal);
-        Mover.Step records = mover.run(goal);
-        return new Mover.Step(-1, own.values() + records.values(), own.bytes() + records.bytes());
+    private Migrator.Step lookAtAll(Migrator.Goal goal) {
+        Migrator.Step own = migrator.stepOfPool(goal);
+        Migrator.Step records = migrator.run(goal);
+        return new Migrator.Step(
+                -1, own.values() + records.values(), own.bytes() + records.bytes());
     }
 }

@@ -2,6 +2,7 @@ package dev.terrace.objects;
 
 import dev.terrace.objects.internal.store.Epoch;
 import dev.terrace.objects.internal.store.Headers;
+import dev.terrace.objects.internal.store.Parts;
 import dev.terrace.objects.internal.store.Store;
 import dev.terrace.objects.internal.store.StoreFailure;
 import org.jspecify.annotations.Nullable;
@@ -44,7 +45,7 @@ public final class Cursor<D extends DurableObject> {
         store = pool.store();
         long ofForms = 0;
         for (TypeMapping mapping : mappings) {
-            ofForms |= mapping == null ? 0 : Store.sizeBit(mapping.bytes);
+            ofForms |= mapping == null ? 0 : Parts.sizeBit(mapping.bytes);
         }
         sizes = ofForms;
         epoch = store.epoch();
@@ -75,12 +76,12 @@ public final class Cursor<D extends DurableObject> {
                 skip();
             } else {
                 copiedIn = epoch.changes();
-                at = store.nextAllocated(at + 1, sizes);
+                at = store.parts().nextAllocated(at + 1, sizes);
                 if (at < 0) {
                     return false;
                 }
-                slotBytes = store.sizeOf(-1, at);
-                ahead = store.slotsAhead(at);
+                slotBytes = store.parts().sizeOf(-1, at);
+                ahead = store.parts().slotsAhead(at);
             }
             if (bind()) {
                 return true;

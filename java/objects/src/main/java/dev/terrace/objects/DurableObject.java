@@ -28,6 +28,8 @@ import org.jspecify.annotations.Nullable;
 /// which that place was checked, so any number of threads may use it.
 ///
 /// Two handles are equal if they lead to the same object in the same pool.
+///
+/// Longer than 600 lines: generated classes inherit getters and setters for each kind of field.
 public abstract class DurableObject {
     private static final ValueLayout.OfShort SHORT =
             ValueLayout.JAVA_SHORT.withOrder(ByteOrder.LITTLE_ENDIAN);

@@ -80,8 +80,10 @@ final class Inventory {
     }
 
     private Inventory look() {
-        long at = store.nextAllocated(next);
-        for (int i = 0; i < RECORDS_AT_ONCE && at >= 0; i++, at = store.nextAllocated(at + 1)) {
+        long at = store.parts().nextAllocated(next);
+        for (int i = 0;
+                i < RECORDS_AT_ONCE && at >= 0;
+                i++, at = store.parts().nextAllocated(at + 1)) {
             int type = Headers.type(store.word(at));
             if (Types.isClass(type)) {
                 count(at, type);

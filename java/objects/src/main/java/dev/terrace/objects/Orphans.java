@@ -48,7 +48,7 @@ final class Orphans implements Links {
 
     @Override
     public void owned(long offset) {
-        if (owned.add(new Buffers.Place(-1, offset)) && store.isAllocated(-1, offset)) {
+        if (owned.add(new Buffers.Place(-1, offset)) && store.parts().isAllocated(-1, offset)) {
             show(offset);
         }
     }

@@ -11,7 +11,6 @@ import dev.terrace.objects.internal.store.References;
 import dev.terrace.objects.internal.store.Store;
 import dev.terrace.objects.internal.store.StoreFailure;
 import dev.terrace.objects.internal.store.Superblock;
-import dev.terrace.objects.internal.store.Text;
 import dev.terrace.objects.internal.store.Usage;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -38,7 +37,7 @@ public final class Pool extends HeapOwner implements AutoCloseable {
     private final Buffers buffers;
     private final Types types;
     private final Placements placements;
-    private final Chain roots;
+    private final Roots roots;
     private final Fields fields;
     private final ArrayFields arrays;
     private final CollectionFields collections;
@@ -57,7 +56,7 @@ public final class Pool extends HeapOwner implements AutoCloseable {
         buffers = heap.buffers();
         placements = new Placements(store, new Chain(store, buffers, Superblock.PLACEMENTS_AT));
         types = new Types(this, new Chain(store, buffers, Superblock.TYPES_AT), placements);
-        roots = new Chain(store, buffers, Superblock.ROOTS_AT);
+        roots = new Roots(this, new Chain(store, buffers, Superblock.ROOTS_AT));
         fields = new Fields(this);
         arrays = new ArrayFields(this);
         collections = new CollectionFields(this);
@@ -230,36 +229,16 @@ public final class Pool extends HeapOwner implements AutoCloseable {
 
     /// The names of all roots.
     public List<String> rootNames() {
-        return read(() -> {
-            List<String> names = new ArrayList<>();
-            roots.forEach((key, valueAt) -> {
-                names.add(String.valueOf(Text.decode(key)));
-                return true;
-            });
-            return names;
-        });
+        return roots.names();
     }
 
     /// The reference of a root; 0 if it leads nowhere.
     long rootReference(String name) {
-        return read(() -> {
-            long at = roots.find(Text.encode(name));
-            return at < 0 ? 0L : store.word(at);
-        });
+        return roots.reference(name);
     }
 
     void setRoot(String name, @Nullable DurableObject object) {
-        if (object != null && object.pool() != this) {
-            throw new IllegalArgumentException(
-                    "an object of another pool cannot be a root of this one");
-        }
-        change(() -> {
-            if (object != null && !object.isAlive()) {
-                throw store.stale(object.record());
-            }
-            setRootReference(name, object == null ? 0 : object.reference());
-            return null;
-        });
+        roots.set(name, object);
     }
 
     /// Removes the root of this name, if there is one. The object or collection that it led to is
@@ -270,18 +249,7 @@ public final class Pool extends HeapOwner implements AutoCloseable {
 
     /// Sets the reference of a root; 0: it leads nowhere.
     void setRootReference(String name, long reference) {
-        change(() -> {
-            byte[] key = Text.encode(name);
-            long at = roots.find(key);
-            if (reference == 0) {
-                roots.remove(key);
-            } else if (at < 0) {
-                roots.add(key, reference);
-            } else {
-                roots.set(at, reference);
-            }
-            return null;
-        });
+        roots.setReference(name, reference);
     }
 
     /// Checks the whole pool: whether it is sound, and which objects no root reaches. Other threads
@@ -289,7 +257,7 @@ public final class Pool extends HeapOwner implements AutoCloseable {
     public PoolReport check() {
         return guarded(() ->
                 store.alone(() -> {
-                    PoolReport report = new Survey(this).run();
+                    PoolReport report = new Reachability(this).run();
                     store.requireKnownFormat();
                     return report;
                 }));
@@ -304,14 +272,14 @@ public final class Pool extends HeapOwner implements AutoCloseable {
         return guarded(() ->
                 store.alone(() -> {
                     freeRemains();
-                    Survey survey = new Survey(this);
-                    PoolReport report = survey.run();
+                    Reachability reachability = new Reachability(this);
+                    PoolReport report = reachability.run();
                     if (!report.problems().isEmpty()) {
                         throw new PoolDamagedException(
                                 "the pool is damaged, so nothing of it is freed: "
                                         + report.problems().getFirst());
                     }
-                    List<Buffers.Place> leaks = survey.leaks();
+                    List<Buffers.Place> leaks = reachability.leaks();
                     for (int from = 0; from < leaks.size(); from += COLLECTED_AT_ONCE) {
                         List<Buffers.Place> some =
                                 leaks.subList(
@@ -437,7 +405,7 @@ public final class Pool extends HeapOwner implements AutoCloseable {
     void links(Links links) {
         types.links(links);
         placements.links(links);
-        roots.links(links, true);
+        roots.links(links);
     }
 
     /// A handle of the object that a reference leads to, as [DurableObject#reference()] says it.

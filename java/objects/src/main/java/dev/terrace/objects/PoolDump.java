@@ -123,7 +123,7 @@ public final class PoolDump {
     /// The first record in use from an offset on; with the object, if the record is an object of
     /// the class.
     private Found find(long from, @Nullable String className) {
-        long record = store.nextAllocated(from);
+        long record = store.parts().nextAllocated(from);
         int id = record < 0 ? 0 : Headers.type(store.word(record));
         if (!Types.isClass(id)) {
             return new Found(record, null);

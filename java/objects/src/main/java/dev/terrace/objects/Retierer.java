@@ -45,11 +45,11 @@ final class Retierer {
             next = store.alone(() -> retagCollections(from));
         }
         MoveEvent event = MoveEvent.begun(pool.name(), "retagging");
-        Mover mover = new Mover(pool);
-        Mover.Step moved = mover.run(new ToBest());
+        Migrator migrator = new Migrator(pool);
+        Migrator.Step moved = migrator.run(new ToBest());
         event.end(moved.bytes());
         Left left = new Left();
-        mover.run(left);
+        migrator.run(left);
         return new RetierReport(moved.values(), moved.bytes(), left.values, recordBytes);
     }
 
@@ -61,11 +61,11 @@ final class Retierer {
     /// Sets the tiers of the collections that some records own to the present tags; returns where
     /// to continue, or -1 at the end.
     private long retagCollections(long from) {
-        long next = store.nextAllocated(from);
+        long next = store.parts().nextAllocated(from);
         List<Long> records = new ArrayList<>();
         for (;
                 next >= 0 && records.size() < RECORDS_AT_ONCE;
-                next = store.nextAllocated(next + 1)) {
+                next = store.parts().nextAllocated(next + 1)) {
             if (isOfClass(Headers.type(store.word(next)))) {
                 records.add(next);
             }
@@ -114,7 +114,7 @@ final class Retierer {
 
     /// Selects values of the class, and of its collections, that do not lie on the first tier of
     /// their tags.
-    private abstract class NotOnBest implements Mover.Goal {
+    private abstract class NotOnBest implements Migrator.Goal {
         @Override
         public boolean looksAt(long record, int type) {
             return isOfClass(type) || collections.contains(record);

@@ -78,7 +78,7 @@ class CursorTest {
         try (Pool pool = Pool.open(dir, SMALL)) {
             int perChunk = CHUNK_BYTES / SLOT_BYTES;
             List<Thing> things = make(pool, perChunk);
-            assertEquals(SLOT_BYTES, pool.store().sizeOf(-1, things.getFirst().record()));
+            assertEquals(SLOT_BYTES, pool.store().parts().sizeOf(-1, things.getFirst().record()));
             Cursor<Thing> cursor = pool.cursor(THING);
             assertThrows(
                     IllegalStateException.class,

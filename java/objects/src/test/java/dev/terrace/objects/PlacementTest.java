@@ -308,8 +308,8 @@ class PlacementTest {
     void whatIsFoundBeforeAPlacementDoesNotMoveAfterIt() throws IOException {
         make();
         try (Pool pool = Pool.open(dir, SMALL)) {
-            Mover.Goal toPmem =
-                    new Mover.Goal() {
+            Migrator.Goal toPmem =
+                    new Migrator.Goal() {
                         private boolean told;
 
                         @Override
@@ -328,9 +328,9 @@ class PlacementTest {
                     };
             assertEquals(
                     THINGS - 1,
-                    new Mover(pool).step(0, toPmem).values(),
+                    new Migrator(pool).step(0, toPmem).values(),
                     "those that were found later");
-            assertEquals(1, new Mover(pool).step(0, toPmem).values());
+            assertEquals(1, new Migrator(pool).step(0, toPmem).values());
             mustBeWhole(pool);
         }
     }

@@ -119,16 +119,20 @@ class ProfilingTest {
                 .orElseThrow();
     }
 
-    private static void assertCounts(
-            FieldProfile field,
+    /// Reads, writes, reads and writes of elements, bytes read and written.
+    private static List<Long> counts(
             long reads,
             long writes,
             long elementReads,
             long elementWrites,
             long read,
             long written) {
+        return List.of(reads, writes, elementReads, elementWrites, read, written);
+    }
+
+    private static void assertCounts(List<Long> expected, FieldProfile field) {
         assertEquals(
-                List.of(reads, writes, elementReads, elementWrites, read, written),
+                expected,
                 List.of(
                         field.reads(),
                         field.writes(),
@@ -169,17 +173,17 @@ class ProfilingTest {
             profiling.close();
             Profile profile = profiling.profile();
 
-            assertCounts(field(profile, "number"), 2, 1, 0, 0, 8, 4);
-            assertCounts(field(profile, "text"), 1, 1, 0, 0, 13, 13);
-            assertCounts(field(profile, "row"), 2, 0, 1, 1, 48, 0);
-            assertCounts(field(profile, "image"), 1, 1, 1, 0, 1000, 1000);
-            assertCounts(field(profile, "far"), 1, 1, 0, 0, 8, 8);
-            assertCounts(field(profile, "maybe"), 1, 0, 0, 0, 0, 0);
+            assertCounts(counts(2, 1, 0, 0, 8, 4), field(profile, "number"));
+            assertCounts(counts(1, 1, 0, 0, 13, 13), field(profile, "text"));
+            assertCounts(counts(2, 0, 1, 1, 48, 0), field(profile, "row"));
+            assertCounts(counts(1, 1, 1, 0, 1000, 1000), field(profile, "image"));
+            assertCounts(counts(1, 1, 0, 0, 8, 8), field(profile, "far"));
+            assertCounts(counts(1, 0, 0, 0, 0, 0), field(profile, "maybe"));
             // That which is replaced is read.
-            assertCounts(field(profile, "names"), 4, 3, 0, 0, 4 + 2 + 3 + 4, 2 + 4 + 3);
+            assertCounts(counts(4, 3, 0, 0, 4 + 2 + 3 + 4, 2 + 4 + 3), field(profile, "names"));
             assertEquals(3 + 4, field(profile, "names").bytesStored());
-            assertCounts(field(profile, "next"), 1, 0, 0, 0, 0, 0);
-            assertCounts(field(profile, "score"), 0, 0, 0, 0, 0, 0);
+            assertCounts(counts(1, 0, 0, 0, 0, 0), field(profile, "next"));
+            assertCounts(counts(0, 0, 0, 0, 0, 0), field(profile, "score"));
             assertTrue(profile.nanos() > 0);
         }
     }
@@ -234,8 +238,8 @@ class ProfilingTest {
             walk.run();
             other.join();
             pool.transact(walk);
-            assertCounts(field(profiling.profile(), "number"), 3000, 0, 0, 0, 12_000, 0);
-            assertCounts(field(profiling.profile(), "row"), 3000, 0, 0, 0, 96_000, 0);
+            assertCounts(counts(3000, 0, 0, 0, 12_000, 0), field(profiling.profile(), "number"));
+            assertCounts(counts(3000, 0, 0, 0, 96_000, 0), field(profiling.profile(), "row"));
         }
     }
 
@@ -250,7 +254,7 @@ class ProfilingTest {
                 FieldProfile score = field(profiling.profile(), "score");
                 assertEquals(1, score.recomputations());
                 assertTrue(score.recomputeNanos() > 0);
-                assertCounts(score, 2, 0, 0, 0, 8, 0);
+                assertCounts(counts(2, 0, 0, 0, 8, 0), score);
             }
         }
     }
@@ -266,10 +270,10 @@ class ProfilingTest {
             profiling.close();
             thing.number();
             thing.number(3);
-            assertCounts(field(profiling.profile(), "number"), 1, 0, 0, 0, 4, 0);
+            assertCounts(counts(1, 0, 0, 0, 4, 0), field(profiling.profile(), "number"));
             try (Profiling next = dir.pool().profile()) {
                 assertEquals(3, thing.number());
-                assertCounts(field(next.profile(), "number"), 1, 0, 0, 0, 4, 0);
+                assertCounts(counts(1, 0, 0, 0, 4, 0), field(next.profile(), "number"));
             }
         }
     }
@@ -284,7 +288,7 @@ class ProfilingTest {
             thing.number();
             try (Profiling profiling = reader.profile()) {
                 thing.number();
-                assertCounts(field(profiling.profile(), "number"), 1, 0, 0, 0, 4, 0);
+                assertCounts(counts(1, 0, 0, 0, 4, 0), field(profiling.profile(), "number"));
             }
         }
     }

@@ -31,6 +31,8 @@ import org.junit.jupiter.params.provider.EnumSource;
 
 /// Builds of one program use one pool in any order, one after the other and at the same time: each
 /// reads what was set last, by whichever build, or is refused.
+///
+/// Longer than 600 lines: two tests share the builds, their histories and what each must read.
 class SkewTest {
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
     private static final int OBJECTS = 3;

@@ -13,8 +13,10 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Objects;
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
@@ -322,5 +324,35 @@ class WaitingTest {
             }
         }
         assertEquals(IntStream.range(0, count).boxed().toList(), order);
+    }
+
+    @Test
+    void whoClosesWaitsInTurnToo() throws IOException, InterruptedException {
+        int count = 8;
+        int closer = 4;
+        List<Integer> done = new ArrayList<>();
+        List<Integer> refused = Collections.synchronizedList(new ArrayList<>());
+        List<Thread> threads = new ArrayList<>();
+        Pool pool = Pool.open(dir, IMPATIENT);
+        pool.transact(() -> {
+            for (int i = 0; i < count; i++) {
+                int number = i;
+                Runnable change =
+                        () -> {
+                            try {
+                                pool.transact(() -> done.add(number));
+                            } catch (PoolClosedException e) {
+                                refused.add(number);
+                            }
+                        };
+                threads.add(startToWait(i == closer ? pool::close : change));
+            }
+            spin(IMPATIENT.patience().multipliedBy(10));
+        });
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        assertEquals(List.of(0, 1, 2, 3), done);
+        assertEquals(Set.of(5, 6, 7), Set.copyOf(refused));
     }
 }

@@ -63,10 +63,15 @@ final class Arrows {
 
     /// The shipped sources of all Java modules below a directory.
     static List<Source> sources(Path directory) throws IOException {
+        return sources(directory, "src/main/java");
+    }
+
+    /// The files in this directory of each module.
+    static List<Source> sources(Path directory, String within) throws IOException {
         List<Source> found = new ArrayList<>();
         try (Stream<Path> modules = Files.list(directory)) {
             for (Path module : modules.sorted().toList()) {
-                Path root = module.resolve("src/main/java");
+                Path root = module.resolve(within);
                 if (Files.isDirectory(root)) {
                     try (Stream<Path> files = Files.walk(root)) {
                         for (Path file :

@@ -508,7 +508,7 @@ public final class Anchor {
             case LIST, ARRAY ->
                     new Cells(this, ElementCodec.needsPresence(first)).links(size(), first, links);
             case MAP -> new HashTable(this, false, false).links(first, second, links);
-            case TREE -> BTree.links(this, first, second, links);
+            case TREE -> TreeNodes.links(this, first, second, links);
             default -> throw damaged("is none");
         }
     }
@@ -563,7 +563,7 @@ public final class Anchor {
                                     ElementCodec.isBuffered(firstCode()),
                                     ElementCodec.isBuffered(secondCode()))
                             .freeLast(hasBuffers);
-            case TREE -> BTree.freeLast(this, firstCode(), secondCode());
+            case TREE -> TreeNodes.freeLast(this, firstCode(), secondCode());
             default -> throw damaged("is none");
         }
         return get(ROOT_AT) == 0;

@@ -1,7 +1,6 @@
 package dev.terrace.objects.internal.collections;
 
 import dev.terrace.objects.internal.store.Buffers;
-import dev.terrace.objects.internal.store.Links;
 import dev.terrace.objects.internal.store.Store;
 import java.util.ArrayList;
 import java.util.List;
@@ -25,20 +24,17 @@ public final class BTree<K, V> {
     public static final long NONE = -1;
 
     private static final int ENTRIES_MIN = 14;
-    private static final int ENTRIES_MAX = 2 * ENTRIES_MIN + 1;
-    private static final int META_AT = 8;
+    static final int ENTRIES_MAX = 2 * ENTRIES_MIN + 1;
+    static final int META_AT = 8;
     private static final int NULLS_AT = 16;
     private static final int KEYS_AT = 24;
     private static final int VALUES_AT = KEYS_AT + ENTRIES_MAX * Long.BYTES;
     private static final int CHILDREN_AT = VALUES_AT + ENTRIES_MAX * Long.BYTES;
     private static final int INNER_BYTES = CHILDREN_AT + (ENTRIES_MAX + 1) * Long.BYTES;
-    private static final long COUNT_MASK = 0xffff;
-    private static final long IS_INNER = 0x10000;
+    static final long COUNT_MASK = 0xffff;
+    static final long IS_INNER = 0x10000;
     private static final int INDEX_BITS = 5;
     private static final int GRANULE_SHIFT = 4;
-
-    /// Entries that are freed in one transaction, more or less.
-    private static final int FREED_AT_ONCE = 300;
 
     /// More levels than any tree has: a walk through a tree that changes meanwhile must end.
     private static final int DEPTH_MAX = 20;
@@ -73,15 +69,15 @@ public final class BTree<K, V> {
         return (store.word(node + META_AT) & IS_INNER) != 0;
     }
 
-    private static long keyAt(long node, int index) {
+    static long keyAt(long node, int index) {
         return node + KEYS_AT + (long) index * Long.BYTES;
     }
 
-    private static long valueAt(long node, int index) {
+    static long valueAt(long node, int index) {
         return node + VALUES_AT + (long) index * Long.BYTES;
     }
 
-    private static long childAt(long node, int index) {
+    static long childAt(long node, int index) {
         return node + CHILDREN_AT + (long) index * Long.BYTES;
     }
 
@@ -139,7 +135,7 @@ public final class BTree<K, V> {
         return index < count(node) && keys.compare(key, anchor.heap, keyAt(node, index)) == 0;
     }
 
-    private static void requireDepth(Anchor anchor, int depth) {
+    static void requireDepth(Anchor anchor, int depth) {
         if (depth > DEPTH_MAX) {
             throw anchor.damaged("is too deep");
         }
@@ -493,60 +489,6 @@ public final class BTree<K, V> {
         return left;
     }
 
-    /// Frees the last leaves of a tree, with their buffers. Keys and values are elements with these
-    /// numbers. The rest of the tree is sound, except that nodes may have too few entries. In a
-    /// transaction.
-    public static void freeLast(Anchor anchor, int keyCode, int valueCode) {
-        boolean[] hasBuffers = {
-            ElementCodec.isBuffered(keyCode), ElementCodec.isBuffered(valueCode)
-        };
-        long[] freed = {0};
-        while (freed[0] < FREED_AT_ONCE && anchor.get(Anchor.ROOT_AT) != 0) {
-            if (prune(anchor, anchor.get(Anchor.ROOT_AT), 0, hasBuffers, freed)) {
-                anchor.put(Anchor.ROOT_AT, 0);
-            }
-        }
-        anchor.resize(anchor.size() - freed[0]);
-    }
-
-    /// Frees the last leaf below a node, with the entry before it, and returns whether the node is
-    /// empty.
-    private static boolean prune(
-            Anchor anchor, long node, int depth, boolean[] hasBuffers, long[] freed) {
-        anchor.requireNode(node);
-        requireDepth(anchor, depth);
-        long meta = anchor.store.word(node + META_AT);
-        int count = (int) Math.min(ENTRIES_MAX, meta & COUNT_MASK);
-        boolean isInner = (meta & IS_INNER) != 0;
-        if (isInner
-                && !prune(
-                        anchor,
-                        anchor.store.word(childAt(node, count)),
-                        depth + 1,
-                        hasBuffers,
-                        freed)) {
-            return false;
-        }
-        int kept = isInner ? Math.max(0, count - 1) : 0;
-        for (int i = kept; i < count; i++) {
-            free(anchor, hasBuffers[0], keyAt(node, i));
-            free(anchor, hasBuffers[1], valueAt(node, i));
-            freed[0]++;
-        }
-        if (!isInner || count == 0) {
-            anchor.store.free(node);
-            return true;
-        }
-        anchor.store.putWord(node, node + META_AT, meta - 1);
-        return false;
-    }
-
-    private static void free(Anchor anchor, boolean hasBuffer, long at) {
-        if (hasBuffer) {
-            anchor.heap.buffers().free(anchor.store.word(at));
-        }
-    }
-
     /// Receives the places of entries.
     interface Visitor {
         /// An entry: the places of the words of its key and of its value; the latter is -1 if the
@@ -603,31 +545,5 @@ public final class BTree<K, V> {
             }
         }
         return height + 1;
-    }
-
-    /// Shows the nodes of a tree, and the references of its keys and values, which are elements
-    /// with these numbers.
-    public static void links(Anchor anchor, int keyCode, int valueCode, Links links) {
-        long root = anchor.get(Anchor.ROOT_AT);
-        if (root != 0) {
-            anchor.requireSize(links(anchor, root, 0, new int[] {keyCode, valueCode}, links));
-        }
-    }
-
-    private static long links(Anchor anchor, long node, int depth, int[] codes, Links links) {
-        anchor.requireNode(node);
-        links.owned(node);
-        long meta = anchor.store.word(node + META_AT);
-        int count = (int) Math.min(ENTRIES_MAX, meta & COUNT_MASK);
-        for (int i = 0; i < count; i++) {
-            ElementCodec.links(codes[0], anchor, node, keyAt(node, i), Anchor.KEY_TIERS, links);
-            ElementCodec.links(codes[1], anchor, node, valueAt(node, i), anchor.tiers(), links);
-        }
-        requireDepth(anchor, depth);
-        long entries = count;
-        for (int i = 0; (meta & IS_INNER) != 0 && i <= count; i++) {
-            entries += links(anchor, anchor.store.word(childAt(node, i)), depth + 1, codes, links);
-        }
-        return entries;
     }
 }

@@ -1,5 +1,13 @@
 package dev.terrace.objects.internal.store;
 
+import static dev.terrace.objects.internal.store.ChunkMap.KIND_RUN;
+import static dev.terrace.objects.internal.store.ChunkMap.KIND_SLOTS;
+import static dev.terrace.objects.internal.store.ChunkMap.bitmapWords;
+import static dev.terrace.objects.internal.store.ChunkMap.descriptor;
+import static dev.terrace.objects.internal.store.ChunkMap.generation;
+import static dev.terrace.objects.internal.store.ChunkMap.kind;
+import static dev.terrace.objects.internal.store.ChunkMap.runChunks;
+import static dev.terrace.objects.internal.store.ChunkMap.sizeClass;
 import static dev.terrace.objects.internal.store.SizeClasses.CHUNK_BYTES;
 
 import java.util.Arrays;
@@ -8,19 +16,13 @@ import java.util.BitSet;
 /// Allocates parts of a region: slots, into which a chunk is divided evenly, and runs of whole
 /// chunks.
 ///
-/// Each extent has a *map* in persistent memory, which records the parts in use: a descriptor per
-/// chunk, then a bitmap per chunk. The transaction that allocates or frees changes the map, so that
-/// both are durable together. In memory, this class keeps only an index for finding room, which is
-/// built when it is first needed.
+/// Each extent has a map in persistent memory, which records the parts in use (see [ChunkMap]). The
+/// transaction that allocates or frees changes the map, so that both are durable together. In
+/// memory, this class keeps only an index for finding room, which is built when it is first needed.
 ///
 /// Invariant: space that a transaction frees is not free before it commits; callers free space only
 /// while they commit.
 final class Allocator {
-    /// Bytes of a chunk's bitmap, which has a bit for each possible slot.
-    private static final int BITMAP_BYTES = CHUNK_BYTES / SizeClasses.SLOT_BYTES_MIN / 8;
-
-    private static final int KIND_SLOTS = 1;
-    private static final int KIND_RUN = 2;
     private static final int NONE = -1;
 
     /// The number of chunks that are given back at once; their words fit into any log.
@@ -37,12 +39,7 @@ final class Allocator {
     private final boolean hasHeaders;
     private final long secret;
     private final int chunksPerExtent;
-
-    /// The place of each extent's map, and the number of its first chunks that are reserved
-    /// forever.
-    private volatile long[] maps = {};
-
-    private int[] reserved = {};
+    private final ChunkMap chunks;
 
     private boolean indexed;
     private final BitSet freeChunks = new BitSet();
@@ -79,25 +76,16 @@ final class Allocator {
         this.region = region;
         this.hasHeaders = hasHeaders;
         this.secret = secret;
-        chunksPerExtent = (int) (region.extentBytes() / CHUNK_BYTES);
+        chunks = new ChunkMap(words, region);
+        chunksPerExtent = chunks.perExtent();
         Arrays.setAll(candidates, _ -> new IntStack());
-    }
-
-    /// Bytes of an extent's map.
-    static long mapBytes(long extentBytes) {
-        return extentBytes / CHUNK_BYTES * (8 + BITMAP_BYTES);
     }
 
     /// Adds an extent, whose map is all zeros.
     void addExtent(long map, long reservedBytes) {
-        int extent = maps.length;
-        reserved = Arrays.copyOf(reserved, extent + 1);
-        reserved[extent] = (int) ((reservedBytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
+        int extent = chunks.extents();
         hints = Arrays.copyOf(hints, (extent + 1) * chunksPerExtent);
-        long[] more = Arrays.copyOf(maps, extent + 1);
-        more[extent] = map;
-        // Other threads may read it: they see the array together with its contents.
-        maps = more;
+        chunks.addExtent(map, reservedBytes);
         if (indexed) {
             index(extent);
             keepSome();
@@ -106,14 +94,13 @@ final class Allocator {
 
     /// Removes the last extents, after the transaction that added them was rolled back.
     void keepExtents(int count) {
-        maps = Arrays.copyOf(maps, count);
-        reserved = Arrays.copyOf(reserved, count);
+        chunks.keepExtents(count);
         forgetIndex();
     }
 
-    /// Where the map of an extent is.
-    long map(int extent) {
-        return maps[extent];
+    /// The maps of all extents.
+    ChunkMap chunks() {
+        return chunks;
     }
 
     int chunksPerExtent() {
@@ -138,13 +125,8 @@ final class Allocator {
     /// Whether nothing in an extent is in use.
     boolean isEmpty(int extent) {
         long from = extent * region.extentBytes();
-        long next = next(from);
+        long next = chunks.next(from);
         return next == NONE || next >= from + region.extentBytes();
-    }
-
-    /// How many extents have maps.
-    int extents() {
-        return maps.length;
     }
 
     /// Discards the index, which may be wrong after the transaction was rolled back.
@@ -156,7 +138,8 @@ final class Allocator {
     ///
     /// @throws StoreFailure.Full if they do not
     void requireFits(long bytes) {
-        long most = region.extentBytes() - mapBytes(region.extentBytes()) - 2 * CHUNK_BYTES;
+        long most =
+                region.extentBytes() - ChunkMap.mapBytes(region.extentBytes()) - 2 * CHUNK_BYTES;
         if (bytes > most) {
             throw new StoreFailure.Full(
                     bytes
@@ -186,13 +169,13 @@ final class Allocator {
     /// transaction commits.
     void free(long offset) {
         int chunk = (int) (offset / CHUNK_BYTES);
-        long descriptor = descriptorOf(chunk);
+        long descriptor = chunks.descriptorOf(chunk);
         int generation = hasHeaders ? Headers.generation(words.get(offset)) : 1;
         if (generation == Headers.GENERATION_MAX) {
             return;
         }
         if (kind(descriptor) == KIND_RUN) {
-            words.put(descriptorAt(chunk), descriptor(0, 0, generation));
+            words.put(chunks.descriptorAt(chunk), descriptor(0, 0, generation));
             if (indexed) {
                 freeChunks.set(chunk, chunk + runChunks(descriptor));
                 freeChunks.andNot(avoided);
@@ -201,7 +184,7 @@ final class Allocator {
         }
         int sizeClass = sizeClass(descriptor);
         int slot = (int) (offset % CHUNK_BYTES) / SizeClasses.slotBytes(sizeClass);
-        long at = bitmapAt(chunk) + slot / 64 * 8;
+        long at = chunks.bitmapAt(chunk) + slot / 64 * 8;
         long bits = words.get(at);
         words.put(at, bits & ~(1L << slot));
         if (indexed) {
@@ -223,14 +206,14 @@ final class Allocator {
     /// class. It must happen in the same commit, before anything overwrites the slots' headers.
     private void releaseIfEmpty(int chunk, int sizeClass) {
         boolean isLast = indexed && candidates[sizeClass].isAll(chunk);
-        if (isLast || !isEmpty(chunk, sizeClass)) {
+        if (isLast || !chunks.isEmpty(chunk, sizeClass)) {
             return;
         }
         int generation = nextGeneration(chunk);
         if (generation > Headers.GENERATION_MAX) {
             return;
         }
-        words.put(descriptorAt(chunk), descriptor(0, 0, generation));
+        words.put(chunks.descriptorAt(chunk), descriptor(0, 0, generation));
         if (indexed && !avoided.get(chunk)) {
             freeChunks.set(chunk);
         }
@@ -239,10 +222,12 @@ final class Allocator {
     /// Marks chunks as free in `released` that are divided into slots and are empty, both in the
     /// committed state and in the present transaction; at most as many as fit into a log.
     void releaseEmpty(Overlay released) {
-        for (int extent = 0; extent < maps.length; extent++) {
+        for (int extent = 0; extent < chunks.extents(); extent++) {
             int end = (extent + 1) * chunksPerExtent;
-            for (int chunk = extent * chunksPerExtent + reserved[extent]; chunk < end; chunk++) {
-                long descriptor = descriptorOf(chunk);
+            for (int chunk = extent * chunksPerExtent + chunks.reserved(extent);
+                    chunk < end;
+                    chunk++) {
+                long descriptor = chunks.descriptorOf(chunk);
                 if (kind(descriptor) == KIND_RUN) {
                     chunk += runChunks(descriptor) - 1;
                 } else if (kind(descriptor) == KIND_SLOTS
@@ -250,7 +235,7 @@ final class Allocator {
                         && isUntouched(chunk)) {
                     int generation = nextGeneration(chunk);
                     if (generation <= Headers.GENERATION_MAX) {
-                        released.put(descriptorAt(chunk), descriptor(0, 0, generation));
+                        released.put(chunks.descriptorAt(chunk), descriptor(0, 0, generation));
                     }
                 }
             }
@@ -259,102 +244,13 @@ final class Allocator {
 
     /// Whether a chunk is empty, and the present transaction has not changed it.
     private boolean isUntouched(int chunk) {
-        boolean same = !words.isChanged(descriptorAt(chunk));
-        int count = bitmapWords(sizeClass(descriptorOf(chunk)));
+        boolean same = !words.isChanged(chunks.descriptorAt(chunk));
+        int count = bitmapWords(sizeClass(chunks.descriptorOf(chunk)));
         for (int word = 0; same && word < count; word++) {
-            long at = bitmapAt(chunk) + word * 8L;
+            long at = chunks.bitmapAt(chunk) + word * 8L;
             same = words.get(at) == 0 && !words.isChanged(at);
         }
         return same;
-    }
-
-    /// Whether the part at `offset` is in use.
-    boolean isAllocated(long offset) {
-        if (!region.contains(offset) || offset / region.extentBytes() >= maps.length) {
-            return false;
-        }
-        int chunk = (int) (offset / CHUNK_BYTES);
-        long descriptor = descriptorOf(chunk);
-        if (kind(descriptor) == KIND_RUN) {
-            return offset % CHUNK_BYTES == 0;
-        }
-        if (kind(descriptor) != KIND_SLOTS) {
-            return false;
-        }
-        int bytes = SizeClasses.slotBytes(sizeClass(descriptor));
-        int slot = (int) (offset % CHUNK_BYTES) / bytes;
-        boolean begins =
-                offset % CHUNK_BYTES % bytes == 0
-                        && slot < SizeClasses.slots(sizeClass(descriptor));
-        return begins && (words.get(bitmapAt(chunk) + slot / 64 * 8) >>> slot & 1) != 0;
-    }
-
-    /// Bytes of the slot or run at `offset`, which is in use.
-    long sizeOf(long offset) {
-        long descriptor = descriptorOf((int) (offset / CHUNK_BYTES));
-        return kind(descriptor) == KIND_RUN
-                ? (long) runChunks(descriptor) * CHUNK_BYTES
-                : SizeClasses.slotBytes(sizeClass(descriptor));
-    }
-
-    /// The offset of the first part in use from `from` on; [#NONE] if there is none.
-    long next(long from) {
-        return next(from, -1L);
-    }
-
-    /// The same for parts of some size classes, a set of [SizeClasses#bit(long)].
-    long next(long from, long sizeClasses) {
-        int chunk = (int) (from / CHUNK_BYTES);
-        long offset = from;
-        while (chunk < maps.length * chunksPerExtent) {
-            int inExtent = chunk % chunksPerExtent;
-            long descriptor =
-                    inExtent < reserved[chunk / chunksPerExtent] ? 0 : descriptorOf(chunk);
-            long start = (long) chunk * CHUNK_BYTES;
-            if (kind(descriptor) == KIND_RUN) {
-                if (offset <= start && sizeClasses < 0) {
-                    return start;
-                }
-                chunk += runChunks(descriptor);
-            } else {
-                boolean isWanted =
-                        kind(descriptor) == KIND_SLOTS
-                                && (sizeClasses >>> sizeClass(descriptor) & 1) != 0;
-                long found = isWanted ? nextSlot(chunk, sizeClass(descriptor), offset) : NONE;
-                if (found != NONE) {
-                    return found;
-                }
-                chunk++;
-            }
-            offset = (long) chunk * CHUNK_BYTES;
-        }
-        return NONE;
-    }
-
-    private long nextSlot(int chunk, int sizeClass, long from) {
-        int bytes = SizeClasses.slotBytes(sizeClass);
-        long start = (long) chunk * CHUNK_BYTES;
-        int slot = (int) ((from - start + bytes - 1) / bytes);
-        while (slot < SizeClasses.slots(sizeClass)) {
-            long bits = words.get(bitmapAt(chunk) + slot / 64 * 8) >>> slot;
-            if (bits != 0) {
-                return start + (long) (slot + Long.numberOfTrailingZeros(bits)) * bytes;
-            }
-            slot = (slot / 64 + 1) * 64;
-        }
-        return NONE;
-    }
-
-    /// A bit for each of the next 63 slots behind the one at `offset` that is in use; bit 0 is the
-    /// next slot. Zero behind a run.
-    long ahead(long offset) {
-        int chunk = (int) (offset / CHUNK_BYTES);
-        long descriptor = descriptorOf(chunk);
-        if (kind(descriptor) != KIND_SLOTS) {
-            return 0;
-        }
-        int slot = (int) (offset % CHUNK_BYTES) / SizeClasses.slotBytes(sizeClass(descriptor));
-        return words.get(bitmapAt(chunk) + slot / 64 * 8) >>> slot >>> 1;
     }
 
     /// Bytes of chunks that are free.
@@ -368,8 +264,8 @@ final class Allocator {
     /// Bytes in use, slots and runs as a whole.
     long usedBytes() {
         long used = 0;
-        for (long offset = next(0); offset != NONE; offset = next(offset + 1)) {
-            used += sizeOf(offset);
+        for (long offset = chunks.next(0); offset != NONE; offset = chunks.next(offset + 1)) {
+            used += chunks.sizeOf(offset);
         }
         return used;
     }
@@ -397,7 +293,7 @@ final class Allocator {
         int wanted =
                 Math.min(
                         chunksPerExtent / KEPT_OF_EXTENT,
-                        maps.length * chunksPerExtent / KEPT_OF_ALL);
+                        chunks.extents() * chunksPerExtent / KEPT_OF_ALL);
         for (int end = freeChunks.length(); end > 0 && hasHeaders; ) {
             int from =
                     Math.max(
@@ -437,13 +333,13 @@ final class Allocator {
     }
 
     private long takeSlotOf(int chunk, int sizeClass) {
-        long descriptor = descriptorOf(chunk);
+        long descriptor = chunks.descriptorOf(chunk);
         if (kind(descriptor) != KIND_SLOTS || sizeClass(descriptor) != sizeClass) {
             return NONE; // It has been divided anew since.
         }
         int slots = SizeClasses.slots(sizeClass);
         for (int word = hints[chunk]; word < bitmapWords(sizeClass); word++) {
-            long at = bitmapAt(chunk) + word * 8L;
+            long at = chunks.bitmapAt(chunk) + word * 8L;
             long bits = words.get(at);
             int slot = word * 64 + Long.numberOfTrailingZeros(~bits);
             if (bits != -1L && slot < slots) {
@@ -467,7 +363,7 @@ final class Allocator {
     /// Divides a free chunk into slots of this class, whose generations are higher than any before.
     private void cut(int chunk, int sizeClass) {
         int generation = nextGeneration(chunk);
-        words.put(descriptorAt(chunk), descriptor(KIND_SLOTS, sizeClass, generation));
+        words.put(chunks.descriptorAt(chunk), descriptor(KIND_SLOTS, sizeClass, generation));
         hints[chunk] = 0;
         if (hasHeaders) {
             int bytes = SizeClasses.slotBytes(sizeClass);
@@ -480,7 +376,7 @@ final class Allocator {
     }
 
     private int nextGeneration(int chunk) {
-        long descriptor = descriptorOf(chunk);
+        long descriptor = chunks.descriptorOf(chunk);
         int generation = Math.max(1, generation(descriptor));
         if (hasHeaders && kind(descriptor) == KIND_SLOTS) {
             int bytes = SizeClasses.slotBytes(sizeClass(descriptor));
@@ -501,7 +397,7 @@ final class Allocator {
         for (int chunk = first; chunk < first + count; chunk++) {
             generation = Math.max(generation, nextGeneration(chunk));
         }
-        words.put(descriptorAt(first), descriptor(KIND_RUN, count, generation));
+        words.put(chunks.descriptorAt(first), descriptor(KIND_RUN, count, generation));
         freeChunks.clear(first, first + count);
         long offset = (long) first * CHUNK_BYTES;
         if (hasHeaders) {
@@ -538,7 +434,7 @@ final class Allocator {
             stack.clear();
         }
         indexed = true;
-        for (int extent = 0; extent < maps.length; extent++) {
+        for (int extent = 0; extent < chunks.extents(); extent++) {
             index(extent);
         }
         keepSome();
@@ -565,96 +461,20 @@ final class Allocator {
     /// Shows how the chunks of an extent are used, in their order.
     void show(int extent, Chunks seen) {
         int end = (extent + 1) * chunksPerExtent;
-        for (int chunk = extent * chunksPerExtent + reserved[extent]; chunk < end; ) {
-            long descriptor = descriptorOf(chunk);
+        for (int chunk = extent * chunksPerExtent + chunks.reserved(extent); chunk < end; ) {
+            long descriptor = chunks.descriptorOf(chunk);
             if (kind(descriptor) == KIND_RUN) {
                 seen.run(chunk, runChunks(descriptor));
                 chunk += runChunks(descriptor);
                 continue;
             }
             if (kind(descriptor) == KIND_SLOTS) {
-                seen.slots(chunk, sizeClass(descriptor), used(chunk, sizeClass(descriptor)));
+                seen.slots(chunk, sizeClass(descriptor), chunks.used(chunk, sizeClass(descriptor)));
             } else {
                 seen.free(chunk);
             }
             chunk++;
         }
-    }
-
-    private int used(int chunk, int sizeClass) {
-        int used = 0;
-        for (int word = 0; word < bitmapWords(sizeClass); word++) {
-            used += Long.bitCount(words.get(bitmapAt(chunk) + word * 8L));
-        }
-        return used;
-    }
-
-    private boolean isEmpty(int chunk, int sizeClass) {
-        for (int word = 0; word < bitmapWords(sizeClass); word++) {
-            if (words.get(bitmapAt(chunk) + word * 8L) != 0) {
-                return false;
-            }
-        }
-        return true;
-    }
-
-    private static int bitmapWords(int sizeClass) {
-        return (SizeClasses.slots(sizeClass) + 63) / 64;
-    }
-
-    private long descriptorAt(int chunk) {
-        return maps[chunk / chunksPerExtent] + chunk % chunksPerExtent * 8L;
-    }
-
-    private long bitmapAt(int chunk) {
-        return maps[chunk / chunksPerExtent]
-                + chunksPerExtent * 8L
-                + (long) (chunk % chunksPerExtent) * BITMAP_BYTES;
-    }
-
-    /// A chunk's descriptor.
-    ///
-    /// @throws StoreFailure.Damaged if it is impossible
-    private long descriptorOf(int chunk) {
-        long descriptor = words.get(descriptorAt(chunk));
-        boolean isPossible =
-                switch (kind(descriptor)) {
-                    case 0 -> true;
-                    case KIND_SLOTS ->
-                            sizeClass(descriptor) >= 0
-                                    && sizeClass(descriptor) < SizeClasses.count();
-                    case KIND_RUN ->
-                            runChunks(descriptor) > 0
-                                    && runChunks(descriptor)
-                                            <= chunksPerExtent - chunk % chunksPerExtent;
-                    default -> false;
-                };
-        if (!isPossible) {
-            throw new StoreFailure.Damaged(
-                    region.name() + ": what is said of chunk " + chunk + " is damaged");
-        }
-        return descriptor;
-    }
-
-    /// Kind (8 bits), generation (24 bits), class or number of chunks (32 bits).
-    private static long descriptor(int kind, int size, int generation) {
-        return (long) size << 32 | (long) generation << 8 | kind;
-    }
-
-    private static int kind(long descriptor) {
-        return (int) descriptor & 0xff;
-    }
-
-    private static int generation(long descriptor) {
-        return (int) (descriptor >>> 8) & Headers.GENERATION_MAX;
-    }
-
-    private static int sizeClass(long descriptor) {
-        return (int) (descriptor >>> 32);
-    }
-
-    private static int runChunks(long descriptor) {
-        return (int) (descriptor >>> 32);
     }
 
     /// A stack of numbers.

@@ -74,7 +74,7 @@ public final class Compaction implements AutoCloseable {
                 boolean more = true;
                 while (more) {
                     // Each call gives back as many as fit into a log.
-                    more = store.releaseEmpty(store.allocatorOf(index));
+                    more = store.parts().releaseEmpty(store.allocatorOf(index));
                 }
             }
             return freeChunks();

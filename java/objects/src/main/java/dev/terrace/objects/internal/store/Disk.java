@@ -107,7 +107,7 @@ final class Disk {
     long allocate(long bytes) {
         allocator.requireFits(bytes);
         long offset = allocator.allocate(bytes, 0);
-        if (offset == NONE && store.releaseEmpty(allocator)) {
+        if (offset == NONE && store.parts().releaseEmpty(allocator)) {
             offset = allocator.allocate(bytes, 0);
         }
         if (offset == NONE && allocator.isAvoiding()) {
@@ -142,11 +142,11 @@ final class Disk {
     }
 
     private long allocateMap() {
-        return store.allocate(MAP_AT + Allocator.mapBytes(region.extentBytes()), Headers.BUFFER);
+        return store.allocate(MAP_AT + ChunkMap.mapBytes(region.extentBytes()), Headers.BUFFER);
     }
 
     private void grow() {
-        int extent = allocator.extents();
+        int extent = allocator.chunks().extents();
         if (extent == region.extents()) {
             region.grow();
         }
@@ -168,7 +168,7 @@ final class Disk {
     /// Removes empty extents at the end of the disk. In a transaction; call [#cutOff()] after it
     /// has committed.
     void dropEmptyExtents() {
-        int count = allocator.extents();
+        int count = allocator.chunks().extents();
         int keep = count;
         while (keep > 0 && allocator.isEmpty(keep - 1)) {
             keep--;
@@ -191,13 +191,13 @@ final class Disk {
     }
 
     private long mapOf(int extent) {
-        return allocator.map(extent) - MAP_AT;
+        return allocator.chunks().at(extent) - MAP_AT;
     }
 
     /// Truncates the disk's file to the extents in use, whose number is durable, and returns the
     /// number of bytes that it gives back.
     long cutOff() {
-        return region.shrink(allocator.extents());
+        return region.shrink(allocator.chunks().extents());
     }
 
     /// Writes to an allocated part.

@@ -28,7 +28,7 @@ final class Evacuation {
     /// Starts anew: no value has been counted, and none is to leave.
     void countAnew() {
         allocator.avoid(new BitSet());
-        movable = new int[allocator.extents() * allocator.chunksPerExtent()];
+        movable = new int[allocator.chunks().extents() * allocator.chunksPerExtent()];
     }
 
     /// Counts a value at `offset`, which can move.
@@ -50,7 +50,7 @@ final class Evacuation {
         for (int i = 0; i < SizeClasses.count(); i++) {
             bySize.add(new ArrayList<>());
         }
-        for (int extent = 0; extent < allocator.extents(); extent++) {
+        for (int extent = 0; extent < allocator.chunks().extents(); extent++) {
             allocator.show(
                     extent,
                     new Allocator.Chunks() {
@@ -86,7 +86,7 @@ final class Evacuation {
 
     /// Plans to empty the last extents of a disk, as far as the extents before them have room.
     void planTail() {
-        int keep = allocator.extents();
+        int keep = allocator.chunks().extents();
         if (isDisk) {
             // The more extents are kept, the more room there is.
             int tooFew = -1;
@@ -102,7 +102,7 @@ final class Evacuation {
         BitSet tail = new BitSet();
         tail.set(
                 keep * allocator.chunksPerExtent(),
-                allocator.extents() * allocator.chunksPerExtent());
+                allocator.chunks().extents() * allocator.chunksPerExtent());
         allocator.avoid(tail);
     }
 
@@ -127,7 +127,7 @@ final class Evacuation {
                     });
         }
         Tail tail = new Tail();
-        for (int extent = keep; extent < allocator.extents(); extent++) {
+        for (int extent = keep; extent < allocator.chunks().extents(); extent++) {
             allocator.show(extent, tail);
         }
         long chunks = 0;

@@ -2,16 +2,12 @@ package dev.terrace.objects.internal.store;
 
 import java.io.EOFException;
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.NoSuchFileException;
 import java.util.ArrayList;
-import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.UUID;
 import java.util.function.LongConsumer;
 import org.jspecify.annotations.Nullable;
@@ -34,27 +30,18 @@ public final class Remote {
     /// Bytes of a value's record, and of a segment's.
     static final int RECORD_BYTES = 32;
 
-    private static final int SEGMENT_AT = 8;
+    static final int SEGMENT_AT = 8;
     private static final int PLACE_AT = 16;
     private static final int CHECKSUM_AT = 24;
 
     private static final int NUMBER_AT = 8;
-    private static final int BYTES_AT = 16;
+    static final int BYTES_AT = 16;
     private static final int NEXT_AT = 24;
 
     /// A transaction's values are written as a segment as soon as they take so many bytes.
     private static final int SEGMENT_BYTES = 16 << 20;
 
     private static final int CACHE_BYTES = 8 << 20;
-
-    /// The number of values that are moved in one transaction.
-    private static final int MOVED_AT_ONCE = 1000;
-
-    /// Segments with fewer bytes are merged. It is less than a transaction of [#MOVED_AT_ONCE] of
-    /// the smallest values writes.
-    private static final int SMALL_BYTES = 16_000;
-
-    private static final int NUMBER_BITS = 40;
 
     /// The first segment is the label of the directory.
     private static final long LABEL = 0;
@@ -63,6 +50,7 @@ public final class Remote {
     private final Region pmem;
     private final UUID pool;
     private final Store.@Nullable RemoteTier tier;
+    private final SegmentNumbers numbers;
     private final SegmentCache cache = new SegmentCache(CACHE_BYTES);
 
     /// The values of the transaction that are not in a segment yet, by their records.
@@ -80,6 +68,7 @@ public final class Remote {
     Remote(Store store, Region pmem, UUID pool, Store.@Nullable RemoteTier tier) {
         this.store = store;
         this.pmem = pmem;
+        numbers = new SegmentNumbers(pmem);
         this.pool = pool;
         this.tier = tier;
     }
@@ -213,7 +202,7 @@ public final class Remote {
         return value;
     }
 
-    private void hold(long value, byte[] bytes) {
+    void hold(long value, byte[] bytes) {
         pending.put(value, bytes);
         pendingBytes += Segment.FRONT_BYTES + bytes.length;
     }
@@ -231,7 +220,7 @@ public final class Remote {
     }
 
     /// Removes a value from its segment's counts.
-    private void leave(long value) {
+    void leave(long value) {
         long segment = segmentOf(value);
         long bytes = Segment.FRONT_BYTES + (long) length(value);
         long left = store.word(segment + BYTES_AT) - bytes;
@@ -348,32 +337,6 @@ public final class Remote {
         return Headers.type(store.header(offset)) == Headers.SEGMENT && store.hasHeader(offset);
     }
 
-    // Numbers of segments in the superblock: they decide which segments are deleted, so they carry
-    // a checksum.
-
-    /// The word of a number, with its checksum in the upper 24 bits.
-    static long checked(long number) {
-        byte[] bytes =
-                ByteBuffer.allocate(Long.BYTES)
-                        .order(ByteOrder.LITTLE_ENDIAN)
-                        .putLong(number)
-                        .array();
-        return (long) Segment.crc(bytes) << NUMBER_BITS | number;
-    }
-
-    private long number(long at) {
-        long word = pmem.getLong(at);
-        long number = word & (1L << NUMBER_BITS) - 1;
-        if (word != 0 && word != checked(number)) {
-            throw damagedWords();
-        }
-        return number;
-    }
-
-    private StoreFailure.Damaged damagedWords() {
-        return new StoreFailure.Damaged(pmem.name() + ": the words of the remote tier are damaged");
-    }
-
     // Segments
 
     /// Writes the values of the transaction as a segment, durably.
@@ -417,7 +380,7 @@ public final class Remote {
         }
         store.putWord(0, Superblock.REMOTE_BYTES_AT, bytes() + bytes.length);
         store.putWord(0, Superblock.REMOTE_LIVE_AT, liveBytes() + live);
-        store.putWord(0, Superblock.REMOTE_SETTLED_AT, checked(number + 1));
+        store.putWord(0, Superblock.REMOTE_SETTLED_AT, SegmentNumbers.checked(number + 1));
         pending.clear();
         pendingBytes = 0;
     }
@@ -438,7 +401,7 @@ public final class Remote {
             } catch (FileAlreadyExistsException e) {
                 // This pool must not delete it.
                 removeOrphans(number);
-                storeNow(Superblock.REMOTE_SETTLED_AT, number + 1);
+                numbers.storeNow(Superblock.REMOTE_SETTLED_AT, number + 1);
                 throw new StoreFailure.UnknownFormat(
                         segments.name()
                                 + "/"
@@ -453,7 +416,7 @@ public final class Remote {
 
     /// Takes the number of the next segment.
     private long takeNumber() {
-        long next = number(Superblock.REMOTE_NEXT_AT);
+        long next = numbers.get(Superblock.REMOTE_NEXT_AT);
         if (next == LABEL) {
             byte[] label = Segment.of(pool, LABEL, List.of());
             use(segments -> {
@@ -462,34 +425,26 @@ public final class Remote {
                 segments.write(name(LABEL), label);
                 return true;
             });
-            storeNow(Superblock.REMOTE_SETTLED_AT, LABEL + 1);
+            numbers.storeNow(Superblock.REMOTE_SETTLED_AT, LABEL + 1);
             next = LABEL + 1;
         }
-        storeNow(Superblock.REMOTE_NEXT_AT, next + 1);
+        numbers.storeNow(Superblock.REMOTE_NEXT_AT, next + 1);
         return next;
-    }
-
-    /// Stores a number that only the writer reads, and that the present transaction has not
-    /// changed: it stays even if the transaction is rolled back.
-    private void storeNow(long at, long number) {
-        pmem.putLong(at, checked(number));
-        pmem.flush(at, Long.BYTES);
-        pmem.fence();
     }
 
     /// Deletes segments of transactions that did not commit.
     private void removeOrphans() {
-        removeOrphans(number(Superblock.REMOTE_NEXT_AT));
+        removeOrphans(numbers.get(Superblock.REMOTE_NEXT_AT));
     }
 
     /// The same, for segments with numbers below `end`.
     private void removeOrphans(long end) {
-        long settled = Math.max(LABEL + 1, number(Superblock.REMOTE_SETTLED_AT));
+        long settled = Math.max(LABEL + 1, numbers.get(Superblock.REMOTE_SETTLED_AT));
         for (long number = settled; number < end; number++) {
             delete(number);
         }
         if (settled < end) {
-            storeNow(Superblock.REMOTE_SETTLED_AT, end);
+            numbers.storeNow(Superblock.REMOTE_SETTLED_AT, end);
         }
     }
 
@@ -512,7 +467,7 @@ public final class Remote {
 
     /// Deletes empty segments, and then their records. If the tier cannot be reached, a later call
     /// does it.
-    private void removeEmpty() {
+    void removeEmpty() {
         try {
             boolean more = tier != null;
             while (more) {
@@ -530,7 +485,7 @@ public final class Remote {
             return false;
         }
         if (!isSegment(empty) || (int) store.word(empty + BYTES_AT) != 0) {
-            throw damagedWords();
+            throw numbers.damaged();
         }
         delete(store.word(empty + NUMBER_AT));
         return store.transact(() -> {
@@ -586,109 +541,28 @@ public final class Remote {
         return wrong;
     }
 
-    private void forEach(int type, LongConsumer look) {
-        for (long at = store.nextAllocated(0); at >= 0; at = store.nextAllocated(at + 1)) {
+    void forEach(int type, LongConsumer look) {
+        for (long at = store.parts().nextAllocated(0);
+                at >= 0;
+                at = store.parts().nextAllocated(at + 1)) {
             if (Headers.type(store.word(at)) == type) {
                 look.accept(at);
             }
         }
     }
 
-    // Compaction
-
-    /// The result of a compaction.
-    ///
-    /// @param values the number of values that were moved to other segments
-    /// @param bytes the bytes of these values
-    /// @param bytesGivenBack by how many bytes segments have shrunk
-    public record Compacted(long values, long bytes, long bytesGivenBack) {}
-
-    /// Moves the values of segments that are mostly empty, or small, to new segments, in separate
-    /// transactions, and deletes the old segments. If it ends early, the values moved so far stay
-    /// moved.
+    /// Compacts the segments: see [RemoteCompaction].
     ///
     /// @throws StoreFailure.Unavailable if the tier cannot be reached
-    public Compacted compact() {
-        if (tier == null) {
-            return new Compacted(0, 0, 0);
-        }
-        removeEmpty();
-        long before = bytes();
-        Set<Long> sparse = sparse();
-        List<Long> found = new ArrayList<>();
-        forEach(
-                Headers.VALUE,
-                value -> {
-                    if (sparse.contains(store.word(value + SEGMENT_AT))) {
-                        found.add(value);
-                    }
-                });
-        long values = 0;
-        long bytes = 0;
-        try {
-            for (int from = 0; from < found.size(); from += MOVED_AT_ONCE) {
-                List<Long> some = found.subList(from, Math.min(found.size(), from + MOVED_AT_ONCE));
-                List<Integer> moved = store.transact(() -> move(some, sparse));
-                values += moved.size();
-                bytes += moved.stream().mapToLong(Integer::longValue).sum();
-            }
-        } catch (StoreFailure.Full noRoomForMore) {
-            // Values that have been moved stay moved.
-            return new Compacted(values, bytes, before - bytes());
-        }
-        return new Compacted(values, bytes, before - bytes());
+    public RemoteCompaction.Result compact() {
+        return tier == null
+                ? new RemoteCompaction.Result(0, 0, 0)
+                : new RemoteCompaction(store, this).run();
     }
 
-    /// Moves values that are still in such segments, and returns the bytes of each.
-    private List<Integer> move(List<Long> values, Set<Long> from) {
-        List<Integer> moved = new ArrayList<>();
-        for (long value : values) {
-            // Another thread may have freed it meanwhile.
-            byte[] bytes =
-                    isValue(value) && from.contains(store.word(value + SEGMENT_AT))
-                            ? loadToMove(value)
-                            : null;
-            if (bytes != null) {
-                leave(value);
-                if (pendingBytes + bytes.length > SEGMENT_BYTES) {
-                    seal();
-                }
-                hold(value, bytes);
-                moved.add(bytes.length);
-            }
-        }
-        return moved;
-    }
-
-    /// A value; null if it is damaged. A damaged value stays where it is, so that a check reports
-    /// it.
-    private byte @Nullable [] loadToMove(long value) {
-        try {
-            return load(value);
-        } catch (StoreFailure.Damaged damaged) {
-            return null;
-        }
-    }
-
-    /// The segments worth compacting.
-    private Set<Long> sparse() {
-        Set<Long> sparse = new HashSet<>();
-        Set<Long> small = new HashSet<>();
-        forEach(
-                Headers.SEGMENT,
-                segment -> {
-                    long bytes = store.word(segment + BYTES_AT);
-                    long live = bytes & 0xffffffffL;
-                    if (live > 0 && 2 * live < bytes >>> 32) {
-                        sparse.add(segment);
-                    } else if (live > 0 && bytes >>> 32 < SMALL_BYTES) {
-                        small.add(segment);
-                    }
-                });
-        if (sparse.size() + small.size() > 1) {
-            sparse.addAll(small);
-        }
-        return sparse;
+    /// Whether the values that wait and so many bytes more are too many for one segment.
+    boolean fillsSegment(int moreBytes) {
+        return pendingBytes + moreBytes > SEGMENT_BYTES;
     }
 
     // Access

@@ -3,7 +3,6 @@ package dev.terrace.objects.internal.store;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.BitSet;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
@@ -24,7 +23,7 @@ import org.jspecify.annotations.Nullable;
 ///   sequence moves after it.
 /// * One thread writes at a time.
 public final class Store implements AutoCloseable {
-    private static final long NONE = -1;
+    static final long NONE = -1;
 
     private final Region pmem;
     private final List<Disk> disks;
@@ -35,24 +34,14 @@ public final class Store implements AutoCloseable {
     private final Allocator allocator;
 
     private final WriterLock writer;
-    private final Overlay overlay = new Overlay();
-
-    /// The parts of persistent memory that the transaction has allocated, with their bytes.
-    private final Overlay fresh = new Overlay();
-
-    private final List<Long> freed = new ArrayList<>();
-    private final List<Runnable> afterCommit = new ArrayList<>();
-    private final List<Runnable> afterRollback = new ArrayList<>();
-
-    /// Whether the transaction has invalidated objects that are read in place.
-    private boolean deletes;
+    private final Changes changes;
+    private final Parts parts;
 
     private int depth;
     private @Nullable Throwable doomed;
 
     private final Epoch epoch;
     private final Reads reads;
-    private volatile @Nullable StoreFailure broken;
 
     private final Usage usage;
 
@@ -79,11 +68,10 @@ public final class Store implements AutoCloseable {
         writer = new WriterLock(pmem.name());
         log = new CommitLog(pmem, superblock.logBytes());
         reads = new Reads(this, log, epoch, writer, readOnly);
-        Words words = new TransactionWords(this, overlay);
+        changes = new Changes(this, superblock, log);
+        Words words = new TransactionWords(this, changes.words());
         allocator = new Allocator(words, pmem, true, superblock.secret());
-        for (int extent = 0; extent < pmem.extents(); extent++) {
-            addPmemExtent(extent);
-        }
+        parts = new Parts(this, superblock, allocator, readOnly);
         List<Disk> all = new ArrayList<>();
         for (TierRegion disk : disks) {
             all.add(new Disk(this, all.size(), disk, words, superblock.id()));
@@ -113,13 +101,6 @@ public final class Store implements AutoCloseable {
     private static boolean openDisks(List<Disk> all) {
         all.forEach(Disk::open);
         return true;
-    }
-
-    private void addPmemExtent(int extent) {
-        long map =
-                extent * pmem.extentBytes()
-                        + (extent == 0 ? Superblock.LOG_AT + superblock.logBytes() : 0);
-        allocator.addExtent(map, pmem.within(map) + Allocator.mapBytes(pmem.extentBytes()));
     }
 
     /// The region with the records.
@@ -222,7 +203,7 @@ public final class Store implements AutoCloseable {
     /// The words that this thread sees instead of those in place; null if there are none.
     private @Nullable Overlay laidOver() {
         if (writer.isHeldByCurrentThread()) {
-            return overlay.size() == 0 ? null : overlay;
+            return changes.laidOver();
         }
         return reads.laidOver();
     }
@@ -279,7 +260,7 @@ public final class Store implements AutoCloseable {
         writer.acquire();
         if (depth == 0) {
             try {
-                requireWhole();
+                changes.requireWhole();
             } catch (StoreFailure e) {
                 writer.unlock();
                 throw e;
@@ -296,10 +277,11 @@ public final class Store implements AutoCloseable {
                 return;
             }
             if (done && doomed == null) {
-                commit();
+                writeSegments();
+                changes.commit();
             } else {
                 Throwable cause = doomed;
-                rollBack();
+                changes.rollBack();
                 if (done && cause != null) {
                     throw new StoreFailure.Aborted(
                             "a transaction within this one has failed, so nothing of it lasts",
@@ -308,6 +290,7 @@ public final class Store implements AutoCloseable {
             }
         } finally {
             if (depth == 0) {
+                doomed = null;
                 epoch.takeOff();
             }
             writer.unlock();
@@ -326,31 +309,12 @@ public final class Store implements AutoCloseable {
 
     /// Runs an action if and when the transaction has committed.
     public void afterCommit(Runnable action) {
-        afterCommit.add(action);
+        changes.afterCommit(action);
     }
 
     /// Runs an action when the transaction is rolled back; the last action runs first.
     public void afterRollback(Runnable action) {
-        afterRollback.add(action);
-    }
-
-    private void commit() {
-        writeSegments();
-        try {
-            if (overlay.size() == 1 && freed.isEmpty() && fresh.size() == 0) {
-                putWordAlone(overlay.offset(0), overlay.value(0));
-            } else if (overlay.size() > 0 || !freed.isEmpty()) {
-                commitWords();
-            }
-        } catch (StoreFailure.Full e) {
-            rollBack();
-            throw e;
-        } catch (RuntimeException | Error e) {
-            throw breakDown(e);
-        }
-        List<Runnable> actions = List.copyOf(afterCommit);
-        forget();
-        actions.forEach(Runnable::run);
+        changes.afterRollback(action);
     }
 
     /// Makes the transaction's values on the remote tier durable. The log is still empty, so any
@@ -362,157 +326,11 @@ public final class Store implements AutoCloseable {
             depth--;
         } catch (StoreFailure.Damaged e) {
             depth--;
-            throw breakDown(e);
+            throw changes.breakDown(e);
         } catch (RuntimeException | Error e) {
             depth--;
-            rollBack();
+            changes.rollBack();
             throw e;
-        }
-    }
-
-    private void commitWords() {
-        Events.Commit event = new Events.Commit();
-        event.begin();
-        long overflow = overflow();
-        freed.forEach(this::freeNow);
-        flushFresh();
-        long logged = publish(overlay, log.overflowBytes(overlay.size()) == 0 ? 0 : overflow);
-        if (deletes) {
-            epoch.delete();
-        }
-        if (event.shouldCommit()) {
-            event.pool = pmem.name();
-            event.words = overlay.size();
-            event.bytesLogged = logged;
-            event.commit();
-        }
-    }
-
-    /// The place for words that do not fit into the log. It is chosen before the transaction frees
-    /// space, so no reader uses that place.
-    private long overflow() {
-        long bytes = overflowBytes();
-        if (bytes == 0) {
-            return 0;
-        }
-        long run = allocator.borrow(bytes);
-        try {
-            if (run == NONE) {
-                growPmem();
-                run = allocator.borrow(bytes);
-            }
-        } catch (StoreFailure.Full full) {
-            throw new StoreFailure.Full(
-                    tooLarge() + " as it has no room for the log of one: " + full.getMessage(),
-                    full);
-        }
-        if (run == NONE) {
-            throw new StoreFailure.Full(tooLarge() + " as it has no room for the log of one");
-        }
-        return run;
-    }
-
-    private String tooLarge() {
-        return pmem.name()
-                + ": a transaction that changes "
-                + changes()
-                + " words is too large for this pool:"
-                + " divide it into smaller transactions, also if it only deletes,";
-    }
-
-    /// An upper bound of the number of words that the transaction changes.
-    private int changes() {
-        return overlay.size() + 3 * freed.size();
-    }
-
-    private long overflowBytes() {
-        long bytes = log.overflowBytes(changes());
-        if (bytes > pmem.extentBytes() / 2) {
-            throw new StoreFailure.Full(tooLarge() + " or make the pool with larger extents");
-        }
-        return bytes;
-    }
-
-    private void flushFresh() {
-        for (int i = 0; i < fresh.size(); i++) {
-            pmem.flush(fresh.offset(i), fresh.value(i));
-        }
-        disks.forEach(Disk::flush);
-    }
-
-    /// Makes words durable, all or none; words that do not fit into the log are written to
-    /// `overflow`. Returns the number of bytes written to the log.
-    private long publish(Overlay words, long overflow) {
-        epoch.changing();
-        long logged = log.commit(words, overflow);
-        epoch.changed();
-        usage.committed(logged);
-        return logged;
-    }
-
-    private void rollBack() {
-        Events.Rollback event = new Events.Rollback();
-        event.begin();
-        int words = overlay.size();
-        usage.rolledBack();
-        epoch.changing();
-        for (int i = 0; i < fresh.size(); i++) {
-            // A handle of an object that was rolled back must not find the next object in its
-            // place.
-            long offset = fresh.offset(i);
-            int next =
-                    Math.min(Headers.generation(pmem.getLong(offset)) + 1, Headers.GENERATION_MAX);
-            pmem.putLong(offset, Headers.of(superblock.secret(), offset, Headers.FREE, next));
-        }
-        // Chunks that the transaction had divided no longer are: threads that have read their
-        // bitmaps read them again.
-        epoch.changed();
-        allocator.forgetIndex();
-        disks.forEach(disk -> disk.allocator().forgetIndex());
-        List<Runnable> actions = List.copyOf(afterRollback).reversed();
-        forget();
-        actions.forEach(Runnable::run);
-        if (event.shouldCommit()) {
-            event.pool = pmem.name();
-            event.words = words;
-            event.commit();
-        }
-    }
-
-    private void forget() {
-        overlay.clear();
-        fresh.clear();
-        freed.clear();
-        afterCommit.clear();
-        afterRollback.clear();
-        disks.forEach(Disk::forget);
-        remote.forget();
-        doomed = null;
-        deletes = false;
-    }
-
-    /// A device has failed during a commit. Whether the commit has happened is decided when the
-    /// pool is opened again.
-    private StoreFailure breakDown(Throwable cause) {
-        StoreFailure why =
-                cause instanceof StoreFailure known
-                        ? known
-                        : new StoreFailure.Damaged(
-                                pmem.name() + ": a commit could not be stored: " + cause, cause);
-        broken = why;
-        forget();
-        return why;
-    }
-
-    /// Throws an exception if the pool must no longer be written.
-    private void requireWhole() {
-        StoreFailure why = broken;
-        if (why instanceof StoreFailure.Closed) {
-            throw why;
-        }
-        if (why != null) {
-            throw new StoreFailure.Damaged(
-                    "the pool failed before and must be opened anew: " + why.getMessage(), why);
         }
     }
 
@@ -527,11 +345,7 @@ public final class Store implements AutoCloseable {
     /// Changes a word of the record or node that begins at `owner`.
     public void putWord(long owner, long offset, long value) {
         requireTransaction();
-        if (fresh.contains(owner)) {
-            pmem.putLong(offset, value);
-        } else {
-            overlay.put(offset, value);
-        }
+        changes.put(owner, offset, value);
     }
 
     /// Changes `bits` of the word at `offset` to those of `value`, in an object that begins at
@@ -550,7 +364,7 @@ public final class Store implements AutoCloseable {
             if (depth > 0) {
                 putWord(owner, offset, changed);
             } else {
-                putWordAlone(offset, changed);
+                changes.putAlone(offset, changed);
             }
         } finally {
             writer.unlock();
@@ -563,41 +377,12 @@ public final class Store implements AutoCloseable {
                 "the object at " + offset + " of " + pmem.name() + " has been deleted");
     }
 
-    private void putWordAlone(long offset, long value) {
-        requireWhole();
-        try {
-            epoch.storing();
-            pmem.putLong(offset, value);
-            epoch.stored();
-            pmem.flush(offset, Long.BYTES);
-            pmem.fence();
-            pmem.putLong(Superblock.SEQUENCE_AT, pmem.getLong(Superblock.SEQUENCE_AT) + 2);
-            usage.committed(0);
-        } catch (RuntimeException | Error e) {
-            throw breakDown(e);
-        }
-    }
-
     /// Allocates zeros in persistent memory, after a header.
     ///
     /// @throws StoreFailure.Full if there is no room
     public long allocate(long bytes, int type) {
         requireTransaction();
-        allocator.requireFits(bytes);
-        long offset = allocator.allocate(bytes, type);
-        if (offset == NONE && releaseEmpty(allocator)) {
-            offset = allocator.allocate(bytes, type);
-        }
-        if (offset == NONE && allocator.isAvoiding()) {
-            // A value that needs room takes precedence over compaction.
-            allocator.avoid(new BitSet());
-            offset = allocator.allocate(bytes, type);
-        }
-        if (offset == NONE) {
-            growPmem();
-            offset = allocator.allocate(bytes, type);
-        }
-        return begin(offset, bytes);
+        return parts.allocate(bytes, type);
     }
 
     /// Like [#allocate(long, int)], for a buffer, without growing the region.
@@ -605,35 +390,7 @@ public final class Store implements AutoCloseable {
     /// @throws StoreFailure.Full if there is no room
     long allocateWithin(long bytes) {
         requireTransaction();
-        return begin(allocator.allocate(bytes, Headers.BUFFER), bytes);
-    }
-
-    private long begin(long offset, long bytes) {
-        if (offset == NONE) {
-            throw new StoreFailure.Full(pmem.name() + " has no room for " + bytes + " bytes");
-        }
-        pmem.zero(offset + Headers.BYTES, bytes - Headers.BYTES);
-        fresh.put(offset, bytes);
-        return offset;
-    }
-
-    /// Gives back chunks that are divided into slots and are empty, and returns whether there were
-    /// any. It is a separate commit, because the present transaction writes to these chunks before
-    /// it commits.
-    boolean releaseEmpty(Allocator of) {
-        requireWhole();
-        Overlay released = new Overlay();
-        of.releaseEmpty(released);
-        if (released.size() == 0) {
-            return false;
-        }
-        try {
-            publish(released, 0);
-        } catch (RuntimeException | Error e) {
-            throw breakDown(e);
-        }
-        of.forgetIndex();
-        return true;
+        return parts.allocateWithin(bytes);
     }
 
     /// Frees the part at `offset` of persistent memory, once the transaction commits. Within the
@@ -643,28 +400,22 @@ public final class Store implements AutoCloseable {
         long header = word(offset);
         int generation = Math.min(Headers.generation(header) + 1, Headers.GENERATION_MAX);
         putWord(offset, offset, Headers.of(superblock.secret(), offset, Headers.FREE, generation));
-        freed.add(offset);
-        deletes |= Headers.type(header) < Headers.SEGMENT;
+        changes.free(offset);
+        if (Headers.type(header) < Headers.SEGMENT) {
+            changes.invalidateReads();
+        }
     }
 
     /// Frees the part at `offset` of disk `index`, once the transaction commits.
     void freeOnDisk(int index, long offset) {
         requireTransaction();
-        freed.add(diskAt(index).codeOf(offset));
+        changes.free(diskAt(index).codeOf(offset));
     }
 
     /// Makes readers in place check their objects again, once the transaction commits.
     public void haveReadersLook() {
         requireTransaction();
-        deletes = true;
-    }
-
-    private void freeNow(long what) {
-        if (what >= 0) {
-            allocator.free(what);
-        } else {
-            diskAt(Disk.ofCode(what)).allocator().free(Disk.offsetOfCode(what));
-        }
+        changes.invalidateReads();
     }
 
     /// Allocates a part of disk `index`; -1 if it has no room.
@@ -683,16 +434,6 @@ public final class Store implements AutoCloseable {
     /// is.
     void writeToDisk(int index, long offset, MemorySegment source, long length) {
         diskAt(index).write(offset, source, length);
-    }
-
-    private void growPmem() {
-        // The file never shrinks, so it must not grow for a transaction that cannot commit.
-        overflowBytes();
-        pmem.grow();
-        addPmemExtent(pmem.extents() - 1);
-        pmem.putLong(Superblock.EXTENTS_AT, pmem.extents());
-        pmem.flush(Superblock.EXTENTS_AT, Long.BYTES);
-        pmem.fence();
     }
 
     /// Prepares for moving values away from persistent memory when it is full, if there is room: a
@@ -753,7 +494,7 @@ public final class Store implements AutoCloseable {
         if (readOnly) {
             synchronized (log) {
                 return read(() -> {
-                    followExtents();
+                    parts.followExtents();
                     disks.forEach(Disk::open);
                     return work.get();
                 });
@@ -789,19 +530,13 @@ public final class Store implements AutoCloseable {
         return usage;
     }
 
-    /// Whether the part at `offset` of disk `index` is in use; of persistent memory if `index` is
-    /// -1. For the remote tier, [Buffers.Place#REMOTE], `offset` is the place of a value's record
-    /// in persistent memory.
-    public boolean isAllocated(int index, long offset) {
-        return allocatorOf(index).isAllocated(offset)
-                && (index != Buffers.Place.REMOTE || remote.isValue(offset));
+    /// The parts of all tiers.
+    public Parts parts() {
+        return parts;
     }
 
-    /// Bytes of the part at `offset` of disk `index`; of persistent memory if `index` is -1.
-    public long sizeOf(int index, long offset) {
-        return index == Buffers.Place.REMOTE
-                ? remote.length(offset)
-                : allocatorOf(index).sizeOf(offset);
+    Changes changes() {
+        return changes;
     }
 
     /// Shows the parts that the store itself owns: the maps of disks, and the records of segments.
@@ -813,6 +548,10 @@ public final class Store implements AutoCloseable {
     /// A compaction of the tiers.
     public Compaction compaction() {
         return new Compaction(this, disks);
+    }
+
+    List<Disk> disks() {
+        return disks;
     }
 
     /// The allocator of disk `index`; of persistent memory if `index` is -1.
@@ -832,50 +571,14 @@ public final class Store implements AutoCloseable {
         }
     }
 
-    /// The offset of the first part in use of persistent memory from `offset` on; -1 if there is
-    /// none.
-    public long nextAllocated(long offset) {
-        return nextAllocated(offset, -1L);
-    }
-
-    /// The same for parts of some sizes, a set of [#sizeBit(long)].
-    public long nextAllocated(long offset, long sizes) {
-        if (readOnly) {
-            followExtents();
-        }
-        return allocator.next(offset, sizes);
-    }
-
-    /// The bit in sets of sizes for parts of so many bytes, and for others of the same size class.
-    public static long sizeBit(long bytes) {
-        return SizeClasses.bit(bytes);
-    }
-
-    /// A bit for each of the next 63 slots behind the one at `offset` of persistent memory that is
-    /// in use; bit 0 is the next slot.
-    public long slotsAhead(long offset) {
-        return allocator.ahead(offset);
-    }
-
-    private synchronized void followExtents() {
-        while (allocator.extents() < pmem.getLong(Superblock.EXTENTS_AT)) {
-            addPmemExtent(allocator.extents());
-        }
-    }
-
-    /// The same on disk `index`.
-    public long nextOnDisk(int index, long offset) {
-        return diskAt(index).allocator().next(offset);
-    }
-
-    /// Ends all writing.
+    /// Ends all writing, once the transactions that wait have had their turn.
     @Override
     public void close() {
-        writer.lock();
+        writer.acquireToClose();
         try {
             Events.PoolClose event = new Events.PoolClose();
             event.begin();
-            broken = new StoreFailure.Closed(pmem.name() + " is closed");
+            changes.refuse(new StoreFailure.Closed(pmem.name() + " is closed"));
             pmem.close();
             disks.forEach(disk -> disk.region().close());
             event.pool = pmem.name();

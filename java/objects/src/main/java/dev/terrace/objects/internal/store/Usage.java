@@ -68,14 +68,17 @@ public final class Usage {
     /// A read-only process may not have mapped all extents, or may have mapped some that were given
     /// back.
     private long capacity(Allocator of, Region region) {
-        int extents = readOnly ? of.extents() : Math.max(of.extents(), region.extents());
+        int extents =
+                readOnly
+                        ? of.chunks().extents()
+                        : Math.max(of.chunks().extents(), region.extents());
         return extents * region.extentBytes();
     }
 
     /// Free bytes of persistent memory, and bytes by which it may still grow.
     public long roomInPmem() {
         return store.alone(() -> {
-            store.releaseEmpty(pmem);
+            store.parts().releaseEmpty(pmem);
             long growth = store.pmem().bytesToGrow();
             return isLimited(growth) ? pmem.freeBytes() + growth : growth;
         });

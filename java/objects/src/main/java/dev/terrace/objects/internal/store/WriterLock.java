@@ -117,13 +117,22 @@ final class WriterLock extends ReentrantLock {
     ///
     /// @throws StoreFailure.Busy if its owner waits, too, and does nothing else
     void acquire() {
+        acquire(true);
+    }
+
+    /// Waits for the lock in turn, to close the pool: as long as it takes.
+    void acquireToClose() {
+        acquire(false);
+    }
+
+    private void acquire(boolean givesUp) {
         if (isFirstNext && !isHeldByCurrentThread() || !tryLock()) {
-            waitFor();
+            waitFor(givesUp);
         }
         turns++;
     }
 
-    private void waitFor() {
+    private void waitFor(boolean givesUp) {
         Thread me = Thread.currentThread();
         long since = System.nanoTime();
         boolean interrupted = false;
@@ -133,7 +142,7 @@ final class WriterLock extends ReentrantLock {
             long lookNanos = Math.clamp(patienceNanos / LOOKS, LOOK_NANOS_MIN, LOOK_NANOS_MAX);
             while (!tryLock()) {
                 isFirstNext = isOverdue(since);
-                look();
+                look(givesUp);
                 try {
                     if (tryLock(
                             isFirstNext ? lookNanos : OVERTAKEN_NANOS_MAX, TimeUnit.NANOSECONDS)) {
@@ -158,7 +167,7 @@ final class WriterLock extends ReentrantLock {
         return System.nanoTime() - since >= OVERTAKEN_NANOS_MAX;
     }
 
-    private void look() {
+    private void look(boolean givesUp) {
         Thread owner = getOwner();
         Idle now = idle();
         long time = System.nanoTime();
@@ -170,7 +179,7 @@ final class WriterLock extends ReentrantLock {
         if (!isStillIdle) {
             seen = now;
             seenSince = time;
-        } else if (owner != null && time - seenSince > patienceNanos) {
+        } else if (givesUp && owner != null && time - seenSince > patienceNanos) {
             throw busy(owner);
         }
     }

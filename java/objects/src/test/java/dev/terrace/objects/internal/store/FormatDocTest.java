@@ -38,6 +38,8 @@ import org.junit.jupiter.api.io.TempDir;
 
 /// `POOL-FORMAT.md` says what the code does: its tables are compared with the code, and a pool is
 /// read by nothing but them.
+///
+/// Longer than 600 lines: it reads one page from top to bottom, a method per table.
 class FormatDocTest {
     private static final Path PAGE = Path.of("..", "docs", "POOL-FORMAT.md");
     private static final List<String> FIELDS = List.of("offset", "size", "field", "meaning");
@@ -96,7 +98,7 @@ class FormatDocTest {
         code.put("DISKS_MAX", "internal.store.Superblock.DISKS_MAX");
         code.put("DISK_BYTES", "internal.store.Superblock.DISK_BYTES");
         code.put("CHUNK_BYTES", "internal.store.SizeClasses.CHUNK_BYTES");
-        code.put("BITMAP_BYTES", "internal.store.Allocator.BITMAP_BYTES");
+        code.put("BITMAP_BYTES", "internal.store.ChunkMap.BITMAP_BYTES");
         code.put("GRANULE_BYTES", "internal.store.SizeClasses.GRANULE_BYTES");
         code.put("GENERATION_MAX", "internal.store.Headers.GENERATION_MAX");
         code.put("TYPE_FREE", "internal.store.Headers.FREE");

@@ -20,7 +20,7 @@ import org.jspecify.annotations.Nullable;
 
 /// Walks from the roots to all that they reach, and finds space in use that was not reached. In a
 /// transaction, or a consistent read.
-final class Survey implements Links {
+final class Reachability implements Links {
     private static final int GRANULE_BYTES = 16;
     private static final int PROBLEMS_MAX = 1000;
     private static final String BUFFER = "strings and arrays";
@@ -45,7 +45,7 @@ final class Survey implements Links {
     /// The class of the present object; null for parts of the pool itself.
     private @Nullable String owner;
 
-    Survey(Pool pool) {
+    Reachability(Pool pool) {
         this.pool = pool;
         store = pool.store();
     }
@@ -87,7 +87,7 @@ final class Survey implements Links {
     }
 
     private boolean isInUse(int disk, long offset) {
-        if (offset % GRANULE_BYTES == 0 && store.isAllocated(disk, offset)) {
+        if (offset % GRANULE_BYTES == 0 && store.parts().isAllocated(disk, offset)) {
             return true;
         }
         problem(
@@ -176,7 +176,7 @@ final class Survey implements Links {
     /// Counts the part at this offset for its owner.
     private void take(int disk, long offset) {
         if (owner != null) {
-            bytes.merge(owner, store.sizeOf(disk, offset), Long::sum);
+            bytes.merge(owner, store.parts().sizeOf(disk, offset), Long::sum);
         }
     }
 
@@ -195,9 +195,9 @@ final class Survey implements Links {
     }
 
     private void findLeaks() {
-        for (long offset = store.nextAllocated(0);
+        for (long offset = store.parts().nextAllocated(0);
                 offset >= 0;
-                offset = store.nextAllocated(offset + 1)) {
+                offset = store.parts().nextAllocated(offset + 1)) {
             if (reach(-1, offset)) {
                 int type = Headers.type(store.word(offset));
                 place = pool.name() + ": offset " + offset;
@@ -208,9 +208,9 @@ final class Survey implements Links {
             }
         }
         for (int disk = 0; disk < store.diskCount(); disk++) {
-            for (long offset = store.nextOnDisk(disk, 0);
+            for (long offset = store.parts().nextOnDisk(disk, 0);
                     offset >= 0;
-                    offset = store.nextOnDisk(disk, offset + 1)) {
+                    offset = store.parts().nextOnDisk(disk, offset + 1)) {
                 if (reach(disk, offset)) {
                     leak(disk, offset, BUFFER);
                 }
@@ -230,7 +230,7 @@ final class Survey implements Links {
 
     private void leak(int disk, long offset, String name) {
         leaked.merge(name, 1L, Long::sum);
-        leakedBytes += store.sizeOf(disk, offset);
+        leakedBytes += store.parts().sizeOf(disk, offset);
         leaks.add(new Buffers.Place(disk, offset));
     }
 }

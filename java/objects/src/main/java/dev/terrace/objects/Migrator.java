@@ -17,7 +17,7 @@ import org.jspecify.annotations.Nullable;
 /// the slot leads there, and its old place is free after that. Other threads may write between
 /// finding and moving; values that they have changed are left alone. An interrupted run has only
 /// moved fewer values.
-final class Mover {
+final class Migrator {
     private static final int VALUES_AT_ONCE = 64;
     private static final long BYTES_AT_ONCE = 4 << 20;
 
@@ -67,7 +67,7 @@ final class Mover {
             List<Medium> tiers,
             long bytes) {}
 
-    Mover(Pool pool) {
+    Migrator(Pool pool) {
         this.pool = pool;
         store = pool.store();
         buffers = pool.buffers();
@@ -108,7 +108,7 @@ final class Mover {
 
     private long find(long from, Goal goal, List<Candidate> found) {
         long bytes = 0;
-        long record = store.nextAllocated(from);
+        long record = store.parts().nextAllocated(from);
         for (int i = 0; record >= 0 && i < RECORDS_PER_LOOK; i++) {
             int before = found.size();
             try {
@@ -123,7 +123,7 @@ final class Mover {
             if (found.size() >= VALUES_AT_ONCE || bytes >= BYTES_AT_ONCE) {
                 return record + 1;
             }
-            record = store.nextAllocated(record + 1);
+            record = store.parts().nextAllocated(record + 1);
         }
         return record;
     }
@@ -158,9 +158,9 @@ final class Mover {
             if (place != null
                     && found.size() < most
                     && goal.wants(place, tiers)
-                    && store.isAllocated(place.disk(), place.offset())) {
+                    && store.parts().isAllocated(place.disk(), place.offset())) {
                 long holder = record == 0 ? owner : record;
-                long bytes = store.sizeOf(place.disk(), place.offset());
+                long bytes = store.parts().sizeOf(place.disk(), place.offset());
                 found.add(
                         new Candidate(
                                 holder,

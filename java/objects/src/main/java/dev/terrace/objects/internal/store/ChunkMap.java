@@ -1,0 +1,241 @@
+package dev.terrace.objects.internal.store;
+
+import static dev.terrace.objects.internal.store.SizeClasses.CHUNK_BYTES;
+
+import java.util.Arrays;
+
+/// The maps of a region's extents, which say which parts are in use: for each chunk a descriptor,
+/// and behind all of these for each chunk a bitmap of its slots.
+///
+/// All threads may read the maps. Only an [Allocator] changes them.
+final class ChunkMap {
+    /// Bytes of a chunk's bitmap, which has a bit for each possible slot.
+    private static final int BITMAP_BYTES = CHUNK_BYTES / SizeClasses.SLOT_BYTES_MIN / 8;
+
+    static final int KIND_SLOTS = 1;
+    static final int KIND_RUN = 2;
+    private static final int NONE = -1;
+
+    private final Words words;
+    private final Region region;
+    private final int chunksPerExtent;
+
+    /// The place of each extent's map.
+    private volatile long[] maps = {};
+
+    /// For each extent, the number of its first chunks that are reserved forever.
+    private int[] reserved = {};
+
+    ChunkMap(Words words, Region region) {
+        this.words = words;
+        this.region = region;
+        chunksPerExtent = (int) (region.extentBytes() / CHUNK_BYTES);
+    }
+
+    /// Bytes of an extent's map.
+    static long mapBytes(long extentBytes) {
+        return extentBytes / CHUNK_BYTES * (8 + BITMAP_BYTES);
+    }
+
+    /// Adds an extent.
+    void addExtent(long map, long reservedBytes) {
+        int extent = maps.length;
+        reserved = Arrays.copyOf(reserved, extent + 1);
+        reserved[extent] = (int) ((reservedBytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
+        long[] more = Arrays.copyOf(maps, extent + 1);
+        more[extent] = map;
+        // Other threads may read it: they see the array together with its contents.
+        maps = more;
+    }
+
+    /// Removes all extents but the first `count`.
+    void keepExtents(int count) {
+        maps = Arrays.copyOf(maps, count);
+        reserved = Arrays.copyOf(reserved, count);
+    }
+
+    /// How many extents have maps.
+    int extents() {
+        return maps.length;
+    }
+
+    /// Chunks in an extent.
+    int perExtent() {
+        return chunksPerExtent;
+    }
+
+    /// Where the map of an extent is.
+    long at(int extent) {
+        return maps[extent];
+    }
+
+    /// The number of an extent's first chunks that are reserved forever.
+    int reserved(int extent) {
+        return reserved[extent];
+    }
+
+    /// Whether the part at `offset` is in use.
+    boolean isAllocated(long offset) {
+        if (!region.contains(offset) || offset / region.extentBytes() >= maps.length) {
+            return false;
+        }
+        int chunk = (int) (offset / CHUNK_BYTES);
+        long descriptor = descriptorOf(chunk);
+        if (kind(descriptor) == KIND_RUN) {
+            return offset % CHUNK_BYTES == 0;
+        }
+        if (kind(descriptor) != KIND_SLOTS) {
+            return false;
+        }
+        int bytes = SizeClasses.slotBytes(sizeClass(descriptor));
+        int slot = (int) (offset % CHUNK_BYTES) / bytes;
+        boolean begins =
+                offset % CHUNK_BYTES % bytes == 0
+                        && slot < SizeClasses.slots(sizeClass(descriptor));
+        return begins && (words.get(bitmapAt(chunk) + slot / 64 * 8) >>> slot & 1) != 0;
+    }
+
+    /// Bytes of the slot or run at `offset`, which is in use.
+    long sizeOf(long offset) {
+        long descriptor = descriptorOf((int) (offset / CHUNK_BYTES));
+        return kind(descriptor) == KIND_RUN
+                ? (long) runChunks(descriptor) * CHUNK_BYTES
+                : SizeClasses.slotBytes(sizeClass(descriptor));
+    }
+
+    /// The offset of the first part in use from `from` on; [#NONE] if there is none.
+    long next(long from) {
+        return next(from, -1L);
+    }
+
+    /// The same for parts of some size classes, a set of [SizeClasses#bit(long)].
+    long next(long from, long sizeClasses) {
+        int chunk = (int) (from / CHUNK_BYTES);
+        long offset = from;
+        while (chunk < maps.length * chunksPerExtent) {
+            int inExtent = chunk % chunksPerExtent;
+            long descriptor =
+                    inExtent < reserved[chunk / chunksPerExtent] ? 0 : descriptorOf(chunk);
+            long start = (long) chunk * CHUNK_BYTES;
+            if (kind(descriptor) == KIND_RUN) {
+                if (offset <= start && sizeClasses < 0) {
+                    return start;
+                }
+                chunk += runChunks(descriptor);
+            } else {
+                boolean isWanted =
+                        kind(descriptor) == KIND_SLOTS
+                                && (sizeClasses >>> sizeClass(descriptor) & 1) != 0;
+                long found = isWanted ? nextSlot(chunk, sizeClass(descriptor), offset) : NONE;
+                if (found != NONE) {
+                    return found;
+                }
+                chunk++;
+            }
+            offset = (long) chunk * CHUNK_BYTES;
+        }
+        return NONE;
+    }
+
+    private long nextSlot(int chunk, int sizeClass, long from) {
+        int bytes = SizeClasses.slotBytes(sizeClass);
+        long start = (long) chunk * CHUNK_BYTES;
+        int slot = (int) ((from - start + bytes - 1) / bytes);
+        while (slot < SizeClasses.slots(sizeClass)) {
+            long bits = words.get(bitmapAt(chunk) + slot / 64 * 8) >>> slot;
+            if (bits != 0) {
+                return start + (long) (slot + Long.numberOfTrailingZeros(bits)) * bytes;
+            }
+            slot = (slot / 64 + 1) * 64;
+        }
+        return NONE;
+    }
+
+    /// A bit for each of the next 63 slots behind the one at `offset` that is in use; bit 0 is the
+    /// next slot. Zero behind a run.
+    long ahead(long offset) {
+        int chunk = (int) (offset / CHUNK_BYTES);
+        long descriptor = descriptorOf(chunk);
+        if (kind(descriptor) != KIND_SLOTS) {
+            return 0;
+        }
+        int slot = (int) (offset % CHUNK_BYTES) / SizeClasses.slotBytes(sizeClass(descriptor));
+        return words.get(bitmapAt(chunk) + slot / 64 * 8) >>> slot >>> 1;
+    }
+
+    int used(int chunk, int sizeClass) {
+        int used = 0;
+        for (int word = 0; word < bitmapWords(sizeClass); word++) {
+            used += Long.bitCount(words.get(bitmapAt(chunk) + word * 8L));
+        }
+        return used;
+    }
+
+    boolean isEmpty(int chunk, int sizeClass) {
+        for (int word = 0; word < bitmapWords(sizeClass); word++) {
+            if (words.get(bitmapAt(chunk) + word * 8L) != 0) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    static int bitmapWords(int sizeClass) {
+        return (SizeClasses.slots(sizeClass) + 63) / 64;
+    }
+
+    long descriptorAt(int chunk) {
+        return maps[chunk / chunksPerExtent] + chunk % chunksPerExtent * 8L;
+    }
+
+    long bitmapAt(int chunk) {
+        return maps[chunk / chunksPerExtent]
+                + chunksPerExtent * 8L
+                + (long) (chunk % chunksPerExtent) * BITMAP_BYTES;
+    }
+
+    /// A chunk's descriptor.
+    ///
+    /// @throws StoreFailure.Damaged if it is impossible
+    long descriptorOf(int chunk) {
+        long descriptor = words.get(descriptorAt(chunk));
+        boolean isPossible =
+                switch (kind(descriptor)) {
+                    case 0 -> true;
+                    case KIND_SLOTS ->
+                            sizeClass(descriptor) >= 0
+                                    && sizeClass(descriptor) < SizeClasses.count();
+                    case KIND_RUN ->
+                            runChunks(descriptor) > 0
+                                    && runChunks(descriptor)
+                                            <= chunksPerExtent - chunk % chunksPerExtent;
+                    default -> false;
+                };
+        if (!isPossible) {
+            throw new StoreFailure.Damaged(
+                    region.name() + ": what is said of chunk " + chunk + " is damaged");
+        }
+        return descriptor;
+    }
+
+    /// Kind (8 bits), generation (24 bits), class or number of chunks (32 bits).
+    static long descriptor(int kind, int size, int generation) {
+        return (long) size << 32 | (long) generation << 8 | kind;
+    }
+
+    static int kind(long descriptor) {
+        return (int) descriptor & 0xff;
+    }
+
+    static int generation(long descriptor) {
+        return (int) (descriptor >>> 8) & Headers.GENERATION_MAX;
+    }
+
+    static int sizeClass(long descriptor) {
+        return (int) (descriptor >>> 32);
+    }
+
+    static int runChunks(long descriptor) {
+        return (int) (descriptor >>> 32);
+    }
+}
