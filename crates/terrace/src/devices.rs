@@ -187,13 +187,12 @@ pub fn refused(pm: &Path) -> impl FnOnce(FsError) -> Error {
     }
 }
 
-/// Makes an error of the engine one about a device, which is named if the error does not name it
-/// already.
+/// Makes an error of the engine one about a device, unless it names one already.
 pub fn about(path: &Path) -> impl FnOnce(FsError) -> Error {
-    let name = std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
-    move |error| match error.message() {
-        Some(message) if message.contains(&name) => error.into(),
-        _ => Error::new(error).context(name),
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    move |error| match error.device() {
+        Some(_) => error.into(),
+        None => Error::new(error).context(path.display().to_string()),
     }
 }
 

@@ -73,6 +73,8 @@ struct Device {
     size_bytes: u64,
     used_bytes: u64,
     health: String,
+    /// What is wrong, if anything is.
+    failure: Option<String>,
 }
 
 /// What is shown of a [`terrace_engine::FileMap`].
@@ -428,6 +430,7 @@ mod tests {
             size_bytes,
             used_bytes,
             health: "ok".to_owned(),
+            failure: None,
         }
     }
 

@@ -303,6 +303,9 @@ pub struct DeviceStatus {
     pub used_bytes: u64,
     /// `ok`, or what is wrong.
     pub health: String,
+    /// What is wrong, if anything is, without further words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 /// The state of a volume, for `terrace status`.

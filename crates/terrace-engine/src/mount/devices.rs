@@ -20,11 +20,11 @@ pub(crate) fn match_devices(pm: &Pm, disks: Vec<Arc<dyn Disk>>) -> FsResult<Devi
     let (sb, disks) = match_present_devices(pm, disks)?;
     match sb.present().skip(1).find(|known| !disks.contains_key(&known.index)) {
         None => Ok(Devices { sb, disks }),
-        Some(known) => Err(FsError::with_message(
+        Some(known) => Err(FsError::about(
+            pm.path(),
             libc::EINVAL,
             format!(
-                "{}: disk {} of the volume is missing (last seen at {}): name it with --disk",
-                pm.path().display(),
+                "disk {} of the volume is missing (last seen at {}): name it with --disk",
                 known.index,
                 String::from_utf8_lossy(known.path())
             ),
@@ -37,35 +37,34 @@ pub(crate) fn match_present_devices(
     pm: &Pm,
     disks: Vec<Arc<dyn Disk>>,
 ) -> FsResult<(Superblock, Disks)> {
-    let path = pm.path().display();
-    let wrong = |message: String| FsError::with_message(libc::EINVAL, message);
+    let wrong = |message: String| FsError::about(pm.path(), libc::EINVAL, message);
     let Some(sb) = read_pm_superblock(pm)? else {
-        return Err(wrong(format!("{path}: no Terrace volume: format it with `terrace format`")));
+        return Err(wrong("no Terrace volume: format it with `terrace format`".to_owned()));
     };
     if sb.device_index != 0 {
         return Err(wrong(format!(
-            "{path}: this is disk {} of a volume, not its PM device",
+            "this is disk {} of a volume, not its PM device",
             sb.device_index
         )));
     }
     if pm.len() < sb.blocks * BLOCK_BYTES {
         return Err(wrong(format!(
-            "{path}: truncated: {} bytes, the volume needs {}: restore the device's full size",
+            "truncated: {} bytes, the volume needs {}: restore the device's full size",
             pm.len(),
             sb.blocks * BLOCK_BYTES
         )));
     }
     let mut found = Disks::new();
     for disk in disks {
-        let name = disk.path().display().to_string();
+        let (path, of) = (pm.path().display(), disk.path().to_owned());
+        let name = of.display();
+        let unfit = |message: String| FsError::about(&of, libc::EINVAL, message);
         let Some(label) = read_disk_superblock(disk.as_ref())? else {
-            return Err(wrong(format!(
-                "{name}: no Terrace disk: name the right device with --disk"
-            )));
+            return Err(unfit("no Terrace disk: name the right device with --disk".to_owned()));
         };
         if label.uuid != sb.uuid {
-            return Err(wrong(format!(
-                "{name}: belongs to volume {}, but {path} to volume {}: name the right device \
+            return Err(unfit(format!(
+                "belongs to volume {}, but {path} to volume {}: name the right device \
                  with --disk",
                 uuid_text(&label),
                 uuid_text(&sb)
@@ -73,31 +72,29 @@ pub(crate) fn match_present_devices(
         }
         let index = label.device_index;
         let Some(known) = sb.present().skip(1).find(|known| known.index == index) else {
-            return Err(wrong(format!(
-                "{name}: is device {index} of the volume, which has no such disk"
-            )));
+            return Err(unfit(format!("is device {index} of the volume, which has no such disk")));
         };
         if disk.len() < known.blocks * BLOCK_BYTES {
-            return Err(wrong(format!(
-                "{name}: truncated: {} bytes, the volume needs {}: restore the device's full size",
+            return Err(unfit(format!(
+                "truncated: {} bytes, the volume needs {}: restore the device's full size",
                 disk.len(),
                 known.blocks * BLOCK_BYTES
             )));
         }
         if label.mount_epoch > sb.mount_epoch {
             return Err(wrong(format!(
-                "{path}: older than {name}: the disk was written since this PM (an image, a \
+                "older than {name}: the disk was written since this PM (an image, a \
                  copy?) was last mounted: bring back the PM that belongs to the disk"
             )));
         }
         if label.mount_epoch < sb.mount_epoch && label.mount_epoch != sb.previous_epoch {
-            return Err(wrong(format!(
-                "{name}: older than {path}: the volume was written since this disk (a copy?) was \
+            return Err(unfit(format!(
+                "older than {path}: the volume was written since this disk (a copy?) was \
                  last part of it: bring back the disk that belongs to the PM"
             )));
         }
         if found.insert(index, disk).is_some() {
-            return Err(wrong(format!("{name}: disk {index} of the volume is given twice")));
+            return Err(unfit(format!("disk {index} of the volume is given twice")));
         }
     }
     Ok((sb, found))

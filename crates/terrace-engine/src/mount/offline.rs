@@ -40,16 +40,14 @@ pub(crate) struct Offline {
 /// # Errors
 /// If PM holds no volume, or a newer one, or it is too short for its volume.
 pub(crate) fn volume_on(pm: &Pm) -> FsResult<Superblock> {
-    let path = pm.path().display();
-    let wrong = |message: String| Err(FsError::with_message(libc::EINVAL, message));
+    let wrong = |message: String| Err(FsError::about(pm.path(), libc::EINVAL, message));
     match read_pm_superblock(pm)? {
-        None => wrong(format!("{path}: no Terrace volume")),
-        Some(sb) if sb.device_index != 0 => wrong(format!(
-            "{path}: this is disk {} of a volume, not its PM device",
-            sb.device_index
-        )),
+        None => wrong("no Terrace volume".to_owned()),
+        Some(sb) if sb.device_index != 0 => {
+            wrong(format!("this is disk {} of a volume, not its PM device", sb.device_index))
+        }
         Some(sb) if pm.len() < sb.blocks * BLOCK_BYTES => wrong(format!(
-            "{path}: truncated: {} bytes, the volume needs {}: restore the device's full size",
+            "truncated: {} bytes, the volume needs {}: restore the device's full size",
             pm.len(),
             sb.blocks * BLOCK_BYTES
         )),

@@ -231,11 +231,11 @@ pub fn check(
 ) -> FsResult<CheckReport> {
     let Devices { sb, disks } = match_devices(pm, disks.to_vec())?;
     if opts.repair && sb.unknown_ro_compat() != 0 {
-        return Err(FsError::with_message(
+        return Err(FsError::about(
+            pm.path(),
             libc::EROFS,
             format!(
-                "{}: features {:#x} are unknown to this version: repair it with a newer terrace",
-                pm.path().display(),
+                "features {:#x} are unknown to this version: repair it with a newer terrace",
                 sb.unknown_ro_compat()
             ),
         ));

@@ -204,11 +204,11 @@ pub fn restore(input: &mut dyn Read, pm: &Arc<Pm>, progress: Progress<'_>) -> Fs
     let mut image = ImageReader { input, crc: 0 };
     let header = image.header()?;
     if header.blocks * BLOCK_BYTES > pm.len() {
-        return Err(FsError::with_message(
+        return Err(FsError::about(
+            pm.path(),
             libc::ENOSPC,
             format!(
-                "{}: {} bytes are too few: the image needs {}",
-                pm.path().display(),
+                "{} bytes are too few: the image needs {}",
                 pm.len(),
                 header.blocks * BLOCK_BYTES
             ),

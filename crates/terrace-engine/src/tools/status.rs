@@ -51,15 +51,16 @@ fn notes(pm: &Pm) -> Vec<String> {
     }
 }
 
-fn pm_health(pm: &Pm) -> String {
+fn pm_failure(pm: &Pm) -> Option<String> {
     let bad = pm.bad_ranges();
-    match bad.first() {
-        None => "ok".into(),
-        Some(first) => {
-            let bytes: u64 = bad.iter().map(|range| range.end - range.start).sum();
-            format!("failing: {bytes} bytes cannot be read, the first at byte {}", first.start)
-        }
-    }
+    let first = bad.first()?;
+    let bytes: u64 = bad.iter().map(|range| range.end - range.start).sum();
+    Some(format!("{bytes} bytes cannot be read, the first at byte {}", first.start))
+}
+
+fn has_failed(device: &mut DeviceStatus, failure: String) {
+    device.health = format!("failing: {failure}");
+    device.failure = Some(failure);
 }
 
 /// Rows of the device table, also for disks that are missing.
@@ -69,7 +70,7 @@ fn devices(
     sb: &Superblock,
     used_blocks: impl Fn(usize) -> u64,
 ) -> Vec<DeviceStatus> {
-    let row = |i: usize, path: String, role: &str, kind: String, health: &str| DeviceStatus {
+    let row = |i: usize, path: String, role: &str, kind: String| DeviceStatus {
         index: i as u16,
         tier: sb.devices[i].tier,
         path,
@@ -77,30 +78,23 @@ fn devices(
         kind,
         size_bytes: sb.devices[i].blocks * BLOCK_BYTES,
         used_bytes: used_blocks(i) * BLOCK_BYTES,
-        health: health.into(),
+        health: "ok".into(),
+        failure: None,
     };
-    let mut rows =
-        vec![row(0, pm.path().display().to_string(), "pm", pm.kind().to_string(), &pm_health(pm))];
+    let mut rows = vec![row(0, pm.path().display().to_string(), "pm", pm.kind().to_string())];
+    if let Some(failure) = pm_failure(pm) {
+        has_failed(&mut rows[0], failure);
+    }
     rows.extend(sb.present().skip(1).map(|entry| match disks.get(&entry.index) {
         Some(disk) => {
             let path = disk.path();
-            row(
-                entry.index.into(),
-                path.display().to_string(),
-                "disk",
-                disk_kind(path).into(),
-                "ok",
-            )
+            row(entry.index.into(), path.display().to_string(), "disk", disk_kind(path).into())
         }
         None => {
             let last_seen = String::from_utf8_lossy(entry.path()).into_owned();
-            row(
-                entry.index.into(),
-                last_seen,
-                "disk",
-                "missing".into(),
-                "missing: name it with --disk",
-            )
+            let why = "missing: name it with --disk".to_owned();
+            let row = row(entry.index.into(), last_seen, "disk", "missing".into());
+            DeviceStatus { health: why.clone(), failure: Some(why), ..row }
         }
     }));
     rows
@@ -161,12 +155,15 @@ impl Reports {
                 self.store.space.members.get(device.index)?.alloc.trouble().map(|e| e.to_string())
             };
             if let Some(failure) = self.health.disk_failure(device.index).or_else(trouble) {
-                device.health = format!("failing: {failure}");
+                has_failed(device, failure);
             }
         }
         if let Some(reason) = &reason {
             let is_it = |d: &&mut DeviceStatus| reason.device() == Some(Path::new(&d.path));
-            devices.iter_mut().filter(is_it).for_each(|d| d.health = reason.to_string());
+            for device in devices.iter_mut().filter(is_it) {
+                device.health = reason.to_string();
+                device.failure = Some(reason.to_string());
+            }
         }
         Status {
             uuid: uuid_text(&sb),

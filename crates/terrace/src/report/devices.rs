@@ -37,14 +37,12 @@ impl Status {
             size_bytes: device.size_bytes,
             used_bytes: device.used_bytes,
             free_bytes: device.size_bytes.saturating_sub(device.used_bytes),
-            state: match (&*device.health, leaving) {
-                ("ok", Some(removal)) if removal.device_index == device.index => {
+            state: match (&device.failure, leaving) {
+                (Some(failure), _) => format!("failed: {failure}"),
+                (None, Some(removal)) if removal.device_index == device.index => {
                     "draining".to_owned()
                 }
-                ("ok", _) => "in use".to_owned(),
-                (health, _) => {
-                    format!("failed: {}", health.strip_prefix("failing: ").unwrap_or(health))
-                }
+                (None, _) => "in use".to_owned(),
             },
         };
         self.devices.iter().map(row).collect()
@@ -93,14 +91,15 @@ mod tests {
     #[test]
     fn a_device_is_in_use_or_leaves_or_fails() {
         let status = |removal: &str| {
-            let device = |index: u16, health: &str| {
+            let device = |index: u16, failure: Option<&str>| {
+                let health = failure.map_or("ok".to_owned(), |why| format!("failing: {why}"));
+                let failure = serde_json::to_string(&failure).unwrap();
                 format!(
                     r#"{{"index":{index},"tier":1,"path":"/d{index}","size_bytes":4096,
-                        "used_bytes":1024,"health":"{health}"}}"#
+                        "used_bytes":1024,"health":"{health}","failure":{failure}}}"#
                 )
             };
-            let devices =
-                [device(1, "ok"), device(2, "ok"), device(3, "failing: no power")].join(",");
+            let devices = [device(1, None), device(2, None), device(3, Some("no power"))].join(",");
             let removal = format!(
                 r#"{{"device_index":2,"path":"/d2","state":"{removal}",
                     "total_bytes":4096,"left_bytes":1024}}"#

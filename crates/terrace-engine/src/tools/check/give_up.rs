@@ -186,11 +186,11 @@ impl Check<'_> {
 
     /// What stopped the command half way, and what to do.
     fn unfinished(&self, error: &FsError) -> FsError {
-        let path = self.pm.path().display();
-        FsError::with_message(
+        FsError::about(
+            self.pm.path(),
             error.errno(),
             format!(
-                "{path}: what is lost has been given up, but not all that is left could be given \
+                "what is lost has been given up, but not all that is left could be given \
                  its name: {error}: until the same command has succeeded the volume can be \
                  mounted read-only"
             ),

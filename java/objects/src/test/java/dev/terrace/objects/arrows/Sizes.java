@@ -19,7 +19,9 @@ final class Sizes {
 
     private static final Pattern DECLARATION =
             Pattern.compile(
-                    "([\\w>\\]]+)\\s+(\\w+)\\s*\\(([^()]*+(?:\\([^()]*+\\)[^()]*+)*+)\\)\\s*+(?:throws[\\w\\s.,]++)?+[{;]");
+                    "([\\w>\\]]+)\\s+(\\w+)\\s*"
+                            + "\\(([^()]*+(?:\\([^()]*+\\)[^()]*+)*+)\\)\\s*+"
+                            + "(?:throws[\\w\\s.,]++)?+[{;]");
 
     private static final Set<String> NO_TYPES =
             Set.of("new", "return", "throw", "else", "record", "yield", "assert", "case", "do");
