@@ -55,6 +55,15 @@ impl FsError {
         Self::because(errno, Cause::Device(device.to_owned(), message.into()))
     }
 
+    /// The same, about the device at `path`, unless it names that one already.
+    #[must_use]
+    pub fn naming(self, path: &Path) -> Self {
+        match self.device() == Some(path) {
+            true => self,
+            false => Self { fatal: self.fatal, ..Self::about(path, self.errno, self.to_string()) },
+        }
+    }
+
     fn because(errno: i32, cause: Cause) -> Self {
         Self { cause: Some(Box::new(cause)), ..Self::new(errno) }
     }

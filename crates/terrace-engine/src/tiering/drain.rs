@@ -10,7 +10,7 @@
 //! * A removal that ends in any other way leaves the disk in use, with less on it.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use terrace_layout::BLOCK_BYTES;
@@ -67,7 +67,7 @@ pub(crate) struct Removals {
 #[derive(Debug)]
 struct Job {
     device: u16,
-    path: String,
+    path: PathBuf,
     /// The disk that gets what it can of it; 0: none.
     successor: u16,
     total_blocks: u64,
@@ -109,11 +109,11 @@ impl Job {
         let ended = match outcome {
             Ok(note) => (RemovalState::Finished, note),
             Err(error) if error.errno() == libc::ECANCELED => (RemovalState::Cancelled, None),
-            Err(error) => (RemovalState::Failed, Some(error.to_string())),
+            Err(error) => (RemovalState::Failed, Some(error.naming(&self.path).to_string())),
         };
         match &ended {
-            (RemovalState::Failed, Some(why)) => tracing::error!("removing {}: {why}", self.path),
-            (state, _) => tracing::info!("removing {}: {state:?}", self.path),
+            (RemovalState::Failed, Some(why)) => tracing::error!("removal: {why}"),
+            (state, _) => tracing::info!("removing {}: {state:?}", self.path.display()),
         }
         self.progress.lock().ended = Some(ended);
         self.changed.notify_all();
@@ -206,7 +206,7 @@ impl Drain {
         };
         RemovalStatus {
             device_index: job.device,
-            path: job.path.clone(),
+            path: job.path.display().to_string(),
             state,
             total_bytes: job.total_blocks * BLOCK_BYTES,
             left_bytes: left_blocks * BLOCK_BYTES,
@@ -214,13 +214,26 @@ impl Drain {
         }
     }
 
+    /// Begins a removal. An error names the disk, if there is such a disk.
     fn begin_removal(
         &self,
         state: &mut Removals,
         device: u16,
         successor: Option<u16>,
     ) -> FsResult<Arc<Job>> {
-        let refuse = |errno, message: String| Err(FsError::with_message(errno, message));
+        let begun = self.try_begin(state, device, successor);
+        begun.map_err(|error| match self.store.space.members.get(device) {
+            Some(member) => error.naming(member.disk.path()),
+            None => error,
+        })
+    }
+
+    fn try_begin(
+        &self,
+        state: &mut Removals,
+        device: u16,
+        successor: Option<u16>,
+    ) -> FsResult<Arc<Job>> {
         if state.closed {
             return fail(libc::ESHUTDOWN);
         }
@@ -228,26 +241,25 @@ impl Drain {
             return fail(libc::EROFS);
         }
         if let Some(other) = state.last.as_ref().filter(|job| job.is_running()) {
-            return refuse(libc::EBUSY, format!("{} is being removed: one at a time", other.path));
+            let message = format!("{} is being removed: one at a time", other.path.display());
+            return Err(FsError::with_message(libc::EBUSY, message));
         }
         let (Some(member), true) =
             (self.store.space.members.get(device), successor != Some(device))
         else {
-            return refuse(
-                libc::EINVAL,
-                format!("device {device} is no disk of the volume that can be removed"),
-            );
+            let message = format!("device {device} is no disk of the volume that can be removed");
+            return Err(FsError::with_message(libc::EINVAL, message));
         };
-        let path = member.disk.path().display().to_string();
+        let path = member.disk.path();
         // What was removed makes room at once, and need not move.
         self.inodes.mutate(|| self.inodes.reclaim_all())?;
         let lacking = self.lacks_to_empty(device)?;
         if lacking > 0 {
-            return refuse(libc::ENOSPC, no_room(&path, member.data_blocks(), lacking));
+            return Err(no_room(path, member.data_blocks(), lacking));
         }
         let job = Arc::new(Job {
             device,
-            path,
+            path: path.to_owned(),
             successor: successor.unwrap_or(0),
             total_blocks: member.data_blocks(),
             progress: Mutex::default(),
@@ -326,20 +338,17 @@ impl Drain {
     fn cannot_empty(&self, job: &Job) -> FsResult<FsError> {
         let left = self.store.space.disk(job.device)?.data_blocks();
         Ok(match left {
-            0 => FsError::with_message(
+            0 => FsError::about(
+                &job.path,
                 libc::ENOSPC,
-                format!(
-                    "{}: is promised to data in memory for which the others have no room: add a \
-                     disk",
-                    job.path
-                ),
+                "is promised to data in memory for which the others have no room: add a disk",
             ),
-            _ => FsError::with_message(
+            _ => FsError::about(
+                &job.path,
                 libc::EIO,
                 format!(
-                    "{}: {} bytes on it belong to no file: unmount the volume and run `terrace \
-                     check {}`",
-                    job.path,
+                    "{} bytes on it belong to no file: unmount the volume and run `terrace check \
+                     {}`",
                     left * BLOCK_BYTES,
                     self.store.pm.path().display()
                 ),
@@ -367,8 +376,8 @@ impl Drain {
                     // It may have something there: the message names it, and the remedy.
                     Err(error) => {
                         let what = with_advice(&error, self.store.pm.path());
-                        let message = format!("{what}: {} stays in use", job.path);
-                        return Err(FsError::with_message(error.errno(), message));
+                        let message = format!("stays in use: {what}");
+                        return Err(FsError::about(&job.path, error.errno(), message));
                     }
                 }
                 Ok(())
@@ -466,7 +475,7 @@ impl Drain {
             let left =
                 self.store.space.members.get(job.device).map_or(0, |member| member.data_blocks());
             let lacking = self.lacks_to_empty(job.device).unwrap_or(0);
-            return FsError::with_message(libc::ENOSPC, no_room(&job.path, left, lacking));
+            return no_room(&job.path, left, lacking);
         }
         let file = ino.map_or_else(String::new, |ino| {
             let path = self
@@ -475,14 +484,12 @@ impl Drain {
                 .remove(&ino.0);
             format!("{} (inode {}): ", path.as_deref().unwrap_or("a removed file"), ino.0)
         });
-        let advice = match error.device() == Some(Path::new(&job.path)) {
+        let advice = match error.device() == Some(&job.path) {
             true => "remove the file, or restore it from a backup, and try again",
             false => "try again when the other device works",
         };
-        FsError::with_message(
-            error.errno(),
-            format!("{file}{error}: {} stays in use: {advice}", job.path),
-        )
+        let message = format!("stays in use: {file}{error}: {advice}");
+        FsError::about(&job.path, error.errno(), message)
     }
 }
 
@@ -491,11 +498,12 @@ fn may_go_elsewhere(error: &FsError) -> bool {
     !error.is_fatal() && error.errno() != libc::ESTALE
 }
 
-fn no_room(path: &str, left_blocks: u64, lacking_blocks: u64) -> String {
+fn no_room(path: &Path, left_blocks: u64, lacking_blocks: u64) -> FsError {
     let left = left_blocks * BLOCK_BYTES;
     let what = match lacking_blocks {
         0 => "the other devices are too full to take them piece by piece".to_owned(),
         _ => format!("{} of them have no room on the other devices", lacking_blocks * BLOCK_BYTES),
     };
-    format!("{path}: holds {left} bytes: {what}: add a disk or remove files first")
+    let message = format!("holds {left} bytes: {what}: add a disk or remove files first");
+    FsError::about(path, libc::ENOSPC, message)
 }

@@ -268,7 +268,7 @@ fn an_archive_that_is_damaged_is_named_and_others_go_on() {
             let removed = volume.remove_disk(device, None).unwrap();
             let why = removed.message.expect("it is not empty");
             assert!(removed.left_bytes > 0 && why.contains(&format!("inode {}", ino.0)), "{why}");
-            assert!(why.contains("--give-up") && why.ends_with(" stays in use"), "{why}");
+            assert!(why.contains("--give-up") && why.contains("stays in use: "), "{why}");
             volume.close().unwrap();
             drop(volume);
             the_problem(&rig, ino, path, harm, &bytes);

@@ -73,8 +73,7 @@ fn add_one(
     if !matches!(added, Ok(Err(_))) {
         created.keep();
     }
-    let index =
-        added.and_then(|added| added.map_err(Error::msg)).map_err(|error| naming(&path, error))?;
+    let index = added?.map_err(Error::msg)?;
     output::remark(quiet, &format!("{}: added, device {index}", path.display()));
     tell_exposure(&path, quiet);
     Ok(index)
@@ -131,9 +130,8 @@ fn empty(
     signals: &Receiver<i32>,
     quiet: bool,
 ) -> Result<()> {
-    let path = Path::new(&disk.path);
     let request = RemoveDisk { device: disk.index, successor };
-    control::start_removal(mountpoint, request).map_err(|error| naming(path, error))?;
+    control::start_removal(mountpoint, request)?;
     let progress = Progress::new(quiet);
     loop {
         let removal = status(mountpoint)
@@ -156,7 +154,7 @@ fn empty(
                 bail!("{}: the removal was cancelled, the disk is in use", disk.path)
             }
             RemovalState::Failed => {
-                return Err(naming(path, Error::msg(removal.message.unwrap_or_default())));
+                return Err(Error::msg(removal.message.unwrap_or_default()));
             }
         }
         progress.update(
@@ -173,10 +171,4 @@ fn empty(
             }
         }
     }
-}
-
-/// An error about a device, which is named if the error does not name it already.
-fn naming(path: &Path, error: Error) -> Error {
-    let name = path.display().to_string();
-    if format!("{error:#}").contains(&name) { error } else { error.context(name) }
 }

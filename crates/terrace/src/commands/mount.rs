@@ -1,5 +1,6 @@
 //! `terrace mount`, and the daemon that serves the mount.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -253,6 +254,7 @@ fn config(request: &MountRequest) -> MountConfig {
 
 /// Adds a disk to the mounted volume, opened as the others were.
 fn add_disk(volume: &Volume, wanted: &AddDisk, options: &MountOptions) -> FsResult<u16> {
+    // Names the disk, as all errors of opening one do.
     let refused = |error: anyhow::Error| FsError::with_message(libc::EINVAL, format!("{error:#}"));
     let status = volume.status();
     let member = |path: &Path| identity(path).ok();
@@ -268,12 +270,17 @@ fn add_disk(volume: &Volume, wanted: &AddDisk, options: &MountOptions) -> FsResu
     // index may be a copy of it.
     let is_member = |index| status.devices.iter().any(|device| device.index == index);
     let is_left_over = |uuid: &str, index| uuid == status.uuid && !is_member(index);
+    let is_refused = Cell::new(false);
     let open = |index| {
         let disk =
             device_options(options).open_new_disk(&wanted.path, index, wanted.force, is_left_over);
+        is_refused.set(disk.is_err());
         disk.map_err(refused)
     };
-    volume.add_disk(wanted.tier, &open)
+    volume.add_disk(wanted.tier, &open).map_err(|error| match is_refused.get() {
+        true => error,
+        false => error.naming(&wanted.path),
+    })
 }
 
 /// How the volume's devices are opened.
