@@ -301,8 +301,8 @@ fn edges(size: u64) -> BTreeSet<u64> {
     ends.into_iter().flat_map(|end| [end.saturating_sub(1), end, end.saturating_add(1)]).collect()
 }
 
-/// What is empty, lies inside of a block, across the end of a piece, or beyond the end of the file
-/// moves what it covers, and nothing else.
+/// A range that is empty, lies inside of a block, across the end of a piece, or beyond the end of
+/// the file moves what it covers, and nothing else.
 #[test]
 fn ranges_of_every_kind_move_what_they_cover() {
     let subject = Subject::new(STRETCH_BLOCKS + 2, Shape::Islands);

@@ -132,7 +132,7 @@ fn the_first_disk_comes_and_the_last_one_goes() {
     let error = refusal(&volume, 1);
     assert_eq!(error.errno(), libc::ENOSPC);
     assert!(error.to_string().contains("have no room on the other devices: add a disk"), "{error}");
-    // What waits in memory for the disk goes to PM, too.
+    // Data that waits in memory for the disk goes to PM, too.
     let late = volume.create(Ino::ROOT, b"late", &FILE).unwrap().ino;
     let waiting = pattern(2 << 20, 5);
     put(&volume, late, 0, &waiting);
@@ -293,7 +293,7 @@ fn a_successor_gets_what_it_can_hold() {
     comes_back(&rig, volume, false);
 }
 
-/// What does not match its checksum stays where it is, with the disk; all else may move.
+/// Data that does not match its checksum stays where it is, with the disk; all else may move.
 #[test]
 fn damage_keeps_the_disk_and_is_named() {
     let rig = formatted(4 * MIB, vec![memory_disk(8 * MIB), memory_disk(8 * MIB)], vec![1, 2]);
@@ -376,8 +376,8 @@ fn room_that_goes_meanwhile_is_missed_by_the_byte() {
     comes_back(&rig, volume, false);
 }
 
-/// What somebody is writing to the disk belongs to no file yet, however long that takes: the
-/// removal waits for it.
+/// Data under way to the disk belongs to no file yet, however long that takes: the removal waits
+/// for it.
 #[test]
 fn a_removal_waits_for_a_slow_disk() {
     let (rig, sim, volume, ino, data) = with_file_on_sim(16 * MIB, 1 << 20);

@@ -89,8 +89,8 @@ fn fsync_is_not_overtaken_by_later_writes() {
     assert_eq!(get(&v, f, 0, 100), [7; 100]);
 }
 
-/// A kernel tells of a flush that failed only once. What another flush was for, which ended well
-/// since, may be lost as well.
+/// A kernel tells of a flush that failed only once. Data that an earlier, successful flush covered
+/// may be lost as well.
 #[test]
 fn a_flush_that_failed_is_everybodys() {
     let rig = Simulated::new();
@@ -156,8 +156,8 @@ fn pm_beyond_the_end_reads_as_zeros_when_the_cache_extends_the_file() {
     }
 }
 
-/// What a truncation cut off does not come back when the file grows again, not even by a power cut
-/// at the wrong time.
+/// Data that a truncation cut off does not come back when the file grows again, not even by a power
+/// cut at the wrong time.
 #[test]
 fn truncated_disk_data_stays_gone() {
     let rig = Simulated::new();

@@ -277,8 +277,8 @@ proptest! {
     }
 }
 
-/// Whoever changes each name that a listing shows comes to an end, whatever the change and however
-/// few entries a call takes.
+/// A program that changes each name that a listing shows comes to an end, whatever the change and
+/// however few entries a call takes.
 #[test]
 fn changing_what_is_shown_ends() {
     type Change = fn(&Volume, Ino, &[u8]);

@@ -158,7 +158,7 @@ fn what_has_no_room_stays_and_is_counted() {
     rig.must_be_sound();
 }
 
-/// A tier that is full hands data on to the next. What lies there is not copied from one place to
+/// A tier that is full hands data on to the next. Data there is not copied from one place to
 /// another, and comes up when there is room, as much as there is room for.
 #[test]
 fn what_lies_below_a_full_tier_stays_until_it_can_come_nearer() {
@@ -352,7 +352,7 @@ fn a_file_that_goes_meanwhile_is_gone() {
     rig.must_be_sound();
 }
 
-/// What does not match its checksum does not spread: it stays where it is, and is named.
+/// Data that does not match its checksum does not spread: it stays where it is, and is named.
 #[test]
 fn a_block_that_is_not_what_it_was_is_not_moved() {
     let rig = three_tiers(false);

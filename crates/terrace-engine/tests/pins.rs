@@ -98,7 +98,7 @@ fn what_is_made_in_a_pinned_directory_is_pinned() {
     let late = make(&volume, sub, "late", &FILE);
     assert_eq!((pin_of(&volume, early), pin_of(&volume, sub)), (None, Some("2".into())));
     assert_eq!(pin_of(&volume, late).as_deref(), Some("2"));
-    // What cannot have such attributes has none.
+    // Inodes that cannot have such attributes have none.
     let fifo = make(&volume, dir, "fifo", &NewInode { kind: FileKind::Fifo, ..FILE });
     let link = volume.symlink(dir, b"link", b"sub/late", 0, 0).unwrap().ino;
     assert_eq!((pin_of(&volume, fifo), pin_of(&volume, link)), (None, None));

@@ -281,7 +281,7 @@ fn large_writes_leave_the_last_room_in_pm_to_small_ones() {
     let small_one = pattern(BLOCK, 5);
     put(&volume, reserved, 0, &small_one);
     assert_eq!(tiers(reserved), ["pm", "disk1"]);
-    // What is pinned to PM waits for nobody.
+    // A file pinned to PM waits for nobody.
     volume.setxattr(pinned, PIN_XATTR.as_bytes(), b"pm", XattrFlags::default(), None).unwrap();
     put(&volume, pinned, 0, &pattern(1 << 20, 3));
     assert_eq!(runs(&volume, pinned), "256 pm");

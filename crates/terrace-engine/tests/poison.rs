@@ -83,8 +83,7 @@ fn bad_data_is_an_error_of_its_file_only() {
     }
 }
 
-/// What cannot be read is not moved, and the rest of its file is left where it is with it; what is
-/// whole moves.
+/// Unreadable data is not moved, and the rest of its file stays with it; whole files move.
 #[test]
 fn bad_data_does_not_move() {
     for checksums in [false, true] {
@@ -189,7 +188,7 @@ fn a_write_to_bad_memory_is_refused_and_the_volume_turns_read_only() {
         bad.iter().for_each(|&at| rig.pm.fail_page(at));
         let error = write(&v, small).unwrap_err();
         assert_eq!(error.errno(), libc::EIO, "{name}: {error}");
-        // What has to read the page first never comes to store to it.
+        // An operation that has to read the page first never comes to store to it.
         let read_first = error.to_string().contains("cannot be read");
         assert!(!read_first || name == "append", "{name}: {error}");
         let (reason, status) = (error.to_string(), v.status());

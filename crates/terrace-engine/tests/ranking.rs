@@ -63,7 +63,7 @@ fn the_hottest_and_the_coldest_have_paths_and_places() {
     let ranking = volume.file_ranking();
     assert_eq!(paths(&ranking.hottest)[..2], ["/named\\nanew", "/moved/file1"]);
     assert_eq!(paths(&ranking.coldest)[0], "/moved/file3");
-    // What nobody has used since the mount is cold, and what is pinned is nothing that could move.
+    // A file that nobody has used since the mount is cold, and a pinned one cannot move.
     volume.setxattr(files[3], b"user.terrace.pin", b"pm", Default::default(), None).unwrap();
     volume.close().unwrap();
     drop(volume);
@@ -103,7 +103,7 @@ fn paths_are_found_in_time_however_many_names_there_are() {
     assert_eq!(found, ["/dir0/file1499", "/dir10/file1499", "/dir19/file1499"]);
 }
 
-/// What lies deeper than a path can name is ranked without one.
+/// A file deeper than a path can name is ranked without one.
 #[test]
 fn no_path_is_longer_than_programs_can_use() {
     let rig = rig(16 << 20);

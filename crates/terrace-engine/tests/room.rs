@@ -1,6 +1,6 @@
-//! What `statfs` calls available can be taken: by `fallocate`, in one file, and by writes; whatever
-//! was taken before. And what a file has can be written again: what was reserved for it, and its
-//! data.
+//! The room that `statfs` calls available can be taken: by `fallocate`, in one file, and by writes;
+//! whatever was taken before. And what a file has can be written again: what was reserved for it,
+//! and its data.
 
 mod rig;
 
@@ -176,7 +176,7 @@ fn data_on_nearly_full_disks_can_be_written_again() {
     }
 }
 
-/// What others have dirty is written back, too; and a reservation finds the room.
+/// Dirty data of others is written back, too; and a reservation finds the room.
 #[test]
 fn what_others_replace_makes_room() {
     for workers in [false, true] {
@@ -195,8 +195,8 @@ fn what_others_replace_makes_room() {
     }
 }
 
-/// Whoever writes what is new beyond the room gets ENOSPC in the end, however many write what is
-/// old.
+/// A program that writes new data beyond the room gets ENOSPC in the end, however many overwrite
+/// old data.
 #[test]
 fn a_full_volume_says_so_while_others_write() {
     for workers in [false, true] {

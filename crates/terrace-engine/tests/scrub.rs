@@ -240,7 +240,7 @@ fn data_with_checksums_of_every_form() {
         let rig = image.rig();
         let (device, start) = first_block(&rig, path);
         let volume = rig.open(90);
-        // What is in the page cache is no excuse.
+        // A page in the cache is no excuse.
         tree(&volume);
         rig.flip(device, start + block * BLOCK_BYTES + 100);
         let report = scrub(&volume);

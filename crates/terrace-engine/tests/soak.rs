@@ -245,7 +245,7 @@ impl Disk for Failing {
         self.disk.read_vectored_at(off, bufs)
     }
     fn write_at(&self, off: u64, buf: &[u8]) -> Result<(), MediaError> {
-        // What the volume writes for itself it gets.
+        // The volume gets room for its own writes.
         if off >= 1 << 20 {
             self.refuse(off)?;
         }

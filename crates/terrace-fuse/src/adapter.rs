@@ -460,8 +460,7 @@ impl Filesystem for TerraceFs {
         self.reply_empty(self.volume.removexattr(ino(inode), name.as_bytes()), reply);
     }
 
-    /// Who may do what is the kernel's to check (`default_permissions`), or nobody's on a private
-    /// mount.
+    /// The kernel checks permissions (`default_permissions`); on a private mount, nobody does.
     fn access(&self, _request: &Request, _inode: INodeNo, _mask: AccessFlags, reply: ReplyEmpty) {
         self.transport.count(Message::Access);
         reply.error(Errno::ENOSYS);

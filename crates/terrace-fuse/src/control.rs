@@ -96,7 +96,7 @@ pub struct AddDisk {
     pub path: PathBuf,
     /// Its tier, 1 and up; 1 if it is not said.
     pub tier: Option<u8>,
-    /// Whatever is on it is overwritten.
+    /// Its contents are overwritten.
     pub force: bool,
 }
 
@@ -357,9 +357,9 @@ pub fn set_pin(path: &Path, tier: Option<u8>) -> Result<()> {
     }
 }
 
-/// Begins to record what the volume mounted at or above `mountpoint` is asked to do. Whoever began
-/// asks for what was recorded several times a second, and loses the recording after ten seconds of
-/// silence.
+/// Begins to record what the volume mounted at or above `mountpoint` is asked to do. The client
+/// that began it asks for the records several times a second, and loses the recording after ten
+/// seconds of silence.
 ///
 /// # Errors
 /// As [`status`]; somebody records already; the caller is neither root nor the daemon's user.

@@ -83,8 +83,8 @@ pub fn at(place: &Path) -> Result<Option<Mount>> {
     Ok(all()?.into_iter().rfind(|mount| mount.mountpoint == place))
 }
 
-/// Whether a mount's daemon is dead. What the kernel has cached of the mount outlives the daemon:
-/// so it is made to ask.
+/// Whether a mount's daemon is dead. The kernel's cached attributes of the mount outlive the
+/// daemon: so it is made to ask.
 pub fn is_dead(mountpoint: &Path) -> bool {
     let answer = statx(CWD, mountpoint, AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS);
     matches!(answer, Err(Errno::NOTCONN | Errno::CONNABORTED))

@@ -284,8 +284,7 @@ mod x86_64 {
     mod tests {
         use super::*;
 
-        /// Whatever this CPU has, the paths of older CPUs are tested too: each is a subset of the
-        /// newer.
+        /// The paths of older CPUs are tested too: each is a subset of the newer.
         #[test]
         fn every_instruction_set_copies_and_zeroes() {
             #[repr(align(64))]

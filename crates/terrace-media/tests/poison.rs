@@ -51,7 +51,7 @@ fn a_load_behind_the_end_of_the_file_is_an_error_of_that_range_only() {
             assert!(bytes[..10] == [39; 10] && bytes[10..] == [0; 90]);
             assert_eq!(pm.load_u64(50 * PAGE), 0);
             assert_eq!(pm.bad_ranges(), [40 * PAGE..42 * PAGE, 50 * PAGE..51 * PAGE]);
-            // What is good stays good, and so do fences as long as no store is lost.
+            // Good pages stay good, and fences succeed as long as no store is lost.
             pm.try_read(39 * PAGE, &mut bytes).unwrap();
             assert_eq!(bytes, [39; 100]);
             pm.write(0, b"new");

@@ -157,7 +157,7 @@ pub struct DirtyState {
 /// Why a file is written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// What is dirty should be on disk by now.
+    /// Dirty data should be on disk by now.
     Time,
     /// The cache fills with dirty pages: a disk that begins early has less left to do when somebody
     /// waits for it.

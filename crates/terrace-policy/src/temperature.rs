@@ -128,8 +128,8 @@ pub fn cold_before(now_ns: i64, amtime_ns: i64, last_write_ns: i64, params: &Par
 pub enum Pressure {
     /// As the papers have it ([`cold_before`]).
     Low,
-    /// What is not younger than the average: there is always something, unless the older part has
-    /// moved already.
+    /// The part that is not younger than the average: there is always one, unless the older part
+    /// has moved already.
     Medium,
     /// All of a file that was not written within the last second, which would be back at once.
     High,

@@ -1,8 +1,8 @@
 //! Virtual time, and the queue at the disk.
 //!
 //! Invariants: time never goes back. A disk moves one transfer at a time, in the order in which
-//! they were asked for, as the models of `terrace-media` do; latencies overlap. Whoever waits for
-//! the disk delays everything that the trace has after it.
+//! they were asked for, as the models of `terrace-media` do; latencies overlap. An operation that
+//! waits for the disk delays everything that the trace has after it.
 
 use terrace_media::DeviceModel;
 

@@ -156,8 +156,8 @@ impl File {
     }
 
     /// Moves what is in a range and `wanted` to another place; returns the pieces (first block,
-    /// blocks). What comes to the disk side by side is one extent there, which keeps the least of
-    /// the counters and the longest write.
+    /// blocks). Blocks that come to the disk side by side are one extent there, which keeps the
+    /// least of the counters and the longest write.
     pub fn relocate(
         &mut self,
         from: u64,

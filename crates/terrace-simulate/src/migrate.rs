@@ -197,7 +197,7 @@ impl Mover {
         self.under_way = Some((ends_ns, next));
     }
 
-    /// What the move under way has copied takes effect.
+    /// Data that the move under way has copied takes effect.
     pub fn finish(&mut self, volume: &mut Volume) {
         let Some((_, done)) = self.under_way.take() else { return };
         let (source, target) = (
@@ -247,7 +247,7 @@ fn hot_files(volume: &Volume) -> Vec<u64> {
 fn is_wanted(volume: &Volume, reason: Reason) -> bool {
     match reason {
         Reason::Write => volume.is_above_threshold(),
-        // What moves to where reads are slowest must find a place in the page cache.
+        // Data that moves to where reads are slowest must find a place in the page cache.
         Reason::Read => {
             volume.dataflow.under_way() == Flow::FavoursPm
                 && volume.room_for_clean() >= volume.clean.len() + group_blocks(volume)

@@ -121,8 +121,8 @@ impl Volume {
         }
     }
 
-    /// What of a range was there before recording began is met for the first time: as far as write
-    /// migration would have left it there, in PM; else on the disk.
+    /// Data older than the recording is met for the first time: it lies in PM as far as write
+    /// migration would have left it there, else on the disk.
     pub fn find(&mut self, ino: u64, from: u64, to: u64) {
         let holes: Vec<_> = {
             let file = self.files.entry(ino).or_default();

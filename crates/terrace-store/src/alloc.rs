@@ -9,7 +9,7 @@
 //!   block that is taken back twice had two owners on media: nobody can tell what else is wrong, so
 //!   the volume must not be written any more (`freed_twice`).
 //! * `free` is the number of clear bits in all groups.
-//! * Whoever frees blocks has made durable the commit after which nothing on media refers to them.
+//! * Before blocks are freed, the commit is durable after which nothing on media refers to them.
 //! * Free space is not kept on media while mounted; a clean unmount writes it (see `checkpoint`), a
 //!   crash rebuilds it.
 

@@ -1,8 +1,8 @@
 //! Damage: what on media is not as it must be, where, and to whom it belongs.
 //!
 //! Whoever finds damage says so with this type: a mount, a read, `check`, `scrub`. So all of them
-//! use the same words, and nobody has to read a sentence to learn what it is about. What to do
-//! about damage is no part of it: see [`advice`].
+//! use the same words, and nobody has to read a sentence to learn what it is about. Advice about
+//! damage is no part of it: see [`advice`].
 
 use std::borrow::Cow;
 use std::fmt;

@@ -422,8 +422,8 @@ pub fn write_record(pm: &Pm, at: u64, record: &InodeRecord) {
 mod tests {
     use super::*;
 
-    /// Whoever goes through a table meets each record once, and no place where there is none,
-    /// however long the gaps are.
+    /// A walk through a table meets each record once, and no place where there is none, however
+    /// long the gaps are.
     #[test]
     fn a_walk_meets_each_record_and_no_gap() {
         let chunk = |first_index, records| Chunk {

@@ -3,9 +3,9 @@
 //! Invariants:
 //! * A disk stays a member until none of its blocks is in use: whoever owns a block of it, or has
 //!   allocated one, finds it.
-//! * Who allocates holds the lock, shared, from the look at a disk's standing until it has the
-//!   blocks; standings change under the lock, exclusive. So nothing is allocated on a disk that was
-//!   found empty and closed.
+//! * An allocating thread holds the lock shared, from its look at a disk's standing until it has
+//!   the blocks; standings change under the exclusive lock. So nothing is allocated on a disk that
+//!   was found empty and closed.
 
 use terrace_layout::{DEVICES_MAX, DeviceEntry};
 use terrace_media::Disk;

@@ -332,7 +332,7 @@ impl Space {
             return false;
         };
         // Others may have kept their promises between the count of free blocks and ours, taking
-        // some of those blocks. Whoever has not by now finds ours.
+        // some of those blocks. Those that have not by now find ours.
         if !fits(before + blocks, self.disk_free()) && !planted(Bug::ReserveUnchecked) {
             self.unreserve_disk(blocks);
             return false;

@@ -1,8 +1,8 @@
 //! Reading a trace.
 //!
 //! Invariant: every record that is handed out was in a block with two matching checksums, and its
-//! block came next. What is not whole at the very end is cut off ([`Ending::Torn`]); the same in
-//! the middle is damage.
+//! block came next. A block that is not whole is cut off at the very end ([`Ending::Torn`]); in the
+//! middle it is damage.
 
 use std::io::{BufRead, BufReader, Read};
 

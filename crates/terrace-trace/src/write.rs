@@ -13,7 +13,7 @@ use crate::record::Record;
 /// How a trace ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Whoever recorded had enough.
+    /// Nobody wants more records.
     Asked,
     /// The volume was unmounted, or its daemon died: the operations of the last moment may be
     /// missing.

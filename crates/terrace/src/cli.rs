@@ -217,7 +217,8 @@ pub struct DeviceArg {
     pub size_bytes: Option<u64>,
 }
 
-/// Parses `PATH[:SIZE]`. What exists under the whole text is a path, whatever it looks like.
+/// Parses `PATH[:SIZE]`. If a file exists under the whole text, that is a path, whatever it looks
+/// like.
 fn parse_device(text: &str) -> Result<DeviceArg, String> {
     let (path, size) = size::split_path_size(text);
     if text.is_empty() {

@@ -256,7 +256,7 @@ pub fn cache_dir(chosen: Option<&Path>) -> Result<PathBuf> {
 /// devices only does not see.
 pub fn tell_waiting_pages(pm: &Pm, chosen: Option<&Path>, quiet: bool) {
     let dir = chosen.map_or_else(default_cache_dir, Path::to_owned);
-    // What cannot be read says so when the volume is mounted.
+    // Unreadable files are reported when the volume is mounted.
     for (file, pages) in terrace_engine::waiting_pages(pm, &dir).unwrap_or_default() {
         let note = format!(
             "note: {}: {} in {} for a mount without -o ro; this is not looked at here",
@@ -301,7 +301,7 @@ extern "C" fn on_signal(signal: libc::c_int) {
 pub fn terminations() -> Result<mpsc::Receiver<i32>> {
     let (sender, receiver) = mpsc::channel();
     on_termination(move |signal| {
-        // Whoever does not listen any more is about to end.
+        // A thread that does not listen any more is about to end.
         let _ = sender.send(signal);
     })?;
     Ok(receiver)

@@ -71,7 +71,7 @@ fn limit(cgroups: &str, mounts: &str) -> Option<u64> {
     limits.min()
 }
 
-/// A number in a file. What says "max", or what version 1 says for it, is no limit.
+/// A number in a file. The word "max", or version 1's number for it, is no limit.
 fn bytes_in(path: &Path) -> Option<u64> {
     let bytes = fs::read_to_string(path).ok()?.trim().parse().ok()?;
     (bytes < 1 << 60).then_some(bytes)

@@ -265,8 +265,8 @@ fn in_words(opinion: &FileOpinion) -> String {
     format!("{synchronous}{dominated}{cold}; on average written {written}, read {read}\n")
 }
 
-/// Extents, what waits in memory, and the holes between them. What waits over an extent is newer
-/// than it.
+/// Extents, what waits in memory, and the holes between them. Dirty data over an extent is newer
+/// than the extent.
 fn extents(map: &FileMap) -> String {
     let on_devices = map.extents.iter().map(|extent| {
         let unwritten = if extent.unwritten { "unwritten" } else { "" };

@@ -93,7 +93,7 @@ fn everything_that_is_created_is_for_its_owner_alone() {
         fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path)).unwrap();
     }
     unmasked(&["save", &pm, &place.path("saved")]).ok();
-    // What is there already, and open to all, is replaced by what is not.
+    // A file that is there already, and open to all, is replaced by one that is not.
     chmod(&place.path("saved"), 0o666);
     unmasked(&["save", &pm, &place.path("saved")]).ok();
     unmasked(&["restore", &place.path("saved"), &place.path("restored")]).ok();
@@ -354,7 +354,7 @@ fn what_others_may_do_with_volumes() {
         assert!(place.is_mounted("mnt"));
         place.umount();
     }
-    // What is not mounted: whoever cannot read a device can neither use nor lock it.
+    // Unmounted volumes: a user who cannot read a device can neither use nor lock it.
     let contents = || [&pm, &disk, &image].map(|path| fs::read(path).unwrap());
     let before = (contents(), place.names());
     let all: &[&[&str]] = &[

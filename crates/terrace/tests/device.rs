@@ -69,7 +69,7 @@ fn disks_are_listed_added_replaced_and_removed() {
     );
     assert_eq!(fs::read(place.path("mnt/file")).unwrap(), data);
     place.umount();
-    // What left is no volume's any more: whatever data there is counts as anybody's would.
+    // A disk that left is no volume's any more: its data counts as anybody's would.
     let format = |more: &[&str]| {
         terrace(
             ["format", "--pm", &(place.path("pm2") + ":64M"), "--disk", &disk].iter().chain(more),

@@ -1,5 +1,5 @@
-//! Whatever files, devices and directories are called: what is said of them harms no terminal and
-//! keeps to its lines. And one thing is not called several.
+//! Output about files, devices and directories harms no terminal and keeps to its lines, whatever
+//! their names are. And one thing is not called several.
 
 mod common;
 

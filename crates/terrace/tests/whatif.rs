@@ -157,7 +157,7 @@ fn an_unmount_ends_a_recording_and_the_trace_is_whole() {
     assert!(ran.stderr.contains(&format!("{mnt}: unmounted")), "{ran:?}");
     let (facts, records, summary) = read_trace(&trace);
     assert_eq!((summary.ending, facts.durable), (Ending::Unmounted, true));
-    // What was done in the last moment may be missing.
+    // Operations of the last moment may be missing.
     assert!(
         records.iter().all(|record| record.operation != Operation::Write || record.durable),
         "{records:?}"

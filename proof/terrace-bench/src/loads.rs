@@ -204,7 +204,7 @@ impl Running {
                 false => thread.absent.push(known),
             }
         }
-        // What was made before is not to be written back in the time that counts.
+        // Data made before must not be written back in the time that counts.
         syncfs(&root)?;
         Ok(Self { load, threads })
     }

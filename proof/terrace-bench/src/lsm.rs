@@ -1,8 +1,8 @@
 //! What a log-structured store such as RocksDB asks of a file system, on a volume in process: each
 //! put is appended to a log and synced; a table in memory that is full becomes a file, written in
 //! long pieces and synced once, and its log is removed; files are merged into others. As there, one
-//! thread puts and another flushes and merges, one table behind at most. What is merged is not
-//! read: a mount's kernel has it cached, so that the volume is not asked for it either.
+//! thread puts and another flushes and merges, one table behind at most. The merge reads nothing: a
+//! mount's kernel has its input cached, so that the volume is not asked for it either.
 //!
 //! Sizes are a 64th of RocksDB's defaults for a 64th of 8 GiB, and so on.
 
@@ -94,7 +94,7 @@ impl Store {
                 self.volume.fsync(log.ino, true)?;
             }
             done += puts;
-            // Who flushes has failed if it is not there; what it says counts.
+            // The flushing thread has failed if it is not there; its error counts.
             if full.send(log).is_err() {
                 return Ok(());
             }
@@ -111,7 +111,7 @@ impl Workload for Store {
     fn prepare(&mut self, _ops: u64) -> Result<()> {
         let volume = &self.volume;
         self.left.drain(..).try_for_each(|file| file.remove(volume))?;
-        // What the run before has left in the page cache is not to be written in this one.
+        // Dirty pages of the run before must not be written in this one.
         Ok(volume.sync()?)
     }
 

@@ -70,7 +70,7 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
         volume.tune(param, 1)?;
     }
     volume.tune(Param::ColdAge, 0)?;
-    // What stays cached costs a copy, and is nothing that the disk is compared with.
+    // Data that stays cached costs a copy, and is no part of the comparison with the disk.
     volume.tune(Param::KeepCached, 0)?;
     let cold = cold_files(&volume)?;
     let (mut disk_rates, mut group_ratios, mut group_rates, mut single_rates) =

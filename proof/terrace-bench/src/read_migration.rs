@@ -101,8 +101,7 @@ fn beside(
         progress.step("filling");
         let disk = on_disk.path().join(name);
         create_disk_file(&disk, disk_bytes(options))?;
-        // What migration brings to the cache is what that holds: half, so that PM and DRAM serve as
-        // much.
+        // Migration brings to the cache half of the data, so that PM and DRAM serve as much.
         let open = OpenOptions {
             cache_bytes: data_bytes(options) / 2,
             workers: false,

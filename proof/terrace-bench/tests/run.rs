@@ -87,7 +87,7 @@ fn a_tiny_run_measures_every_row_and_leaves_nothing() {
         assert_eq!(row["met"].as_bool(), met, "{row}");
         match row["unit"].as_str().unwrap() {
             "op/s" | "MiB/s" | "entries/s/core" => assert!(name.contains(" vs "), "{name}"),
-            // Whatever a program writes is stored at least once.
+            // Each byte that a program writes is stored at least once.
             "B/op" => assert!(number("ours") >= number("baseline"), "{row}"),
             "B" | "ms" | "µs" | "ns" | "share" => {}
             unit => panic!("{name}: {unit}"),

@@ -335,7 +335,7 @@ fn read_from_disk(_: &Before<'_>) -> Vec<Op> {
     vec![Op::Read(A, 30), Op::Read(B, 30)]
 }
 
-/// The logs of /a, /b, /dir0/a, / and /dir0 have pages. What is live of that of /a is short.
+/// The logs of /a, /b, /dir0/a, / and /dir0 have pages. The live entries of /a's log are few.
 fn logs_with_pages(b: &mut Builder) {
     fill_pages(b, 10);
     b.all(chmods(B, INLINE));

@@ -4,8 +4,8 @@
 //! runs, the first so many of its steps are there. Data may wait in the page cache ([`Waits`]):
 //! while a write runs nobody knows yet, so it counts as waiting; when it has returned, it waits
 //! only if the volume says that its bytes are dirty and nobody asked for a durable write, else it
-//! is durable. What waits is there or not, write by write, until an fsync of its file, or a sync,
-//! has returned; it is not mixed with anything else. A rename that replaces a file is there only
+//! is durable. A waiting write is there or not, until an fsync of its file, or a sync, has
+//! returned; it is not mixed with anything else. A rename that replaces a file is there only
 //! together with what was written to the file before.
 
 use std::collections::BTreeMap;
@@ -201,8 +201,8 @@ impl History {
                 return;
             }
             if there(i) {
-                // What depends on a write that is not there (an attribute of its file, say) may
-                // find nothing to do.
+                // A step that depends on a write that is not there (an attribute of its file, say)
+                // may find nothing to do.
                 let _ = model.take(&done.step);
             }
         }

@@ -4,8 +4,8 @@
 //! * An operation that fails changes nothing, and fails with the errno that a volume gives.
 //! * An inode is an index into [`Model::inodes`]; names that share one are hard links. Nothing is
 //!   ever removed from there.
-//! * What a volume may commit on its own is one [`Step`]; an operation is its steps in order, and
-//!   nothing else.
+//! * A [`Step`] is a change that a volume may commit on its own; an operation is its steps in
+//!   order, and nothing else.
 
 mod describe;
 

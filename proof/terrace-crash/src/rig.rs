@@ -37,8 +37,8 @@ pub struct Config {
     pub tiers: &'static [u8],
     /// 4 KiB blocks of PM.
     pub pm_blocks: usize,
-    /// Thresholds of migration other than the defaults. What they decide must not depend on how
-    /// long anything takes.
+    /// Thresholds of migration other than the defaults. Their decisions must not depend on how long
+    /// anything takes.
     pub params: &'static [(Param, u64)],
 }
 

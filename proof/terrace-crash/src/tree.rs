@@ -2,9 +2,9 @@
 //! see.
 //!
 //! Against the model, times are compared only where an operation set them (all such times lie
-//! before the year 2000); the others are "now". What one and the same volume showed before and
-//! after is compared exactly ([`Trees::exact`]): times to the nanosecond, and where data and
-//! reserved blocks lie.
+//! before the year 2000); the others are "now". Trees of one and the same volume, before and after,
+//! are compared exactly ([`Trees::exact`]): times to the nanosecond, and where data and reserved
+//! blocks lie.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

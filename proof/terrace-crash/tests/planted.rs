@@ -12,7 +12,7 @@ use terrace_engine::{Bug, plant};
 /// A bug, and the workloads of which at least one must show it.
 type Planted = (Bug, &'static [&'static str]);
 
-/// What rewrites a superblock, and is crashed while it does.
+/// Operations that rewrite a superblock, and are crashed while they do.
 const REMOUNTS: &[&str] = &[
     "plain/remount",
     "inline-full/remount",
@@ -90,7 +90,7 @@ const BUGS: &[Planted] = &[
 ];
 
 /// Looks for `bug` as the search of all workloads does; what was found and after how many states.
-/// What is found is a crash state, and found again when it is replayed.
+/// The finding is a crash state, and is found again when it is replayed.
 fn find(bug: Option<Bug>, workloads: &[&str]) -> Result<String, String> {
     plant(bug);
     let mut explorer = Explorer::new(Settings::QUICK, 1);

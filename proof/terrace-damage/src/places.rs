@@ -417,8 +417,8 @@ fn vouched_bytes(entry: &LogEntry<'_>) -> Range<usize> {
 /// Makes `image` pass as far as checksums go, after changes to `changed`, indices into `places`.
 pub fn reseal(image: &mut Image, places: &[Place], changed: &[usize]) {
     let mut changed: BTreeSet<usize> = changed.iter().copied().collect();
-    // What a sum stands in comes before what it is of, but for a bitmap's, which comes right before
-    // it.
+    // The structure that holds a checksum comes before the bytes that it covers, but for a
+    // bitmap's, which comes right before it.
     for region in [Region::Bitmap, Region::GroupSummaries] {
         for i in changed.clone().into_iter().filter(|&i| places[i].region == region) {
             let place = &places[i];

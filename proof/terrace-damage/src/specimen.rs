@@ -374,7 +374,7 @@ fn populate_moved(v: &Volume) {
     }
 }
 
-/// What was changed often: logs with dead pages gone, compacted logs, names that are gone.
+/// Files that changed often: logs with dead pages gone, compacted logs, names that are gone.
 fn populate_changed(v: &Volume, dir: Ino) {
     let busy = make(v, dir, "busy", &FILE);
     for i in 0..200u64 {

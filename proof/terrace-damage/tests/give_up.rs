@@ -58,8 +58,8 @@ fn must_be_sound(devices: &Devices, context: &str) {
     assert!(report.problems.is_empty(), "{context}: {:#?}", report.problems);
 }
 
-/// What is to be the same whatever names are removed: not the link count, nor when a directory has
-/// changed.
+/// The attributes that stay the same whatever names are removed: not the link count, nor when a
+/// directory has changed.
 fn comparable(tree: &Tree) -> BTreeMap<String, String> {
     let about = |value: &str| {
         let words: Vec<&str> = value.split(' ').collect();
@@ -462,7 +462,7 @@ fn a_log_on_a_bad_sector_is_given_up() {
     let report = check_with(&devices.pm, std::slice::from_ref(&disk), true).unwrap();
     let lost: Vec<_> = report.problems.iter().filter(|p| p.what.ends_with("given up")).collect();
     assert!(lost.len() == 1 && lost[0].place.contains(&format!("inode {owner} (/")), "{lost:#?}");
-    // What was given up does not come back with the sector.
+    // Data that was given up does not come back with the sector.
     sim.clear_faults();
     must_be(&found(&devices, "bad sector"), &expected(&specimen, Some(owner)), "bad sector");
     must_be_sound(&devices, "bad sector");

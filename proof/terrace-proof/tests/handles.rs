@@ -292,7 +292,7 @@ fn directories_are_found_wherever_they_lie() {
     });
 }
 
-/// Whoever may open handles may hand in any bytes: they lead to a file that there is, or fail.
+/// A user who may open handles may hand in any bytes: they lead to a file that exists, or fail.
 #[test]
 fn foreign_bytes_are_refused() {
     proof(|| {

@@ -321,7 +321,7 @@ fn changing_what_is_shown() {
                         let here = run(volume.root(), true).with_context(|| what.clone())?;
                         let there = run(host.path(), false)
                             .with_context(|| format!("on the host: {what}"))?;
-                        // What is new may be shown and changed once more on the host.
+                        // A new name may be shown and changed once more on the host.
                         let is_old = |name: &&String| !name.ends_with(['+', '-']);
                         ensure!(
                             here.iter().filter(is_old).eq(there.iter().filter(is_old)),

@@ -43,7 +43,7 @@ impl MemoryCgroup {
         Ok(cgroup)
     }
 
-    /// What has the shell that runs it enter the cgroup.
+    /// Has the shell that runs it enter the cgroup.
     fn enter(&self) -> String {
         format!("echo $$ >'{}'", self.0.join("cgroup.procs").display())
     }

@@ -89,7 +89,7 @@ fn speak(socket: &Path, rng: &mut Rng) -> Result<()> {
 
 fn metrics(socket: &Path) -> Result<String> {
     let mut answer = String::new();
-    // Whoever comes later takes the place of who came first: among so many one has to ask again.
+    // Later clients take the place of earlier ones: among so many, a client has to ask again.
     while answer.is_empty() {
         let mut stream = UnixStream::connect(socket)?;
         let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");

@@ -34,8 +34,8 @@ pub fn root() -> &'static Path {
     manifest.ancestors().nth(2).expect("this crate is in proof/")
 }
 
-/// All files with one of these endings, from the root of the repository. What a build makes, and
-/// what git keeps for itself, is left out.
+/// All files with one of these endings, from the root of the repository. The results of a build and
+/// git's own files are left out.
 pub fn files(endings: &[&str]) -> Sources {
     let mut found = Sources::new();
     let mut dirs = vec![PathBuf::new()];

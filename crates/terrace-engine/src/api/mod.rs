@@ -1,7 +1,7 @@
 //! The facade: [`Volume`] is all that the outside sees of an open volume.
 //!
-//! A method here calls one component, and notes what was done for a recording. What several
-//! components do together stands on the floor below.
+//! A method here calls one component, and notes what was done for a recording. Operations of
+//! several components stand on the floor below.
 
 use terrace_media::{Disk, Pm};
 use terrace_store::error::FsResult;

@@ -20,8 +20,8 @@ impl Volume {
         self.move_range(ino, tier, 0, u64::MAX)
     }
 
-    /// As [`Self::move_file`], of the blocks that hold `len` bytes from `offset` on. Who maps a
-    /// part of a file from PM has it moved there first (TPFS, section 5.4).
+    /// As [`Self::move_file`], of the blocks that hold `len` bytes from `offset` on. A program that
+    /// maps a part of a file from PM has it moved there first (TPFS, section 5.4).
     ///
     /// # Errors
     /// As [`Self::move_file`].
@@ -61,8 +61,8 @@ impl Volume {
     /// Migration may be wanted, or possible, from now on.
     pub(crate) fn start_migration(&self) -> FsResult<()> {
         self.parts.tiering.schedule.set_floor();
-        // Whoever closes the volume takes the threads' handles under this lock, after it has said
-        // so.
+        // The thread that closes the volume announces that first, then takes the handles under this
+        // lock.
         let mut workers = self.workers.lock();
         if !self.parts.health.stopping.load(Ordering::Acquire) {
             spawn_migration(&self.parts, &mut workers)?;

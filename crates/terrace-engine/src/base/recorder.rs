@@ -178,7 +178,7 @@ impl Session {
         for buffer in buffers {
             all.append(&mut buffer.lock());
         }
-        // What an operation of the recording before left there began earlier.
+        // Operations left over from the recording before began earlier.
         all.retain(|(time_ns, _)| *time_ns >= self.started_ns);
         all.sort_by_key(|(time_ns, _)| *time_ns);
         let timed = all.into_iter();

@@ -437,7 +437,7 @@ pub enum ScrubKind {
     Attribute,
     /// Blocks of checksums.
     Checksums,
-    /// Data of files. What lies in PM without a checksum is read, too: memory can fail.
+    /// Data of files. Data in PM without a checksum is read, too: memory can fail.
     Data,
 }
 

@@ -95,7 +95,7 @@ impl Walk {
                 }
             }
         }
-        // What is below comes first: a name is not kept longer than it must be.
+        // The entries below come first: a name is not kept longer than it must be.
         match last {
             Some(last) => self.open.push(Open { dir, position: last, name }),
             None => inodes.forget(dir, 0),

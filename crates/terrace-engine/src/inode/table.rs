@@ -60,7 +60,8 @@ impl Shard {
         }
     }
 
-    /// Takes an inode out of the map. Whoever is just reading it from media must read it again.
+    /// Takes an inode out of the map. A thread that is just reading it from media must read it
+    /// again.
     pub fn depart(&self, inodes: &mut FxHashMap<u64, Arc<Inode>>, ino: Ino) {
         inodes.remove(&ino.0);
         self.departures(ino).fetch_add(1, Ordering::Relaxed);
@@ -148,7 +149,7 @@ impl Inodes {
         if self.health.is_read_only() {
             return fail(libc::EROFS);
         }
-        // What was removed makes room at once, for whatever comes next.
+        // Removed files make room at once, for whatever comes next.
         let reclaimed = if self.store.pm_is_low() { self.reclaim_if_any() } else { Ok(()) };
         let result = reclaimed.and_then(|()| operation()).inspect_err(|error| {
             if error.is_fatal() {
@@ -259,7 +260,7 @@ impl Inodes {
 
     fn load_inode(&self, shard: &Shard, ino: Ino) -> FsResult<Arc<Inode>> {
         let (at, state) = {
-            // What the table gives back meanwhile would not be a record any more.
+            // A record in a chunk that the table gives back meanwhile would be one no more.
             let table = shard.table.read();
             let Some(at) = table.locate(ino) else {
                 return fail(libc::ESTALE);
@@ -285,7 +286,7 @@ impl Inodes {
         Ok(Arc::new(self.make_inode(ino, &record, inner)?))
     }
 
-    /// What an inode owns must lie on devices that exist: nobody may be led outside by what stands
+    /// An inode's blocks must lie on devices that exist: nobody may be led outside by what stands
     /// on media.
     fn check_extents(&self, ino: Ino, inner: &Inner) -> FsResult<()> {
         match inner.owned().iter().find(|&&(addr, blocks)| !self.store.space.contains(addr, blocks))
@@ -357,8 +358,8 @@ impl Inodes {
     pub fn evict(&self, inode: Arc<Inode>) {
         if !self.health.is_read_only() {
             let mut inner = inode.inner.write();
-            // Whoever removed it has noted what it owns, and it must be found here until that has
-            // been given back.
+            // The thread that removed it has noted what it owns, and must find it here until all of
+            // that is free.
             if inode.deleted.load(Ordering::Acquire) {
                 return;
             }
@@ -485,7 +486,7 @@ impl Inodes {
 
     /// The record of an inode that there is, and its byte in PM.
     pub fn used_record(&self, ino: Ino) -> Option<(u64, InodeRecord)> {
-        // What the table gives back meanwhile would not be a record any more.
+        // A record in a chunk that the table gives back meanwhile would be one no more.
         let table = self.shard(ino).table.read();
         let at = table.locate(ino)?;
         match record_state(&self.store.pm, at, ino) {
@@ -517,7 +518,7 @@ impl Inodes {
         )
     }
 
-    /// What the log of an inode says; a value that means no tier of this volume pins nothing.
+    /// The pin that an inode's log names; a value that means no tier of this volume pins nothing.
     ///
     /// # Errors
     /// Damage.

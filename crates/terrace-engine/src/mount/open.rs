@@ -57,8 +57,7 @@ pub(crate) fn open(
     let mut free_space = FreeSpace::load(&pm, &disks, &sb, &mut tables, progress)?;
     let clean = checkpoint::usable_header(&pm, &sb).is_some();
     let (cache, recovered) = open_cache(&options, &sb)?;
-    // What is written survives the daemon (P-04): without memory that does, it has to be
-    // durable.
+    // Written data survives the daemon (P-04): without memory that does, it has to be durable.
     options.durable |= cache.dies_with_daemon();
     if !clean {
         tracing::warn!(
@@ -71,7 +70,7 @@ pub(crate) fn open(
         tracing::info!("{undone}");
     }
     if clean {
-        // What a journal holds means nothing, and must not once this mount has crashed.
+        // A journal's contents mean nothing now, and must mean nothing once this mount has crashed.
         (0..sb.shards)
             .try_for_each(|shard| journal(&sb, shard).verify_idle(&pm, true).map(drop))?;
     }
@@ -82,7 +81,7 @@ pub(crate) fn open(
         let _ = sb.devices[usize::from(index)].set_path(disk.path().as_os_str().as_bytes());
     }
     sb.sequence += 1;
-    // What older programs know nothing of may be written from now on.
+    // From now on, structures may be written that older programs do not know.
     sb.minor = sb.minor.max(FORMAT_MINOR);
     sb.incompat |= INCOMPAT_MOVES;
     write_pm_superblock(&pm, &sb)?;

@@ -1,9 +1,9 @@
 //! Reading the whole volume: what a crash makes necessary, and what `check` does.
 //!
 //! Two passes over the inode tables, each on all cores. The first reads the directories and learns
-//! which inodes have names. The second reads those inodes and marks what they own. What has no name
-//! was being made or removed when the crash came: its record is to be freed, its log is not even
-//! looked at.
+//! which inodes have names. The second reads those inodes and marks what they own. An inode without
+//! a name was being made or removed when the crash came: its record is to be freed, and its log is
+//! not even looked at.
 
 use std::collections::HashMap;
 
@@ -192,7 +192,7 @@ struct Scanner<'a> {
     inodes: AtomicU64,
     directories: AtomicU64,
     undone: Mutex<Vec<(Ino, u64)>>,
-    /// What a thread stored did not become durable.
+    /// Set if stores of a thread did not become durable.
     unfenced: Mutex<Option<MediaError>>,
 }
 
@@ -312,7 +312,7 @@ impl Scanner<'_> {
             if kind_of(self.pm, &record).ok() != Some(FileKind::Directory) {
                 continue;
             }
-            // What cannot be read is reported by the second pass, if anything names it.
+            // The second pass reports unreadable inodes that have a name.
             let inner = match Inner::load(self.media(), at, &record, self.stamp, Replay::No) {
                 Ok(inner) => inner,
                 Err(error) => {

@@ -114,7 +114,7 @@ impl Acl {
             AclEntry {
                 tag,
                 perm: u16::from_le_bytes([p0, p1]),
-                // What a program leaves in the id of an entry that has none is not kept.
+                // An entry without an id keeps nothing that a program leaves in that field.
                 id: if named { u32::from_le_bytes(id) } else { NO_ID },
             }
         };

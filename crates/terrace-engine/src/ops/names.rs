@@ -81,7 +81,8 @@ impl Names {
         for (_, failed) in
             loaded.iter().filter_map(|(ino, inode)| Some((ino, inode.as_ref().err()?)))
         {
-            // Nobody is to wait for the disk once more. What is gone may have another name by now.
+            // Nobody is to wait for the disk once more. A removed inode's name may mean another one
+            // by now.
             if failed.errno() != libc::ESTALE {
                 return Err(failed.clone());
             }

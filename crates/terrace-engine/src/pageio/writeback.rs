@@ -32,7 +32,7 @@ pub(crate) const COMMIT_PAGES_MAX: usize = 16384;
 /// How often a writer looks again for pages that others hold, before it gives up.
 const IDLE_TRIES_MAX: u32 = 100_000;
 
-/// What becomes of blocks that were written again while their older version was on its way to disk.
+/// How blocks are treated that were written again while their older version was on its way to disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Overtaken {
     /// Somebody may wait for what that version held: they are written, too.
@@ -238,16 +238,16 @@ impl PageIo {
         while !self.health.stopping.load(Ordering::Acquire) {
             {
                 let mut work = this.work.lock();
-                // Whoever stops the workers does so before the lock and wakes them after it: who
-                // sleeps is woken.
+                // The thread that stops the workers sets the flag before it takes the lock and
+                // wakes them after it: no worker sleeps on.
                 if self.health.stopping.load(Ordering::Acquire) {
                     break;
                 }
                 if !*work {
                     this.wake.wait(&mut work);
                 }
-                // What is not due, removed files among it, waits until there is more of it, or a
-                // moment has passed.
+                // Work that is not due, removed files among it, waits until there is more of it, or
+                // a moment has passed.
                 let may_wait = || {
                     pause_until.is_some()
                         || self.health.is_read_only()

@@ -101,7 +101,7 @@ fn numbers_again(tier: Tier) {
         { live("b", 2) }
         { errno(volume.sync()).unwrap(); volume.parts.inodes.reclaim_all().unwrap() }
     };
-    // Whoever has dirty pages is on the list of those to write back.
+    // An inode with dirty pages is on the list of those to write back.
     volume.parts.pages.flush_all().unwrap();
     assert_eq!(volume.parts.cache.dirty_pages(), 0);
     rig.close(volume);

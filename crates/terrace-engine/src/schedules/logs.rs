@@ -69,7 +69,8 @@ fn appends() {
     must_survive(&rig, volume, Tier::Pm, "file");
 }
 
-/// What leaves DRAM comes back from the disk, and names come and go behind a directory's archive.
+/// Logs that leave DRAM come back from the disk, and names come and go behind a directory's
+/// archive.
 fn names() {
     let rig = Rig::new();
     let volume = open(&rig);

@@ -67,7 +67,7 @@ fn writes_in_cache() {
     writes(Tier::Disk(16));
 }
 
-/// What is cut off does not come back with a block that arrives late.
+/// Data that is cut off does not come back with a block that arrives late.
 fn cuts(tier: Tier) {
     let (rig, volume, file) = three_blocks(tier);
     together! {

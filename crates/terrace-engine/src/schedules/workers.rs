@@ -31,7 +31,7 @@ fn is_idle(volume: &Volume) -> bool {
     })
 }
 
-/// Whatever is left to the workers, they do, though nobody asks again.
+/// The workers do all that is left to them, though nobody asks again.
 fn waking() {
     let rig = Rig::new();
     let volume = rig.open(Tier::Disk(16));

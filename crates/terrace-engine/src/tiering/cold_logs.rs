@@ -160,7 +160,7 @@ impl ColdLogs {
         let (records, first) =
             (self.inodes.shards[shard].table.read().end().max(1), lists.lock().logs_seen);
         let (mut batch, mut seen) = (Batch::default(), 0);
-        // Who needs room looks until there is some, or none anywhere.
+        // A thread that needs room looks until there is some, or none anywhere.
         let goes_on = |batch: &Batch, seen: u64| {
             let is_short = seen < RECORDS_PER_LOOK && batch.loaded_in_vain < LOADS_IN_VAIN_MAX;
             !batch.is_full()
@@ -191,7 +191,7 @@ impl ColdLogs {
             return;
         }
         let is_resident = self.inodes.shard(ino).inodes.read().contains_key(&ino.0);
-        // What has gone meanwhile, or is damaged, stays as it is.
+        // Inodes that have gone meanwhile, or are damaged, stay as they are.
         let Ok(inode) = self.inodes.get(ino) else {
             return;
         };
@@ -230,7 +230,7 @@ impl ColdLogs {
             Log::archive_on_media(&self.store.pm, at, &record)
                 .filter(|entry| BlockAddr(entry.address).device() == device)
         };
-        // What is in the record comes along.
+        // The entries in the record come along.
         let pages =
             |entry: ArchiveEntry| Log::pages_max(u64::from(entry.entry_slots) + INLINE_SLOTS);
         let growth = |entry: ArchiveEntry| pages(entry).saturating_sub(entry.blocks());
@@ -245,10 +245,11 @@ impl ColdLogs {
         to_disk: bool,
     ) -> FsResult<Option<LeavingLog>> {
         let inner = inode.shared()?;
-        // What changes its log need not change the file: reads that note when they are.
+        // A change of the log need not be one of the file: a read that notes its time changes the
+        // log.
         let used = inner.meta.ctime.0.max(inode.tiers.log_overtaken_ns());
         let is_cold = log_is_cold(pressure, Time::now().0, used, &self.tuning.params());
-        // What is pinned to PM stays there with its log; what is about to go, or to be written
+        // A file pinned to PM stays there with its log; one that is about to go, or to be written
         // back, is not worth it.
         let is_awaited = inode.pages.has_dirty() && pressure < Pressure::Highest;
         let stays = inode.tiers.pin.get() == Some(0) || is_awaited || inner.meta.nlink == 0;
@@ -278,7 +279,7 @@ impl ColdLogs {
     /// # Errors
     /// `ENOSPC`; what a disk said. Of logs that were moved before it is no error.
     fn relocate(&self, shard: usize, logs: Vec<LeavingLog>, tiers: Tiers) -> FsResult<u64> {
-        // Whoever empties a disk waits here for what others have allocated on it.
+        // The removal of a disk waits here for what others have allocated on it.
         let _under_way = self.under_way[shard].lock();
         let (mut placed, mut result) = (Vec::new(), Ok(()));
         let (mut rest, for_record): (Vec<_>, Vec<_>) =

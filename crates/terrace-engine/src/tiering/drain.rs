@@ -4,9 +4,9 @@
 //! Invariants:
 //! * From its beginning on the disk takes nothing more, as far as the others can keep all promises
 //!   of room (`Space::leave`).
-//! * It is forgotten only when its allocator says that nothing is on it. What was allocated before
-//!   the beginning may be committed any time later, so all inodes are looked at again until that is
-//!   so.
+//! * It is forgotten only when its allocator says that nothing is on it. Blocks that were allocated
+//!   before the beginning may be committed any time later, so the removal looks at all inodes again
+//!   until that is so.
 //! * A removal that ends in any other way leaves the disk in use, with less on it.
 
 use std::collections::HashSet;
@@ -36,7 +36,7 @@ use crate::tiering::relocate::{Order, Relocator, Wanted};
 /// How often in a row all inodes may be looked at in vain before what is left on the disk counts as
 /// nobody's.
 const VAIN_PASSES_MAX: u32 = 20;
-/// What others get before that, to commit what they have allocated.
+/// How long others get before that, to commit what they have allocated.
 const REST: Duration = Duration::from_millis(50);
 
 /// See the module.
@@ -251,7 +251,7 @@ impl Drain {
             return Err(FsError::with_message(libc::EINVAL, message));
         };
         let path = member.disk.path();
-        // What was removed makes room at once, and need not move.
+        // Removed files make room at once, and need not move.
         self.inodes.mutate(|| self.inodes.reclaim_all())?;
         let lacking = self.lacks_to_empty(device)?;
         if lacking > 0 {
@@ -322,7 +322,7 @@ impl Drain {
     /// moment only.
     fn wait_for_runs_under_way(&self, job: &Job) -> FsResult<()> {
         for (shard, under_way) in self.inodes.shards.iter().zip(&self.cold_logs.under_way) {
-            // Whoever has something under way for an inode keeps it in DRAM.
+            // A thread that has something under way for an inode keeps it in DRAM.
             drop(under_way.lock());
             let inodes: Vec<Arc<Inode>> = shard.inodes.read().values().cloned().collect();
             for inode in inodes {
@@ -405,7 +405,7 @@ impl Drain {
         while let Some(stretch) = inode.next_stretch(&mut rest, &is_there)? {
             job.go_on()?;
             if inode.pages.has_dirty() {
-                // What is about to be replaced does not move.
+                // Data that is about to be replaced does not move.
                 self.inodes.mutate(|| self.pages.flush_file(inode))?;
             }
             moved += self.move_to_any(inode, &stretch, wanted, job)?;
@@ -435,8 +435,8 @@ impl Drain {
         moved
     }
 
-    /// Where what is on the disk may go, the best place first: the disk's own tier and slower ones,
-    /// any other, or, without other disks, PM.
+    /// Where the disk's data may go, the best place first: the disk's own tier and slower ones, any
+    /// other, or, without other disks, PM.
     fn tiers_beside(&self, job: &Job) -> Vec<u8> {
         match self.store.space.has_disks_beside(job.device) {
             true => vec![self.store.space.tier(job.device), 1],

@@ -12,7 +12,8 @@ use terrace_store::sync::{Condvar, Mutex};
 /// else, and a disk may hang.
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Who moves data, and who waits for the room that is left then. Its lock is the last of all.
+/// The threads that move data, and those that wait for the room which that leaves. Its lock is the
+/// last of all.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,

@@ -66,7 +66,7 @@ impl Pins {
                 continue;
             };
             for route in routes_to(&self.store.space, pin) {
-                // What has no room is left where it is, without a try.
+                // Data for which there is no room stays where it is, without a try.
                 let there =
                     |extent: &Extent| route.from.contains(self.store.space.tier_of(extent.addr));
                 let selection = Selection {
@@ -96,8 +96,7 @@ impl Pins {
         Ok(if is_anything_left || !round.is_in_vain() { round } else { Round::Idle })
     }
 
-    /// What was known of a pinned file is out of date: it has gone, or the tier that it is pinned
-    /// to.
+    /// Notes that a pinned file is out of date: it has gone, or the tier that it is pinned to.
     fn note_pin_anew(&self, ino: Ino) {
         let Ok(inode) = self.inodes.get(ino) else {
             self.activity.shards[self.store.shard_index(ino)]

@@ -66,7 +66,7 @@ impl Relief {
             return;
         }
         let _under_way = self.gate.begin();
-        // What was removed makes room first.
+        // Removed files make room first.
         let _ = self.inodes.mutate(|| self.inodes.reclaim_if_any());
         let mut is_in_vain = true;
         for shard in (0..self.store.shards()).map(|n| (turn.next_shard + n) % self.store.shards()) {

@@ -164,7 +164,7 @@ impl Relocator {
         if pieces.is_empty() {
             return Ok(None);
         }
-        // What has no place to go is not even read.
+        // Data without a place to go is not even read.
         if self.store.space.room_for(order.tiers) == 0 {
             return Err(FsError::new(libc::ENOSPC));
         }
@@ -192,8 +192,8 @@ impl Relocator {
                 move |found| (s.clone(), found)
             })
         };
-        // What has no room in any of the tiers stays; of the tiers' end nobody knows before it is
-        // reached.
+        // Data for which none of the tiers has room stays. With an open end of tiers, their room is
+        // not known beforehand.
         let mut room = if order.tiers.last == u8::MAX {
             u64::MAX
         } else {
@@ -303,7 +303,7 @@ impl Relocator {
                     let old = crcs.get(i as usize).filter(|_| planted(Bug::MoveCrcOfSource));
                     (piece.block + i, old.copied().unwrap_or_else(|| data_crc(data)))
                 })),
-                // What has been freed meanwhile need not be what it was.
+                // Blocks that were freed meanwhile may hold anything.
                 Err(_) if was_overtaken(inode, piece) => {}
                 Err(error) => failed = failed.and(Err(error)),
             }
@@ -449,7 +449,7 @@ impl Relocator {
         if runs.is_empty() {
             return Ok(0);
         }
-        // What leaves PM makes room there, and may take the last blocks for that.
+        // Data that leaves PM makes room there, and may take the last blocks for that.
         let frees = order.tiers.first > 0 && pieces.iter().any(|piece| piece.extent.addr.is_pm());
         let source = self
             .store

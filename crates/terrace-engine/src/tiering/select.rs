@@ -292,7 +292,7 @@ impl Selector {
         let params = self.tuning.params();
         let (used, budget) =
             (self.cache.clean_pages() + self.cache.dirty_pages(), self.cache.budget_pages());
-        // What does not fit would be read from the disk.
+        // Data that does not fit would be read from the disk.
         let room = budget.saturating_sub(used);
         let is_dominated = |inode: &Inode| {
             let blocks = inode.inner.try_read()?.file().ok()?.size.div_ceil(BLOCK_BYTES);

@@ -3,7 +3,7 @@
 //! Invariants:
 //! * Without `repair` nothing is stored to any device: committed journal records are imagined,
 //!   patches left alone.
-//! * What a crash leaves is no damage: unless the volume claims to be clean, unnamed inodes,
+//! * The remains of a crash are no damage: unless the volume claims to be clean, unnamed inodes,
 //!   pending journals and a superblock copy that was being written are passed over (`repair`
 //!   replays the journals and frees the inodes, as the next mount would).
 //! * A repair changes nothing that another reading of the damage could need. Links, unnamed inodes
@@ -44,8 +44,8 @@ use terrace_store::sync::{Arc, Mutex};
 pub struct CheckOptions {
     /// Repair what can be repaired without a guess. Otherwise nothing is stored.
     pub repair: bool,
-    /// With `repair`: free the inodes that cannot be read, and remove their names. What only a lost
-    /// directory named gets a name in `/lost+found`.
+    /// With `repair`: free the inodes that cannot be read, and remove their names. An inode that
+    /// only a lost directory named gets a name in `/lost+found`.
     pub give_up: bool,
     /// Read file data and verify its checksums.
     pub data: bool,
@@ -124,7 +124,7 @@ enum Loss {
 enum What {
     /// Bytes on media are not as they must be.
     Damage(Damage),
-    /// What is there contradicts itself.
+    /// The structures there contradict each other.
     Contradiction(String),
 }
 

@@ -194,8 +194,8 @@ pub fn verify_image(input: &mut dyn Read, progress: Progress<'_>) -> FsResult<()
     image.runs(&header, &mut |run, _| progress("verifying", run.start + run.blocks, header.blocks))
 }
 
-/// Puts an image on a PM device, which may be larger than the one that was saved. What the device
-/// held is gone.
+/// Puts an image on a PM device, which may be larger than the one that was saved. The device's old
+/// contents are gone.
 ///
 /// # Errors
 /// The image is none, damaged, cut short, or too large for the device; `input` or PM fails. The

@@ -6,8 +6,8 @@
 //!   for it.
 //! * Data is read first and judged afterwards: a mismatch counts only if the very log entry that
 //!   led there is in force before and after the read. An entry is never reused, and its blocks are
-//!   neither overwritten nor given to others while it is in force. What has changed meanwhile was
-//!   written, with a checksum, after the scrub began; it is passed over.
+//!   neither overwritten nor given to others while it is in force. Data that has changed meanwhile
+//!   was written, with a checksum, after the scrub began; the scrub passes over it.
 //! * PM metadata is read under the lock that orders its changes, a little at a time.
 //! * Nothing is written but superblock copies and journals, each from a good original, and only if
 //!   the volume may be written.

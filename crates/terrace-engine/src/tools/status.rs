@@ -220,7 +220,7 @@ impl Reports {
             self.cache.dirty_runs(&inode.pages, from.dirty_bytes.div_ceil(BLOCK_BYTES), most);
         let extents_end = extents.get(most - 1).map(|&(block, e)| block + u64::from(e.blocks));
         let dirty_end = dirty.get(most - 1).map(|run| run.end);
-        // What is listed to its end goes on nowhere.
+        // A listing that has reached its end goes on nowhere.
         let bytes = |end: Option<u64>| end.map_or(u64::MAX, |end| end * BLOCK_BYTES);
         let more = MapFrom { extents_bytes: bytes(extents_end), dirty_bytes: bytes(dirty_end) };
         let extents = extents.into_iter().map(|(block, e)| {

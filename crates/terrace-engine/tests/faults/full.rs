@@ -147,7 +147,7 @@ fn truncate(v: &Volume, path: &str, size: u64) -> FsResult<()> {
     v.setattr(find(v, path), &SetAttr { size: Some(size), ..Default::default() }).map(drop)
 }
 
-/// What has no room does not move.
+/// Data without room elsewhere does not move.
 fn move_all(v: &Volume, path: &str, tier: u8) -> FsResult<()> {
     match v.move_file(find(v, path), tier)?.left_bytes {
         0 => Ok(()),
@@ -271,7 +271,7 @@ fn what_finds_no_room_changes_nothing() {
                     assert_eq!(v.status().read_only, None, "{context}");
                 }
             }
-            // What was taken can be made durable.
+            // Accepted data can be made durable.
             v.sync().unwrap();
             v.close().unwrap();
             drop(v);

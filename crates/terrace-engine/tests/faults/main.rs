@@ -111,7 +111,7 @@ impl Run<'_> {
         };
         for step in SCRIPT {
             if let Err(error) = self.program.step(&v, step, false) {
-                // What the failure left undone may be missed by later steps.
+                // Later steps may miss the results of the step that failed.
                 let expected = error.errno() == libc::ENOENT || errnos.contains(&error.errno());
                 let refused = [libc::EROFS, libc::EIO].contains(&error.errno());
                 let read_only = refused && v.status().read_only.is_some();

@@ -1,5 +1,4 @@
-//! What removes names needs no room: volumes full of names in every shape, until the last one is
-//! gone.
+//! Removing names needs no room: volumes full of names in every shape, until the last one is gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -220,7 +219,8 @@ fn compact(v: &Volume, ino: Ino) {
     }
 }
 
-/// What gives the times last in a log that was written anew is what a change in place must change.
+/// A change in place must change the entry that gives the times last in a log that was written
+/// anew.
 #[test]
 fn times_of_a_compacted_directory_outlive_a_removal_in_place() {
     let rig = Rig::new(2 << 20, false);
@@ -260,8 +260,8 @@ fn times_of_a_compacted_directory_outlive_a_removal_in_place() {
     rig.must_be_sound();
 }
 
-/// What changes where it stands makes no log longer, and two such changes may be of one tick of the
-/// clock: a log that moves notices all the same.
+/// A change in place makes no log longer, and two of them may happen in one tick of the clock: a
+/// log that moves notices all the same.
 #[test]
 fn a_name_removed_in_place_while_its_log_moves_stays_removed() {
     let rig = Rig::new(2 << 20, false);
@@ -312,8 +312,8 @@ fn a_name_removed_in_place_while_its_log_moves_stays_removed() {
     }
 }
 
-/// What lies on a disk does not change there: names in it go, or are taken over, by new entries in
-/// the last room.
+/// Logs on a disk do not change there: names in them go, or are taken over, by new entries in the
+/// last room.
 #[test]
 fn names_in_an_archive_go_and_can_be_taken_over() {
     let rig = Rig::new(2 << 20, false);

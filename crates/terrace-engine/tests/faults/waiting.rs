@@ -128,7 +128,7 @@ fn a_disk_that_vanishes_and_returns_costs_nothing() {
         status.devices[1].health
     );
     assert_eq!(status.cache_dirty_bytes, 13 * 4096);
-    // What needs no disk goes on: names, files in PM, pages in the cache.
+    // Operations that need no disk go on: on names, files in PM, pages in the cache.
     assert_eq!(read(&v, pm).unwrap(), [1; 10_000]);
     assert_eq!(read(&v, dirty).unwrap(), vec![3; 50_000]);
     v.write(dirty, 100, &[4; 100], WriteOptions::default()).unwrap();
@@ -239,7 +239,7 @@ fn the_worker_writes_back_when_the_disk_returns() {
     };
     let v = Volume::open(devices.pm.clone(), vec![devices.disk.clone()], options, &|_, _, _| {})
         .unwrap();
-    // What the worker needs to know of the disk, it knows.
+    // The worker knows all it needs of the disk.
     let known = create(&v, "known", &[6; 100]);
     v.fsync(known, false).unwrap();
     let (tried, attempts) = mpsc::channel();
@@ -259,8 +259,8 @@ fn the_worker_writes_back_when_the_disk_returns() {
     devices.must_be_sound("written back in the end");
 }
 
-/// While data moves it takes room in both tiers. Who finds none meanwhile waits for that to end,
-/// and is not told that the volume is full.
+/// While data moves it takes room in both tiers. A thread that finds none meanwhile waits for that
+/// to end, and is not told that the volume is full.
 #[test]
 fn room_that_a_move_is_about_to_give_back_is_room() {
     const PIECE: usize = 65_536;

@@ -1,7 +1,7 @@
 //! A program's life on simulated devices, and what must be true of its files whatever fails.
 //!
 //! Each file is a list of versions. A call that succeeded made the last one; one that failed may or
-//! may not have. What is found is compared block by block, because writes of many blocks may be
+//! may not have. Recovered files are compared block by block, because writes of many blocks may be
 //! cut: each block must be that of a version not older than the last one that is safe.
 
 use std::collections::BTreeMap;

@@ -489,8 +489,7 @@ fn what_commits_itself_behind_an_archive_survives() {
             };
             (0..appended).for_each(append);
             if again {
-                // What stood behind the old archive must not pass for what stands behind the new
-                // one.
+                // Entries behind the old archive must not pass for those behind the new one.
                 (appended..40).for_each(append);
                 migrate(&volume);
                 assert_eq!((parts(&rig, inodes.file).0, archive_of(&rig, inodes.dir).0), (0, 1));

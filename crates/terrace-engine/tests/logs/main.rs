@@ -94,7 +94,7 @@ fn what_is_in_use_keeps_its_log() {
     volume.migrate(1).unwrap_err();
     assert_eq!(given(&volume), 0);
     assert!(parts(&rig, inodes.file).0 > 0);
-    // What is pinned to PM stays there, too.
+    // A file pinned to PM stays there, too.
     volume.tune(Param::ColdAge, 0).unwrap();
     volume.setxattr(inodes.file, PIN_XATTR.as_bytes(), b"pm", XattrFlags::default(), None).unwrap();
     volume.migrate(1).unwrap_err();

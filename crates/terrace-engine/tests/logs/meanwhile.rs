@@ -109,7 +109,7 @@ fn an_inode_that_goes_meanwhile_is_gone() {
     }
 }
 
-/// While an inode is read from the disk, names come and go beside it. Who lists a directory that
+/// While an inode is read from the disk, names come and go beside it. A listing of a directory that
 /// nobody changes overtakes its log with the time of access: that counts as use.
 #[test]
 fn a_log_that_was_overtaken_is_left_alone_until_it_is_cold_again() {
@@ -128,7 +128,7 @@ fn a_log_that_was_overtaken_is_left_alone_until_it_is_cold_again() {
     for &(param, value) in LOGS_ONLY {
         volume.tune(param, if param == Param::ColdAge { 3600 } else { value }).unwrap();
     }
-    // Who uses it keeps it in memory.
+    // A thread that uses it keeps it in memory.
     volume.lookup(Ino::ROOT, b"dir").unwrap();
     let copies = Arc::new(AtomicU64::new(0));
     let (v, counted) = (volume.clone(), copies.clone());

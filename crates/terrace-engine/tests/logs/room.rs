@@ -69,7 +69,7 @@ fn bulky(volume: &Volume, name: &str) {
     }
 }
 
-/// What the logs on it take in PM counts, not what they take on the disk.
+/// The room that its logs need in PM counts, not what they take on the disk.
 #[test]
 fn the_last_disk_stays_if_pm_has_no_room_for_the_logs_on_it() {
     let (pm, disk) = (Pm::anonymous(4 << 20), memory_disk(16 << 20));
@@ -108,7 +108,7 @@ fn the_last_disk_stays_if_pm_has_no_room_for_the_logs_on_it() {
     Rig { disks: Vec::new(), ..rig }.must_be_sound();
 }
 
-/// What is moved to PM by hand has its log there, too, and with a pin keeps it there.
+/// A file moved to PM by hand has its log there, too, and with a pin keeps it there.
 #[test]
 fn a_file_that_is_moved_to_pm_brings_its_log() {
     let (rig, volume, inodes, before) = migrated();

@@ -143,7 +143,7 @@ pub fn migrated() -> (Rig, Arc<Volume>, Inodes, Said) {
     let volume = rig.open_alone(LOGS_ONLY);
     let inodes = build(&volume);
     let before = said(&volume, &inodes);
-    // What was read is newer than what the logs say of it.
+    // The time of the last read is newer than the logs say.
     volume.sync().unwrap();
     let used = |volume: &Volume| volume.status().devices[0].used_bytes;
     let used_before = used(&volume);

@@ -60,7 +60,7 @@ impl TerraceFs {
     }
 
     /// Which set-id bits a caller without the privilege to keep them clears, as the kernel's other
-    /// file systems do. Who is in which group is looked up where it matters.
+    /// file systems do. The groups of a process are looked up where they matter.
     pub(super) fn kill_priv(&self, request: &Request, inode: INodeNo) -> KillPriv {
         let asks = |attr: &Attr| attr.mode & 0o2010 == 0o2000 && attr.kind != FileKind::Directory;
         match self.volume.getattr(ino(inode)) {

@@ -3,7 +3,7 @@
 //! Invariants:
 //! * A page is only ever cut from an answer to the same command on the same inode, so nobody reads
 //!   the map of a file that he does not have open.
-//! * What is kept for readers takes no more than [`KEPT_BYTES_MAX`] or, if that is longer, one
+//! * Answers kept for readers take no more than [`KEPT_BYTES_MAX`] or, if that is longer, one
 //!   answer: the youngest. An answer goes with its last page, and is forgotten by the first request
 //!   that comes `KEPT_FOR` after it.
 //! * No answer grows with a file: a map is answered in parts of `MAP_ITEMS`.
@@ -160,8 +160,8 @@ impl ControlServer {
     }
 }
 
-/// Whether a user may give a command. What moves a single file is looked at more closely where it
-/// is done.
+/// Whether a user may give a command. Commands that move a single file are checked more closely
+/// where they run.
 fn may_ask(command: Command, uid: u32) -> bool {
     let is_for_all = matches!(
         command,

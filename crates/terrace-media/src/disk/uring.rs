@@ -115,7 +115,8 @@ impl Flight<'_> {
             match self.ring.submit_and_wait(1).map_err(|error| errno_of(&error)) {
                 Ok(_) | Err(Errno::INTR | Errno::BUSY | Errno::AGAIN) => return,
                 Err(_) => {
-                    // What the kernel has not taken it never will: the ring is not entered again.
+                    // The kernel will never take the entries that it has not taken: the ring is not
+                    // entered again.
                     self.broken = true;
                     self.in_flight -= self.ring.submission().len();
                 }

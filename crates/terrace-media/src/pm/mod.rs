@@ -162,9 +162,9 @@ impl Pm {
         self.counters.total()
     }
 
-    /// Copies the bytes at `off` into `buf`. What cannot be read is zeros there: whoever acts on
-    /// the bytes asks [`Pm::check`] afterwards, or calls [`Pm::try_read`], unless a checksum tells
-    /// him.
+    /// Copies the bytes at `off` into `buf`. Unreadable bytes are zeros there: callers that act on
+    /// the bytes ask [`Pm::check`] afterwards, or call [`Pm::try_read`], unless a checksum tells
+    /// them.
     #[inline]
     pub fn read(&self, off: u64, buf: &mut [u8]) {
         let len = buf.len();
@@ -329,7 +329,7 @@ impl Pm {
                 Some(throttle) => throttle.write(len, flush),
             }
         }
-        // What was stored while the page was good must not pass for durable now.
+        // Stores made while the page was good must not pass for durable now.
         self.poison.stored(off, len);
     }
 

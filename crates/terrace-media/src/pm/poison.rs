@@ -10,8 +10,8 @@
 //! * A replacement never reaches media. A store to one, but in a private mapping, is noted, and
 //!   from then on every fence fails. (A store that was on its way when the page went bad is no
 //!   different from one that was durable a moment before: both are gone.)
-//! * The handler takes no lock, allocates nothing and makes one system call. What it looks at is
-//!   never freed.
+//! * The handler takes no lock, allocates nothing and makes one system call. The handler never
+//!   looks at freed memory.
 
 use std::fmt;
 use std::ops::Range;

@@ -305,8 +305,8 @@ impl DiskSim {
         *self.on_io.lock() = None;
     }
 
-    /// From now on nothing reaches the disk any more: everything but reads fails, for good. What
-    /// the disk holds then is what [`DiskSim::crash_image`] says.
+    /// From now on nothing reaches the disk any more: everything but reads fails, for good. The
+    /// disk then holds what [`DiskSim::crash_image`] says.
     pub fn cut_power(&self) {
         self.state.lock().power_is_off = true;
     }

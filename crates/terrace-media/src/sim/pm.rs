@@ -164,7 +164,7 @@ impl PmSim {
         }
     }
 
-    /// What follows a non-temporal store that does not cover whole lines.
+    /// The flush that follows a non-temporal store of less than whole lines.
     pub(crate) fn flush_edges(&self, off: u64, len: u64) {
         let mut state = self.state.lock();
         if !state.forgets_edges && len > 0 {
@@ -291,8 +291,8 @@ impl PmSim {
         (state.flush_drops.calls, state.fence_drops.calls)
     }
 
-    /// From now on nothing reaches the region any more, and every fence fails, for good. What it
-    /// holds then is what [`PmSim::crash_image`] says.
+    /// From now on nothing reaches the region any more, and every fence fails, for good. It then
+    /// holds what [`PmSim::crash_image`] says.
     pub fn cut_power(&self) {
         self.state.lock().power_is_off = true;
     }

@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(in_use(&heat), [5, 7, 9, 10, 64]);
         heat.append(65, 66);
         assert_eq!(in_use(&heat), [5, 7, 9, 10, 65]);
-        // What was filled up and is patched then is in use again.
+        // A group that was filled up and is then patched is in use again.
         heat.patch(64);
         assert_eq!(in_use(&heat), [5, 7, 9, 10, 64, 65]);
         // A log that begins behind a block is not that block's.

@@ -212,7 +212,7 @@ impl FileData {
         let new_size = write.end().max(self.size);
         let tail = match path {
             WritePath::Append(tail) => Some(tail),
-            // What begins below the committed size replaces the tail block.
+            // A write that begins below the committed size replaces the tail block.
             _ if write.offset > self.committed && new_size > self.committed && !io.data_crc => {
                 self.pm_tail_block()
             }

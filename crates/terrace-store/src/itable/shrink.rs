@@ -110,7 +110,7 @@ impl InodeTable {
         let Range { start: from, end: to } = blocks;
         let chunk = &self.chunks[c];
         let (start, blocks) = (chunk.at / BLOCK_BYTES, chunk.blocks());
-        // What follows needs a header.
+        // The chain after it needs a header.
         let to = if to < blocks && chunk.is_used(to * RECORDS_PER_BLOCK - 1) { to - 1 } else { to };
         if to <= from {
             return Ok(());

@@ -154,7 +154,7 @@ fn len_to_create(
                      there"
                 )
             }
-            // What else may be wrong shows when it is opened.
+            // Other faults show when it is opened.
             _ => Ok(None),
         };
     };

@@ -177,8 +177,8 @@ fn serve(request: &MountRequest, log: &Log, ready: &mut Ready) -> Result<()> {
     served.and(closed)
 }
 
-/// What a signal ends: from the beginning of the daemon's life on, so that there is no moment at
-/// which one kills it.
+/// The parts that a signal ends: from the beginning of the daemon's life on, so that at no moment a
+/// signal kills it.
 #[derive(Default)]
 struct Ending {
     /// The last signal; 0: none has come.
@@ -266,8 +266,8 @@ fn add_disk(volume: &Volume, wanted: &AddDisk, options: &MountOptions) -> FsResu
         let path = wanted.path.display();
         return Err(refused(anyhow!("{path}: is device {} of the volume already", known.index)));
     }
-    // What an addition or a removal has left that was cut short is nobody's. What has a member's
-    // index may be a copy of it.
+    // A disk left by an addition or a removal that was cut short is nobody's. One with a member's
+    // index may be a copy of that member.
     let is_member = |index| status.devices.iter().any(|device| device.index == index);
     let is_left_over = |uuid: &str, index| uuid == status.uuid && !is_member(index);
     let is_refused = Cell::new(false);

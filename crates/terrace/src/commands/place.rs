@@ -61,7 +61,7 @@ pub fn move_file(path: &Path, tier: u8, progress: &Progress) -> Result<FileMoved
     let mut next_bytes = Some(0);
     while let Some(offset_bytes) = next_bytes {
         progress.update("moving", offset_bytes.min(file.len()), file.len().max(1));
-        // What is reserved beyond the end goes along.
+        // Reservations beyond the end go along.
         total += control::move_range(path, MoveRange { tier, offset_bytes, len_bytes: u64::MAX })?;
         ensure!(
             total.next_bytes.is_none_or(|next| next > offset_bytes),

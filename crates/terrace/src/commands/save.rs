@@ -143,7 +143,7 @@ pub fn restore(args: &RestoreArgs, quiet: bool) -> Result<()> {
     let mut file = File::open(&args.file)
         .with_context(|| format!("{}: cannot be opened", args.file.display()))?;
     if args.pm.exists() && file.metadata()?.is_file() {
-        // What the device holds is not given up for an image that turns out to be damaged.
+        // The device's contents are not given up for an image that turns out to be damaged.
         let progress = Progress::new(quiet);
         terrace_engine::verify_image(&mut BufReader::new(&file), &|what, done, total| {
             progress.update(what, done, total);

@@ -80,7 +80,8 @@ fn unmount(mountpoint: &Path) -> io::Result<()> {
 /// It is mounted in another namespace, so that the daemon goes on.
 fn wait_for_daemon(mount: &Mount, quiet: bool) -> Result<()> {
     let pm = &mount.source;
-    // Who may not open the device, or when it is gone, cannot know and need not.
+    // A user who may not open the device cannot know, and need not; nor can anybody when it is
+    // gone.
     let Ok(file) = File::open(pm) else {
         return Ok(());
     };

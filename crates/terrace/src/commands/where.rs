@@ -102,7 +102,7 @@ mod tests {
             [&[extent(0, 16384, 8192, "disk1", false, 12288, 3)], &extents[3..]].concat();
         join(&mut extents);
         assert_eq!(extents, expected);
-        // What a daemon of another version says otherwise stays as it is.
+        // Other words, of a daemon of another version, stay as they are.
         let mut strange = vec![json!({ "at": 0 }), json!(null), json!([])];
         let before = strange.clone();
         join(&mut strange);

@@ -209,7 +209,7 @@ fn serve(
             .collect::<Vec<_>>()
             .into_iter();
         let now = Instant::now();
-        // What became of one client is its own affair.
+        // The failure of one client is its own affair.
         exchanges.retain_mut(|exchange| {
             let goes_on =
                 !ready.next().unwrap_or_default() || exchange.go_on(text).unwrap_or_default();
@@ -346,7 +346,7 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    /// Whoever says half of something, or nothing, or does not read, or will not end, keeps nobody
+    /// Clients that send half a request, or nothing, or do not read, or will not end, keep nobody
     /// else out, however many there are. They may stay for an hour: an answer does not come from
     /// their end.
     #[test]

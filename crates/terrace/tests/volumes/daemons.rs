@@ -26,8 +26,8 @@ fn a_read_only_mount_changes_nothing_even_after_a_crash() {
     assert!(before == after, "a device was changed");
 }
 
-/// What a daemon that died left in memory is seen by nobody but a writable mount: the others say
-/// so, and how to get it.
+/// Only a writable mount sees the memory of a daemon that died: the others say so, and how to get
+/// it.
 #[test]
 fn pages_of_a_dead_daemon_are_not_forgotten() {
     if !can_mount() {

@@ -162,7 +162,7 @@ impl World {
         World { pm, disk, added: Arc::default(), volume, pieces }
     }
 
-    /// Nobody who may only ask has changed anything, and whoever commands has lost nothing.
+    /// Users who may only ask have changed nothing, and those who may command have lost nothing.
     fn must_be_whole(self) {
         for piece in 0..PIECES {
             let mut found = [0; 4096];

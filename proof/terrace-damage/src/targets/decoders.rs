@@ -1,5 +1,5 @@
-//! Decoders of single structures. What one lets pass must keep within the bounds that its readers
-//! rely on.
+//! Decoders of single structures. Values that a decoder lets pass must keep within the bounds that
+//! its readers rely on.
 
 use std::mem::offset_of;
 

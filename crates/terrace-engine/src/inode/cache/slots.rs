@@ -332,7 +332,7 @@ impl Slots {
         unsafe { self.base.add(HEADER_BYTES + slot as usize * META_BYTES).cast().as_ref() }
     }
 
-    /// Where a slot's page is. Whoever dereferences it must own the slot or know it to be
+    /// Where a slot's page is. A thread that dereferences it must own the slot or know it to be
     /// immutable.
     pub fn page(&self, slot: SlotId) -> NonNull<[u8; PAGE_BYTES]> {
         assert!(slot < self.count, "slot {slot} of {}", self.count);

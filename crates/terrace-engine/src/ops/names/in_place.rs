@@ -3,7 +3,7 @@
 //!
 //! One journal record changes all entries concerned (see `log::rewrite`): those of the names, the
 //! last that gave the directory's times, and that of the attributes of a file that has other names.
-//! What lies on a disk cannot be changed so.
+//! Entries on a disk cannot be changed so.
 
 use std::mem::offset_of;
 

@@ -222,7 +222,7 @@ impl Rename<'_> {
             committed = self.take_over(from, to.as_deref_mut(), source, loss, now);
             in_place = committed.is_ok();
             if committed.as_ref().is_err_and(FsError::is_no_room) {
-                // What lies on a disk gets new entries, from the last room.
+                // Logs on a disk get new entries, from the last room.
                 committed = append(from, to, Some(inner), Purpose::Freeing);
             }
         }

@@ -101,7 +101,7 @@ impl Removal<'_> {
         let mut committed = self.commit_entries(Purpose::Ordinary);
         if committed.as_ref().is_err_and(FsError::is_no_room) {
             match self.commit_in_place() {
-                // What lies on a disk gets new entries, from the last room.
+                // Logs on a disk get new entries, from the last room.
                 Err(error) if error.is_no_room() => {
                     committed = self.commit_entries(Purpose::Freeing)
                 }

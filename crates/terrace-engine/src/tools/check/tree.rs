@@ -213,7 +213,7 @@ impl Check<'_> {
                 continue;
             };
             let inside = addr.block().checked_add(blocks).is_some_and(|end| end <= self.sb.blocks);
-            // What lies outside the device was found by the scan.
+            // The scan has reported blocks outside the device.
             if !addr.is_pm() || !inside {
                 continue;
             }

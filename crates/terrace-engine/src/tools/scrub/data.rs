@@ -229,8 +229,8 @@ impl Scrubber<'_> {
         let known =
             |crcs: &[u32]| crcs.get(skip as usize..(skip + blocks) as usize).map(<[u32]>::to_vec);
         match entry.crc_form {
-            // What covers data as they were committed says nothing of what has been written in
-            // place since.
+            // A checksum of data as they were committed says nothing of data written in place
+            // since.
             CRC_NONE | CRC_COMMIT => claim(blocks, Sums::None),
             CRC_ENTRY => claim(blocks, Sums::Known(known(&entry.crcs)?)),
             CRC_BLOCKS => {

@@ -97,8 +97,8 @@ class CheckTest {
         }
     }
 
-    /// Whatever bytes are damaged: the pool is refused, or the damage is reported or is in what is
-    /// not looked at; no other exception, no crash, no walk without an end.
+    /// Damages any bytes: the pool is refused, or the damage is reported, or nothing reads those
+    /// bytes; no other exception, no crash, no walk without an end.
     @Test
     void damageIsReportedOrDoesNoHarm() throws IOException {
         try (Pool pool = Pool.open(dir, SMALL)) {

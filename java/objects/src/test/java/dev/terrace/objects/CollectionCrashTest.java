@@ -331,7 +331,7 @@ class CollectionCrashTest {
         return new Step("clear many in one transaction", LARGE, CollectionCrashTest::clearAll);
     }
 
-    /// Whoever opens the pool next frees what is left.
+    /// The next opening of the pool frees the rest.
     @Test
     void whatIsNotFreedYetIsFreedAfterACrash() {
         Step step = clearAllStep();

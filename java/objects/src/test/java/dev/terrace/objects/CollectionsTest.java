@@ -329,8 +329,8 @@ class CollectionsTest {
         }
     }
 
-    /// Whatever bytes of collections are damaged: it is reported, or is in what is not looked at;
-    /// no crash, no walk without an end.
+    /// Damages any bytes of collections: the damage is reported, or nothing reads those bytes; no
+    /// crash, no walk without an end.
     @Test
     void damageIsReportedOrDoesNoHarm() throws IOException {
         try (PoolDir dir = new PoolDir(SMALL)) {

@@ -19,7 +19,8 @@ import java.util.Objects;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// Who opens a pool that is open in the process gets what the options say, or is told why not.
+/// Opening a pool that is open in the process gives what the options say, or an exception that says
+/// why not.
 class OpenTwiceTest {
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
 

@@ -97,7 +97,7 @@ class PlacementTest {
     void valuesGoWhereThePoolWasTold() throws IOException {
         make();
         Map<String, List<StorageTier>> swapped = Map.of("text", DISK, "image", PMEM, "names", DISK);
-        // Whoever does this need not have the class.
+        // The program that does this need not have the class.
         try (Pool pool = Pool.open(dir, SMALL)) {
             long onDisk = pool.statistics().used().get(1);
             RetierReport report = pool.place("Thing", swapped);
@@ -302,8 +302,8 @@ class PlacementTest {
         }
     }
 
-    /// Who has found a value that is to move, as the balancer does in the background, leaves it
-    /// where the pool is told to have it meanwhile.
+    /// A thread that has found a value to move, as the balancer does in the background, leaves it
+    /// where the pool has been told to have it meanwhile.
     @Test
     void whatIsFoundBeforeAPlacementDoesNotMoveAfterIt() throws IOException {
         make();

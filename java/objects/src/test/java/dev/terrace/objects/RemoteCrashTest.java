@@ -18,8 +18,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/// As [CrashTest], of what lies on the remote tier. Who opens a pool to write it finds, beside
-/// that, no segments that it does not know, and leaves none.
+/// As [CrashTest], of what lies on the remote tier. Opening a pool to write it finds, beside that,
+/// no segments that it does not know, and leaves none.
 class RemoteCrashTest {
     private static final ObjectType<Thing> THING = Thing.on(StorageTier.REMOTE);
 

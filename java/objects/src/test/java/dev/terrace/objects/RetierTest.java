@@ -168,7 +168,7 @@ class RetierTest {
             pool.balancer().promoteAll();
             assertEquals(0, pool.promotedBytes());
         }
-        // Who does not know the class goes by its newest form.
+        // A program without the class goes by its newest form.
         try (Pool pool = Pool.open(dir, SMALL)) {
             pool.balancer().promoteAll();
             assertEquals(0, pool.promotedBytes());

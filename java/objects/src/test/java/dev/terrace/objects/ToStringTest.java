@@ -264,7 +264,7 @@ class ToStringTest {
     /// Their texts look at no pool.
     private static final Set<Class<?>> OF_THE_JDK = Set.of(Object.class, ReentrantLock.class);
 
-    /// Whatever class gets a text of its own, or inherits one that walks over elements, is among
+    /// Every class with a text of its own, or an inherited one that walks over elements, is among
     /// the samples.
     @Test
     void eachClassWithATextIsAmongTheSamples() throws Exception {

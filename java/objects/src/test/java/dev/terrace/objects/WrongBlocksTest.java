@@ -28,8 +28,8 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/// Whoever reads a pool whose device gives [WrongBlocks] gets what was stored, or an exception of
-/// this library's.
+/// Reading a pool whose device gives [WrongBlocks] gives the stored values, or an exception of this
+/// library's.
 ///
 /// Numbers, references and slots in persistent memory have no checksum, so there a null, or
 /// something else that was stored at some time, may be read.

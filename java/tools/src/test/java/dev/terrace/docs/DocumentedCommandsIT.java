@@ -179,7 +179,7 @@ class DocumentedCommandsIT {
         }
     }
 
-    /// Who probes measures no longer than a test may take: a size, as the places are.
+    /// The probe measures no longer than a test may take: a size, as the places are.
     private Shell shell() throws IOException {
         Path programs = Files.createDirectory(dir.resolve("programs"));
         Path program =

@@ -25,9 +25,9 @@ import net.jqwik.api.constraints.IntRange;
 import net.jqwik.api.constraints.Size;
 import org.jspecify.annotations.Nullable;
 
-/// Whatever is done to a durable collection leaves what the same does to one of `java.util`; also
-/// in transactions, in those that are rolled back, and after reopening the pool. Failures are not
-/// made smaller: that is given up after some time, with a pool still open.
+/// Each operation on a durable collection leaves what the same does to one of `java.util`; also in
+/// transactions, in those that are rolled back, and after reopening the pool. Failures are not made
+/// smaller: that is given up after some time, with a pool still open.
 class ModelTest {
     private static final int NUMBERS = 1 << 20;
     private static final int TRIES = 60;

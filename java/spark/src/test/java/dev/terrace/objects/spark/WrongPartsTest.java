@@ -32,8 +32,8 @@ import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// Whoever reads a table's part whose device gives [WrongBlocks] gets the rows that were stored, or
-/// an exception of this library's.
+/// Reading a table's part whose device gives [WrongBlocks] gives the stored rows, or an exception
+/// of this library's.
 ///
 /// In persistent memory numbers and slots of a block have no checksum. There a row may get a value
 /// of another, or none; never what nobody has stored, nor another number of rows.

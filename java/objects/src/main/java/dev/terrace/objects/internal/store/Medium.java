@@ -19,7 +19,7 @@ public enum Medium {
     /// A distributed file system.
     REMOTE;
 
-    /// Who writes asks for the same few lists again and again.
+    /// A writer asks for the same few lists again and again.
     private static final Map<List<?>, List<Medium>> NAMED = new ConcurrentHashMap<>();
 
     /// The media that are called as these tiers are.
