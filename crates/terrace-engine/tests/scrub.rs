@@ -12,8 +12,8 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use rig::{DIR, FILE, Image, Rig, blocks_from, number_after, pattern, populated, put, tree};
 use terrace_engine::{
-    CheckOptions, FormatOptions, Ino, OpenOptions, ScrubError, ScrubKind, ScrubOptions,
-    ScrubReport, ScrubState, SetAttr, Volume, WriteOptions, check, format,
+    CheckOptions, CheckProblem, CheckReport, FormatOptions, Ino, OpenOptions, ScrubError,
+    ScrubKind, ScrubOptions, ScrubReport, ScrubState, SetAttr, Volume, WriteOptions, check, format,
 };
 use terrace_layout::{
     BLOCK_BYTES, INODE_BYTES, JOURNAL_COMMITTED, JOURNAL_OFFSET, JournalRecord, JournalWord,
@@ -41,6 +41,15 @@ fn scrub(volume: &Volume) -> ScrubReport {
 fn the_damage(report: &ScrubReport) -> &ScrubError {
     assert_eq!((report.damage.len(), report.unlisted_errors), (1, 0), "{report:#?}");
     &report.damage[0]
+}
+
+/// A check of the same volume says the same of the damage, word by word. The check adds the byte,
+/// which is a field of the scrub's report; the scrub adds what follows from the damage.
+#[track_caller]
+fn assert_check_agrees(report: &CheckReport, damage: &ScrubError) {
+    let words = |found: &CheckProblem| found.what.split(" (at byte ").next().map(str::to_owned);
+    let agrees = |found: &CheckProblem| damage.what.starts_with(&words(found).unwrap());
+    assert!(report.problems.iter().any(agrees), "{damage:#?}\n{:#?}", report.problems);
 }
 
 fn verified(report: &ScrubReport, device: u16, kind: ScrubKind) -> u64 {
@@ -225,6 +234,7 @@ fn logs_records_and_attributes_of_inodes_in_use_or_not() {
             let place = damage.offset_bytes..damage.offset_bytes + damage.len_bytes;
             assert!(place.contains(&at) || !in_use, "{at}: {damage:?}");
             assert!(damage.what.contains(what.unwrap_or("record is damaged")), "{damage:?}");
+            assert_check_agrees(&rig.image().rig().check(false), &damage);
         }
     }
 }

@@ -4,6 +4,7 @@
 //!   Crates stand on floors ([`rules::CRATES`]), and so do the modules of some crates
 //!   ([`rules::MODULES`]). No arrow leads up, and no arrows between sibling modules form a circle.
 //! * **Lines and modules are short** ([`lines`]).
+//! * **Nothing reads its own messages** ([`messages`]).
 //!
 //! | module | holds |
 //! |---|---|
@@ -13,6 +14,7 @@
 //! | `parse` | the modules, items and paths of one file |
 //! | `lexer` | the words of one file, without comments and strings |
 //! | [`lines`] | widths and lengths |
+//! | [`messages`] | finds code that makes a text and looks into it |
 //! | [`files`] | finds crates and files |
 //!
 //! An arrow goes to the module that the path names. A re-export by a module above the user is only
@@ -26,6 +28,7 @@ mod arrows;
 pub mod files;
 mod lexer;
 pub mod lines;
+pub mod messages;
 mod parse;
 pub mod rules;
 mod tree;

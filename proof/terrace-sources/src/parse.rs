@@ -57,8 +57,24 @@ const MORE_ITEMS: [&str; 8] =
 
 /// Reads a file.
 pub(crate) fn parse(source: &str) -> Module {
+    Parser { tokens: &product_tokens(source), at: 0 }.module()
+}
+
+/// The tokens of a file, those of items under `#[cfg(test)]` left out.
+pub(crate) fn product_tokens(source: &str) -> Vec<Token<'_>> {
     let tokens = tokens(source);
-    Parser { tokens: &tokens, at: 0 }.module()
+    let mut parser = Parser { tokens: &tokens, at: 0 };
+    let mut kept = Vec::new();
+    while parser.at < tokens.len() {
+        let start = parser.at;
+        parser.at += 1;
+        if parser.begins_attribute(start) && is_test(parser.attribute()) {
+            parser.skip_item();
+        } else {
+            kept.extend_from_slice(&tokens[start..parser.at]);
+        }
+    }
+    kept
 }
 
 struct Parser<'a> {
@@ -76,6 +92,12 @@ impl<'a> Parser<'a> {
         self.tokens.get(self.at - 1)
     }
 
+    /// Whether the token at `at` is the `#` of an attribute; the next one is at hand.
+    fn begins_attribute(&self, at: usize) -> bool {
+        self.tokens[at].text == "#"
+            && (self.peek(0) == "[" || self.peek(0) == "!" && self.peek(1) == "[")
+    }
+
     /// Up to the brace that closes the module, or to the end of the file.
     fn module(&mut self) -> Module {
         let mut module = Module::default();
@@ -85,11 +107,8 @@ impl<'a> Parser<'a> {
                 "{" => depth += 1,
                 "}" if depth == 0 => break,
                 "}" => depth -= 1,
-                "#" if self.peek(0) == "[" || self.peek(0) == "!" && self.peek(1) == "[" => {
-                    let attribute = self.attribute();
-                    if is_test(attribute) {
-                        self.skip_item();
-                    } else if let [name, _, value, ..] = attribute
+                "#" if self.begins_attribute(self.at - 1) => {
+                    if let [name, _, value, ..] = self.attribute()
                         && name.text == "path"
                     {
                         named_path = Some(value.text.trim_matches('"').to_owned());

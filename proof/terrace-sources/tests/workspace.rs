@@ -1,7 +1,9 @@
 //! The sources of this workspace keep the rules.
 
+use std::path::Path;
+
 use terrace_sources::files::{files, targets};
-use terrace_sources::{Order, crate_arrows, lines, module_arrows, rules};
+use terrace_sources::{Order, crate_arrows, lines, messages, module_arrows, rules};
 
 #[track_caller]
 fn assert_none(findings: &[String], rule: &str) {
@@ -52,4 +54,21 @@ fn modules_are_short() {
         files.iter().filter_map(|(path, text)| lines::too_long(path, text)).collect();
     let rule = "Modules are too long: split them, or give a reason at the top of one.";
     assert_none(&findings, &format!("{rule} It begins with {:?}.", lines::REASON));
+}
+
+#[test]
+fn nothing_reads_its_own_messages() {
+    let mut sources = files(&[".rs"]);
+    // Modules of tests are files of their own in some places.
+    let has_part = |path: &Path, name: &str| path.iter().any(|part| part == name);
+    sources.retain(|path, _| {
+        let is_test = has_part(path, "tests") || has_part(path, "tests.rs");
+        path.starts_with("crates") && has_part(path, "src") && !is_test
+    });
+    assert!(sources.len() > 200, "{} files", sources.len());
+    let mut findings = Vec::new();
+    for (path, text) in &sources {
+        findings.extend(messages::read_back(path, text));
+    }
+    assert_none(&findings, "Messages are for people: code asks for the type of an error.");
 }
