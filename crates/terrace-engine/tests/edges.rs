@@ -309,6 +309,22 @@ fn a_tiny_cache_is_slow_and_works() {
     must_be_sound(&pm, &disk);
 }
 
+/// A write into PM is atomic up to 4 MiB (P-05), however small the page cache is.
+#[test]
+fn a_tiny_cache_does_not_cut_writes_into_pm() {
+    let fences = |cache_bytes| {
+        let (pm, disk) = (Pm::anonymous(16 << 20), memory_disk(64 << 20));
+        format(&pm, std::slice::from_ref(&disk), &FormatOptions::default()).unwrap();
+        let options = OpenOptions { cache_bytes, workers: false, ..Default::default() };
+        let v = Volume::open(pm.clone(), vec![disk], options, &|_, _, _| {}).unwrap();
+        let f = create(&v, "f");
+        let before = pm.stats().fences;
+        put(&v, f, 0, &pattern(1 << 20, 4));
+        pm.stats().fences - before
+    };
+    assert_eq!(fences(0), fences(64 << 20));
+}
+
 /// An older copy of PM, or of a disk, is refused beside devices that were written since; nothing is
 /// changed.
 #[test]

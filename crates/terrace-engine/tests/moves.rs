@@ -176,7 +176,10 @@ fn what_lies_below_a_full_tier_stays_until_it_can_come_nearer() {
     let data = pattern(6 << 20, 1);
     put(&volume, ballast, 0, &pattern(1 << 20, 2));
     assert_eq!(volume.move_file(ballast, 1).unwrap(), all_of(1 << 20));
-    put(&volume, file, 0, &data);
+    // PM takes these, but not 4 MiB at once.
+    for (at, piece) in (0..).step_by(1 << 20).zip(data.chunks(1 << 20)) {
+        put(&volume, file, at, piece);
+    }
     let moved = volume.move_file(file, 1).unwrap();
     assert_eq!((moved.moved_bytes, moved.left_bytes), (6 << 20, 0));
     assert!(moved.below_bytes > 3 << 20, "{moved:?}");

@@ -96,9 +96,9 @@ pub enum Flow {
     Balanced,
     /// PM is read so much more than DRAM that DRAM idles: read migration, from PM to disk and into
     /// the page cache.
-    FavoursPm,
+    PmBusy,
     /// DRAM is read so much more than PM that PM idles: reverse migration, from disk to PM.
-    FavoursDram,
+    DramBusy,
 }
 
 /// Formula (2), reads from PM / reads from DRAM, in each of the last seconds.
@@ -146,8 +146,8 @@ impl Dataflow {
         };
         let goes_on = match wanted {
             Flow::Balanced => false,
-            Flow::FavoursPm => read_migration_goes_on(self.second),
-            Flow::FavoursDram => {
+            Flow::PmBusy => read_migration_goes_on(self.second),
+            Flow::DramBusy => {
                 reverse_migration_goes_on(self.second, pm_used_percent, threshold_percent)
             }
         };
@@ -172,9 +172,9 @@ fn leaning(second: Traffic, params: &Params) -> Flow {
     let percent_of_dram = |param| u128::from(params.get(param)) * u128::from(second.dram_read);
     let pm_read = 100 * u128::from(second.pm_read);
     if pm_read > percent_of_dram(Param::FlowHigh) {
-        Flow::FavoursPm
+        Flow::PmBusy
     } else if pm_read < percent_of_dram(Param::FlowLow) {
-        Flow::FavoursDram
+        Flow::DramBusy
     } else {
         Flow::Balanced
     }
@@ -250,16 +250,16 @@ mod tests {
             assert_eq!(flow, flows.under_way());
             flow
         };
-        use Flow::{Balanced, FavoursDram, FavoursPm};
-        assert_eq!([second(300, 100, 0.0), second(300, 100, 0.0)], [Balanced, FavoursPm]);
+        use Flow::{Balanced, DramBusy, PmBusy};
+        assert_eq!([second(300, 100, 0.0), second(300, 100, 0.0)], [Balanced, PmBusy]);
         // Not enough to begin with, enough to go on, until reads are even.
         assert_eq!(
             [second(120, 100, 0.0), second(100, 100, 0.0), second(99, 100, 0.0)],
-            [FavoursPm, FavoursPm, Balanced]
+            [PmBusy, PmBusy, Balanced]
         );
         assert_eq!(
             [second(10, 100, 0.0), second(10, 100, 0.0), second(90, 100, 0.0)],
-            [Balanced, FavoursDram, FavoursDram]
+            [Balanced, DramBusy, DramBusy]
         );
         assert_eq!(second(10, 100, 70.0), Balanced, "PM is as full as it may be");
         assert_eq!(second(100, 10, 0.0), Balanced, "once is not twice");
@@ -355,13 +355,13 @@ mod tests {
         seconds.iter().map(tick).collect()
     }
 
-    use Flow::{Balanced, FavoursDram, FavoursPm};
+    use Flow::{Balanced, DramBusy, PmBusy};
 
     #[test]
     fn formula_two_over_four_seconds() {
         let of = |seconds: &[(u64, u64)]| flows(&Params::default(), seconds);
-        assert_eq!(of(&[(21, 10); 5]), [Balanced, Balanced, Balanced, FavoursPm, FavoursPm]);
-        assert_eq!(of(&[(4, 10); 5]), [Balanced, Balanced, Balanced, FavoursDram, FavoursDram]);
+        assert_eq!(of(&[(21, 10); 5]), [Balanced, Balanced, Balanced, PmBusy, PmBusy]);
+        assert_eq!(of(&[(4, 10); 5]), [Balanced, Balanced, Balanced, DramBusy, DramBusy]);
         assert_eq!(of(&[(20, 10); 5]), [Balanced; 5], "2 is not above 2");
         assert_eq!(of(&[(5, 10); 5]), [Balanced; 5], "0.5 is not below 0.5");
     }
@@ -376,14 +376,14 @@ mod tests {
         };
         for middle in [(1, 1), (0, 0), (1, 9)] {
             assert_eq!(of(middle)[..7], [Balanced; 7], "{middle:?}");
-            assert_eq!(of(middle)[7], FavoursPm);
+            assert_eq!(of(middle)[7], PmBusy);
         }
     }
 
     #[test]
     fn formula_two_with_zeros() {
         let of = |second| flows(&Params::default(), &[second; 4])[3];
-        assert_eq!((of((1, 0)), of((0, 1)), of((0, 0))), (FavoursPm, FavoursDram, Balanced));
+        assert_eq!((of((1, 0)), of((0, 1)), of((0, 0))), (PmBusy, DramBusy, Balanced));
     }
 
     #[test]
@@ -392,10 +392,10 @@ mod tests {
             params(&[(Param::FlowSeconds, 1), (Param::FlowHigh, 10_000), (Param::FlowLow, 1)]);
         assert_eq!(
             flows(&quick, &[(101, 1), (100, 1), (1, 100), (1, 101)]),
-            [FavoursPm, Balanced, Balanced, FavoursDram]
+            [PmBusy, Balanced, Balanced, DramBusy]
         );
-        assert_eq!(flows(&quick, &[(1 << 63, 1)]), [FavoursPm]);
-        assert_eq!(flows(&quick, &[(1, 1 << 63)]), [FavoursDram]);
+        assert_eq!(flows(&quick, &[(1 << 63, 1)]), [PmBusy]);
+        assert_eq!(flows(&quick, &[(1, 1 << 63)]), [DramBusy]);
     }
 
     #[test]

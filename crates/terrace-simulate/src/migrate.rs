@@ -105,7 +105,7 @@ impl Mover {
             return true;
         }
         while let Some(ino) = self.hot.pop_front() {
-            let reason = if volume.dataflow.under_way() == Flow::FavoursPm {
+            let reason = if volume.dataflow.under_way() == Flow::PmBusy {
                 Reason::Read
             } else {
                 Reason::Reverse
@@ -227,11 +227,11 @@ fn hot_files(volume: &Volume) -> Vec<u64> {
     let params = &volume.config.params;
     let flow = volume.dataflow.under_way();
     let is_candidate = |file: &File| match flow {
-        Flow::FavoursPm => {
+        Flow::PmBusy => {
             file.blocks_at(Place::Pm) > 0
                 && is_read_dominated(file.read_in_a_row, file.size_blocks(), params)
         }
-        Flow::FavoursDram => file.blocks_at(Place::Disk) > 0,
+        Flow::DramBusy => file.blocks_at(Place::Disk) > 0,
         Flow::Balanced => false,
     };
     if flow == Flow::Balanced {
@@ -249,11 +249,11 @@ fn is_wanted(volume: &Volume, reason: Reason) -> bool {
         Reason::Write => volume.is_above_threshold(),
         // Data that moves to where reads are slowest must find a place in the page cache.
         Reason::Read => {
-            volume.dataflow.under_way() == Flow::FavoursPm
+            volume.dataflow.under_way() == Flow::PmBusy
                 && volume.room_for_clean() >= volume.clean.len() + group_blocks(volume)
         }
         Reason::Reverse => {
-            volume.dataflow.under_way() == Flow::FavoursDram && !volume.is_above_threshold()
+            volume.dataflow.under_way() == Flow::DramBusy && !volume.is_above_threshold()
         }
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct ReadHabits {
     /// Where the last read ended.
     end: AtomicU64,
     /// Blocks read since the last write: the read-frequency predictor (TPFS, section 5.2).
-    blocks_in_row: AtomicU64,
+    blocks_read_since_write: AtomicU64,
     /// Mean time of reads, by blocks (artime), in nanoseconds; 0 if there were none.
     mean_time: AtomicI64,
 }
@@ -24,8 +24,8 @@ impl ReadHabits {
     /// `len` bytes of a file of `size` bytes were read: the predictor counts them, and the mean
     /// time of reads moves by as much of the way to now.
     pub fn note(&self, len: usize, size: u64) {
-        let blocks = self.blocks_in_row() + (len as u64).div_ceil(BLOCK_BYTES);
-        self.blocks_in_row.store(blocks, Ordering::Relaxed);
+        let blocks = self.blocks_read_since_write() + (len as u64).div_ceil(BLOCK_BYTES);
+        self.blocks_read_since_write.store(blocks, Ordering::Relaxed);
         let (mean, now) = (self.mean_time_ns(), Time::now().0);
         let share = (len as f64 / size.max(1) as f64).min(1.0);
         let moved =
@@ -44,12 +44,12 @@ impl ReadHabits {
 
     /// The file is written: reads are counted anew.
     pub fn note_written(&self) {
-        self.blocks_in_row.store(0, Ordering::Relaxed);
+        self.blocks_read_since_write.store(0, Ordering::Relaxed);
     }
 
     /// Blocks read since the last write.
-    pub fn blocks_in_row(&self) -> u64 {
-        self.blocks_in_row.load(Ordering::Relaxed)
+    pub fn blocks_read_since_write(&self) -> u64 {
+        self.blocks_read_since_write.load(Ordering::Relaxed)
     }
 
     /// Mean time of reads in nanoseconds since the epoch; 0 if there were none.

@@ -76,7 +76,7 @@ impl Files {
     /// Clears set-id bits that a change of contents or owner must not leave.
     ///
     /// # Errors
-    /// As [`Core::commit`].
+    /// As [`Commits::commit`](crate::inode::commits::Commits::commit).
     pub fn kill_priv(&self, inode: &Inode, inner: &mut Inner, which: KillPriv) -> FsResult<()> {
         let mode = match which {
             KillPriv::Nothing => return Ok(()),
@@ -265,7 +265,7 @@ impl Files {
     /// Makes everything of a file durable.
     ///
     /// # Errors
-    /// As [`Core::flush_file`].
+    /// As [`PageIo::flush_file`].
     pub fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()> {
         let inode = self.inodes.get(ino)?;
         self.counters.add(Counter::Fsyncs, 1);

@@ -35,7 +35,7 @@ const IDLE_TRIES_MAX: u32 = 100_000;
 /// How blocks are treated that were written again while their older version was on its way to disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Overtaken {
-    /// Somebody may wait for what that version held: they are written, too.
+    /// They are written, too: an fsync may wait for the older version.
     Written,
     /// They stay dirty.
     Left,

@@ -33,7 +33,7 @@ pub(crate) struct ByHand {
 }
 
 impl ByHand {
-    /// See [`Volume::move_some`](crate::Volume::move_some).
+    /// Moves one stretch, see [`Volume::move_some`](crate::Volume::move_some).
     pub fn move_range(&self, ino: Ino, tier: u8, offset: u64, len: u64) -> FsResult<FileMoved> {
         let inode = self.inodes.get(ino)?;
         self.check_tier(tier)?;
@@ -77,7 +77,7 @@ impl ByHand {
                     counter: Counter::MigratedByHand,
                 };
                 let _under_way = self.gate.begin_after_seekers();
-                match self.inodes.before_closing(|| self.relocator.relocate(inode, order)) {
+                match self.inodes.before_closing(|| self.relocator.relocate(inode, order).all()) {
                     Ok(blocks) => result.moved_bytes += blocks * BLOCK_BYTES,
                     Err(error) if !error.is_no_room() => return Err(error),
                     Err(_) => {}

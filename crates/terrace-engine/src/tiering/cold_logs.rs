@@ -15,7 +15,7 @@ use terrace_layout::{ArchiveEntry, BLOCK_BYTES, BlockAddr, INLINE_SLOTS};
 use terrace_media::AlignedBuf;
 use terrace_policy::{Pressure, log_is_cold};
 use terrace_store::alloc::Run;
-use terrace_store::error::{FsError, FsResult};
+use terrace_store::error::{FsError, FsResult, fail};
 use terrace_store::file::BLOCK;
 use terrace_store::log::Log;
 use terrace_store::planted::{Bug, planted};
@@ -26,6 +26,7 @@ use terrace_store::sync::{Arc, Mutex};
 use crate::base::counters::{Counter, Counters};
 use crate::base::tuning::Tuning;
 use crate::base::types::{Ino, Time};
+use crate::base::words::tier_name;
 use crate::inode::activity::Activity;
 use crate::inode::device_table::DeviceTable;
 use crate::inode::health::Health;
@@ -35,7 +36,7 @@ use crate::inode::store::Store;
 use crate::inode::table::Inodes;
 use crate::pageio::PageIo;
 use crate::tiering::conditions::Conditions;
-use crate::tiering::round::Round;
+use crate::tiering::round::{Direction, Round};
 
 /// Logs that a disk makes durable together, and blocks of them.
 const LOGS_PER_FLUSH: usize = 256;
@@ -123,21 +124,21 @@ impl ColdLogs {
     /// # Errors
     /// Fatal ones.
     pub fn migrate(&self, shard: usize, pressure: Pressure) -> FsResult<Round> {
+        let direction = Direction { from: tier_name(0), to: "the disks" };
         let round = Round::Stuck("no cold file has a log to give away in PM".to_owned());
         let tiers = self.tiers_for_logs();
         // Some logs need no disk.
         let to_disk = self.store.space.room_for(tiers) > 0;
         let Batch { logs, strangers, .. } = self.select(shard, pressure, to_disk);
         if logs.is_empty() {
-            return if to_disk {
-                Ok(round)
-            } else {
-                round.after(Err(FsError::new(libc::ENOSPC)), 0)
+            return match to_disk {
+                true => Ok(round),
+                false => round.after(fail(libc::ENOSPC), &direction),
             };
         }
         let given = self.relocate(shard, logs, tiers).map(|pages| pages * BLOCK_BYTES);
         strangers.into_iter().for_each(|inode| self.inodes.evict(inode));
-        round.after(given, 0)
+        round.after(given, &direction)
     }
 
     /// Where logs go: to the first tier that is not so full that data is to leave it, since nothing

@@ -458,7 +458,7 @@ impl Drain {
             let order =
                 Order { stretches, wanted, tiers: Tiers::from(tier), keep_cached: false, counter };
             let _under_way = self.gate.begin_after_seekers();
-            result = self.inodes.mutate(|| self.relocator.relocate(inode, order));
+            result = self.inodes.mutate(|| self.relocator.relocate(inode, order).all());
             if !result.as_ref().is_err_and(may_go_elsewhere) {
                 break;
             }

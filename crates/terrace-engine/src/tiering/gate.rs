@@ -12,8 +12,8 @@ use terrace_store::sync::{Condvar, Mutex};
 /// else, and a disk may hang.
 const ROOM_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// The threads that move data, and those that wait for the room which that leaves. Its lock is the
-/// last of all.
+/// The threads that move data, and those that wait for the room which that leaves. Its mutex is the
+/// last of all locks; a token of [`Moving`] is none.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -36,13 +36,13 @@ pub(crate) struct UnderWay<'a>(&'a Gate);
 pub(crate) struct Seeking<'a>(&'a Gate);
 
 impl Gate {
-    /// Data that makes room for a program begin.
+    /// Begins a move that makes room for a program.
     pub fn begin(&self) -> UnderWay<'_> {
         self.state.lock().under_way += 1;
         UnderWay(self)
     }
 
-    /// Other moves begin, once nobody looks for room. Called without any lock that programs take.
+    /// Begins another move, once nobody looks for room. Called without any lock that programs take.
     pub fn begin_after_seekers(&self) -> UnderWay<'_> {
         let mut state = self.state.lock();
         while state.seekers > 0 {

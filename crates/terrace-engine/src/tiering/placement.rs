@@ -152,7 +152,7 @@ impl Placement {
         let (params, now) = (self.tuning.params(), Time::now());
         let age = |time_ns: i64| now.0.saturating_sub(time_ns).max(0) as u64 / 1_000_000_000;
         let read_time = inode.reading.mean_time_ns();
-        let reads = inode.reading.blocks_in_row();
+        let reads = inode.reading.blocks_read_since_write();
         FileOpinion {
             synchronous: self.options.durable || file.habits.is_synchronous(),
             read_dominated: is_read_dominated(reads, file.size.div_ceil(BLOCK_BYTES), &params),

@@ -2,15 +2,17 @@
 //! publish.
 //!
 //! 1. Under the inode's lock, for a moment: the runs to copy are looked up, and from now on the
-//!    file notes which blocks are changed.
-//! 2. Without locks: the data is read (and verified, where it has checksums), written to its new
-//!    place, and made durable.
+//!    file notes which blocks are changed. `Inode::moving` stays locked until the end: one move at
+//!    a time.
+//! 2. Without the inode's lock: the data is read (and verified, where it has checksums), written to
+//!    its new place, and made durable.
 //! 3. Under the lock again: copies of blocks that were changed meanwhile are given up, the others
-//!    are committed, all at once. Then their old places are free.
+//!    are committed, a buffer at a time. Then their old places are free.
 //!
-//! So no program waits for a disk because its file moves, and after a crash at any moment either
-//! the old place or the new one is valid, whole. The copy may hold garbage if a block was freed and
-//! used anew while it was read; but then it has been overtaken, too, and its copy is given up.
+//! So no program waits for a disk because its file moves. A crash may leave a file partly moved,
+//! but each block is valid in one place: the old one or the new one. The copy may hold garbage if a
+//! block was freed and used anew while it was read; but then it has been overtaken, too, and its
+//! copy is given up.
 
 pub(crate) mod buffers;
 pub(crate) mod route;
@@ -134,22 +136,46 @@ impl Inode {
     }
 }
 
+/// What came of a relocation. What has not moved stays where it is.
+#[derive(Debug)]
+pub(crate) struct Moved {
+    /// Blocks that are elsewhere now.
+    pub blocks: u64,
+    /// What kept others from moving.
+    pub failed: FsResult<()>,
+}
+
+impl Moved {
+    /// How many blocks moved, if nothing kept others from it.
+    pub fn all(self) -> FsResult<u64> {
+        self.failed.map(|()| self.blocks)
+    }
+
+    /// Goes on with a step that moves some more, unless one before it failed.
+    fn go_on(&mut self, step: impl FnOnce() -> FsResult<u64>) {
+        if self.failed.is_ok() {
+            match step() {
+                Ok(blocks) => self.blocks += blocks,
+                Err(error) => self.failed = Err(error),
+            }
+        }
+    }
+}
+
 impl Relocator {
-    /// Relocates the wanted extents of some stretches, all at once; returns how many blocks are
-    /// elsewhere now. Relocations of one file wait for one another.
-    ///
-    /// # Errors
-    /// `ENOSPC` where it was to go, `EIO` with the place that cannot be read or written, `ESTALE`
-    /// if the file is gone: what has not moved stays where it is.
-    pub fn relocate(&self, inode: &Arc<Inode>, order: Order<'_>) -> FsResult<u64> {
-        let Some(begun) = self.begin(inode, order)? else {
-            return Ok(0);
+    /// Relocates the wanted extents of some stretches, all at once. Relocations of one file wait
+    /// for one another. It fails with `ENOSPC` where data was to go, `EIO` with the place that
+    /// cannot be read or written, `ESTALE` if the file is gone.
+    pub fn relocate(&self, inode: &Arc<Inode>, order: Order<'_>) -> Moved {
+        let begun = match self.begin(inode, order) {
+            Ok(Some(begun)) => begun,
+            nothing => return Moved { blocks: 0, failed: nothing.map(drop) },
         };
-        let (copies, failed) = self.copy_all(&begun);
-        let moved = self.commit_copies(&begun, copies);
-        let moved = moved.and_then(|blocks| Ok(blocks + self.move_reserved(&begun)?));
-        inode.inner.write().file_mut()?.1.end_relocation();
-        moved.and_then(|blocks| failed.map(|()| blocks))
+        let (copies, copied) = self.copy_all(&begun);
+        let mut moved = self.commit_copies(&begun, copies);
+        moved.go_on(|| self.move_reserved(&begun));
+        let ended = inode.inner.write().file_mut().map(|(_, file)| file.end_relocation());
+        Moved { failed: moved.failed.and(ended).and(copied), ..moved }
     }
 
     /// Looks up what is to move; from now on it is noted who changes it.
@@ -226,8 +252,9 @@ impl Relocator {
         Ok(pieces)
     }
 
-    /// Copies pieces to where they go, a buffer at a time, and fills the next one meanwhile; what
-    /// could not be copied, and why, does not keep the others.
+    /// Copies pieces to where they go, a buffer at a time, and fills the next one meanwhile. Pieces
+    /// that cannot be read do not keep the others. What cannot be written ends it: the copies made
+    /// before count.
     fn copy_all<'a>(&self, begun: &'a Relocation<'_>) -> (Vec<Copy<'a>>, FsResult<()>) {
         let Relocation { inode, committed, .. } = *begun;
         let parts = buffers_of(&begun.written);
@@ -336,14 +363,14 @@ impl Relocator {
     }
 
     /// Makes copies durable, and commits of each what nobody has changed meanwhile.
-    fn commit_copies(&self, begun: &Relocation<'_>, copies: Vec<Copy<'_>>) -> FsResult<u64> {
+    fn commit_copies(&self, begun: &Relocation<'_>, copies: Vec<Copy<'_>>) -> Moved {
         let devices = copies.iter().flat_map(|copy| &copy.runs).map(|run| run.addr.device());
         // PM is made durable by each commit's fence.
         let disks = devices.filter(|&device| device > 0 && !planted(Bug::MoveNotFlushed)).collect();
-        let mut moved = self.pages.flush_disks(disks).map(|()| 0);
+        let mut moved = Moved { blocks: 0, failed: self.pages.flush_disks(disks) };
         for copy in copies {
-            match moved {
-                Ok(blocks) => moved = self.commit_copy(begun, copy).map(|more| blocks + more),
+            match moved.failed {
+                Ok(()) => moved.go_on(|| self.commit_copy(begun, copy)),
                 Err(_) => self.pages.free_runs(&copy.runs),
             }
         }

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::sync::{Arc, Mutex};
 
-use crate::base::words::tier_name;
 use crate::inode::table::Inodes;
 
 /// What came of a round.
@@ -20,6 +19,13 @@ pub(crate) enum Round {
     Stuck(String),
     /// Something kept data from moving. `is_final`: it would keep all other data, too.
     Failed { why: String, is_final: bool },
+}
+
+/// Where a round takes data from, and where to, in words.
+#[derive(Debug)]
+pub(crate) struct Direction {
+    pub from: String,
+    pub to: &'static str,
 }
 
 impl Round {
@@ -58,11 +64,11 @@ impl Round {
     }
 
     /// The round so far, after one more attempt.
-    pub fn after(self, attempt: FsResult<u64>, tier: u8) -> FsResult<Round> {
+    pub fn after(self, attempt: FsResult<u64>, direction: &Direction) -> FsResult<Round> {
         match attempt {
             Ok(0) => Ok(match self {
                 Round::Stuck(_) => {
-                    Round::Stuck(format!("what is in {} is in use", tier_name(tier)))
+                    Round::Stuck(format!("the data in {} is in use", direction.from))
                 }
                 round => round,
             }),
@@ -71,7 +77,7 @@ impl Round {
             // It has gone meanwhile.
             Err(error) if error.errno() == libc::ESTALE => Ok(self),
             Err(error) if error.is_no_room() => {
-                Ok(Round::Failed { why: "the tiers below have no room".into(), is_final: true })
+                Ok(Round::Failed { why: format!("no room in {}", direction.to), is_final: true })
             }
             Err(error) => Ok(Round::Failed { why: error.to_string(), is_final: false }),
         }

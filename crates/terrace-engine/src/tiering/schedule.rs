@@ -225,10 +225,10 @@ impl Schedule {
             round = round.or(self.selector.migrate_cold(shard, tier, Counter::MigratedDemoted)?);
         }
         Ok(match flow {
-            Flow::FavoursPm if round.is_in_vain() => {
+            Flow::PmBusy if round.is_in_vain() => {
                 round.or(self.selector.migrate_read_hot(shard)?)
             }
-            Flow::FavoursDram if round.is_in_vain() && used < threshold => {
+            Flow::DramBusy if round.is_in_vain() && used < threshold => {
                 let room = (threshold - used) / 100.0 * self.store.space.pm().blocks() as f64;
                 round.or(self
                     .selector
@@ -283,6 +283,8 @@ impl Schedule {
         let pulse = self.pulse.lock();
         let threshold_percent = pulse.utilization.threshold_percent(&params);
         let used = self.conditions.pm_used_percent();
+        // Misplaced data comes first (`migrate_wanted`), but often waits for room: then what makes
+        // room says more.
         let state = match pulse.dataflow.under_way() {
             _ if !self.conditions.migrates() => "off",
             _ if write_migration_goes_on(used, threshold_percent) => {
@@ -291,8 +293,8 @@ impl Schedule {
             _ if logs_leave(used, &params) => "log migration: PM is fuller than its threshold",
             _ if self.activity.has_misplaced() => "pins: data waits for its tier",
             _ if self.conditions.full_tier().is_some() => "demotion: a disk tier is nearly full",
-            Flow::FavoursPm => "read migration: reads lean towards PM",
-            Flow::FavoursDram => "reverse migration: reads lean towards DRAM",
+            Flow::PmBusy => "read migration: reads lean towards PM",
+            Flow::DramBusy => "reverse migration: reads lean towards DRAM",
             Flow::Balanced => "idle",
         };
         let logs_only =

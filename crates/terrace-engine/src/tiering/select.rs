@@ -26,7 +26,7 @@ use crate::inode::resident::Inode;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
 use crate::tiering::relocate::{Order, Relocator, Wanted};
-use crate::tiering::round::Round;
+use crate::tiering::round::{Direction, Round};
 
 /// Inodes that nobody has used since the mount, of which so many are looked at when cold data is
 /// looked for.
@@ -54,7 +54,8 @@ pub(crate) struct Selector {
 }
 
 impl Selector {
-    /// Relocates cold data of one of the coldest files of a shard from `tier` to the next.
+    /// Relocates cold data of one of the coldest files of a shard from `tier` to the next slower
+    /// tier that has room.
     ///
     /// # Errors
     /// Fatal ones.
@@ -64,15 +65,16 @@ impl Selector {
         };
         self.scan_some(shard);
         let mut tried: Vec<Arc<Inode>> = Vec::new();
+        let direction = Direction { from: tier_name(tier), to: "the tiers below" };
         let mut round =
-            Round::Stuck(format!("no file has data to give away in {}", tier_name(tier)));
+            Round::Stuck(format!("no file has data to give away in {}", direction.from));
         while tried.len() < TRIED_FILES_MAX && round.may_try_another() {
             let Some(inode) = self.pop_coldest(shard, tier) else {
                 break;
             };
             let moved = self.migrate_file(&inode, tier, target, Pressure::Low, counter);
             tried.push(inode);
-            round = round.after(moved, tier)?;
+            round = round.after(moved, &direction)?;
         }
         if let (true, Some(why)) = (tried.is_empty(), self.activity.pinned_in_words(shard, tier)) {
             round = Round::Stuck(why);
@@ -80,8 +82,8 @@ impl Selector {
         for pressure in Pressure::RISING {
             for inode in &tried {
                 if round.may_try_another() {
-                    round = round
-                        .after(self.migrate_file(inode, tier, target, pressure, counter), tier)?;
+                    let moved = self.migrate_file(inode, tier, target, pressure, counter);
+                    round = round.after(moved, &direction)?;
                 }
             }
         }
@@ -198,10 +200,16 @@ impl Selector {
         let mut moved_bytes = 0;
         for batch in batches(&planned, most) {
             let order = Order { stretches: &batch, wanted, tiers, keep_cached, counter };
-            moved_bytes += self.relocator.relocate(inode, order)? * BLOCK_BYTES;
-        }
-        if tiers.first > 0 {
-            self.counters.add(Counter::GroupsWritten, planned.len() as u64);
+            let moved = self.relocator.relocate(inode, order);
+            moved_bytes += moved.blocks * BLOCK_BYTES;
+            if tiers.first > 0 && moved.blocks > 0 {
+                self.counters.add(Counter::GroupsWritten, batch.len() as u64);
+            }
+            match moved.failed {
+                // What has moved counts. The next attempt meets the failure first.
+                Err(error) if moved_bytes > 0 && !error.is_fatal() => break,
+                failed => failed?,
+            }
         }
         Ok(moved_bytes)
     }
@@ -296,7 +304,7 @@ impl Selector {
         let room = budget.saturating_sub(used);
         let is_dominated = |inode: &Inode| {
             let blocks = inode.inner.try_read()?.file().ok()?.size.div_ceil(BLOCK_BYTES);
-            Some(is_read_dominated(inode.reading.blocks_in_row(), blocks, &params))
+            Some(is_read_dominated(inode.reading.blocks_read_since_write(), blocks, &params))
         };
         let in_pm = |extent: &Extent| extent.addr.is_pm();
         let selection = Selection {
@@ -309,11 +317,10 @@ impl Selector {
         };
         let files = if room == 0 { Vec::new() } else { self.hottest_files(shard, &in_pm) };
         let files = files.into_iter().filter(|inode| is_dominated(inode) == Some(true));
-        self.relocate_first(
-            files,
-            selection,
-            "read migration: no read-dominated file has data in PM, or the cache is full",
-        )
+        let otherwise =
+            "read migration: no read-dominated file has data in PM, or the cache is full";
+        let direction = Direction { from: tier_name(0), to: "the disks" };
+        self.relocate_first(files, selection, &direction, otherwise)
     }
 
     /// Relocates data of the files that are read most from disks to PM, up to `room` blocks.
@@ -331,11 +338,9 @@ impl Selector {
             counter: Counter::MigratedReverse,
         };
         let files = if room == 0 { Vec::new() } else { self.hottest_files(shard, &on_disk) };
-        self.relocate_first(
-            files.into_iter(),
-            selection,
-            "reverse migration: nothing that is read fits into PM",
-        )
+        let otherwise = "reverse migration: nothing that is read fits into PM";
+        let direction = Direction { from: "the disks".to_owned(), to: "PM" };
+        self.relocate_first(files.into_iter(), selection, &direction, otherwise)
     }
 
     /// Does the same for the first of the files of which anything moves.
@@ -343,13 +348,13 @@ impl Selector {
         &self,
         files: impl Iterator<Item = Arc<Inode>>,
         selection: Selection<'_>,
+        direction: &Direction,
         otherwise: &str,
     ) -> FsResult<Round> {
         let mut round = Round::Stuck(otherwise.to_owned());
         for inode in files {
             if round.may_try_another() {
-                round = round
-                    .after(self.relocate_selection(&inode, selection), selection.tiers.first)?;
+                round = round.after(self.relocate_selection(&inode, selection), direction)?;
             }
         }
         Ok(round)
@@ -360,7 +365,8 @@ impl Selector {
     fn hottest_files(&self, shard: usize, there: &dyn Fn(&Extent) -> bool) -> Vec<Arc<Inode>> {
         let inodes = self.inodes.shards[shard].inodes.read();
         let may_move = |inode: &&Arc<Inode>| inode.is_file() && inode.tiers.pin.get().is_none();
-        let is_read = |inode: &&Arc<Inode>| may_move(inode) && inode.reading.blocks_in_row() > 0;
+        let is_read =
+            |inode: &&Arc<Inode>| may_move(inode) && inode.reading.blocks_read_since_write() > 0;
         let has_data_there = |inode: &&Arc<Inode>| {
             let inner = inode.inner.try_read();
             inner.and_then(|inner| {

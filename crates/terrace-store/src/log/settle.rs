@@ -2,8 +2,8 @@
 //!
 //! Some stores of a commit are left to a later fence: the bytes of a patch in their block, the tail
 //! behind entries that committed themselves, and the head that skips dead pages. The next commit of
-//! the log flushes them again, and its fence makes them durable. An inode that leaves DRAM settles
-//! them itself.
+//! the log flushes patch and head again, and its fence makes them durable. The tail follows with
+//! the next commit that is not sealed. An inode that leaves DRAM settles them itself.
 
 use terrace_layout::{
     BLOCK_BYTES, BlockAddr, HEAD_OFFSET, INLINE_SLOTS, PAGE_SLOTS, TAIL_OFFSET, Tail,

@@ -29,7 +29,8 @@ const FLUSHES_MAX: u32 = 8;
 
 /// What came of an attempt to write under the inode's lock.
 enum Attempt {
-    Done,
+    /// So many bytes of the piece are written.
+    Done(usize),
     /// Needs this many blank pages of the cache, which must be had without the lock.
     NeedsPages(usize),
     /// Dirty pages must be written to their disk first. Either the end of the file was zeroed in
@@ -50,6 +51,11 @@ impl Piece<'_> {
     fn end(&self) -> u64 {
         self.offset + self.data.len() as u64
     }
+
+    /// The part of it that goes to the page cache at once.
+    fn first(self, bytes_max: usize) -> Self {
+        Self { data: &self.data[..self.data.len().min(bytes_max)], ..self }
+    }
 }
 
 impl Files {
@@ -67,14 +73,12 @@ impl Files {
         let inode = self.inodes.get(ino)?;
         self.room.operate(|| {
             let mut done = 0;
-            // A quarter of the page cache at a time, so that several writers get on with a small
-            // one.
-            let cache_share = (self.cache.budget_pages() / 4).max(1) as usize * BLOCK;
-            for piece in data.chunks(ATOMIC_WRITE_BYTES_MAX.min(cache_share)) {
+            while done < data.len() {
+                let piece = &data[done..data.len().min(done + ATOMIC_WRITE_BYTES_MAX)];
                 match self.write_piece(&inode, offset + done as u64, piece, options) {
                     Err(error) if done == 0 || error.is_fatal() => return Err(error),
                     Err(_) => break,
-                    Ok(()) => done += piece.len(),
+                    Ok(len) => done += len,
                 }
             }
             if (options.durable || self.options.durable) && inode.pages.has_dirty() {
@@ -84,13 +88,15 @@ impl Files {
         })
     }
 
+    /// Writes the front of `data`, which is committed at once; returns its length. In PM that is
+    /// all of it, up to [`ATOMIC_WRITE_BYTES_MAX`]; in the page cache no more than a writer's share.
     pub fn write_piece(
         &self,
         inode: &Arc<Inode>,
         offset: u64,
         data: &[u8],
         options: WriteOptions,
-    ) -> FsResult<()> {
+    ) -> FsResult<usize> {
         self.room.with_all_room(|| self.write_where_room_is(inode, offset, data, options))
     }
 
@@ -100,7 +106,7 @@ impl Files {
         offset: u64,
         data: &[u8],
         options: WriteOptions,
-    ) -> FsResult<()> {
+    ) -> FsResult<usize> {
         let (mut blanks, mut flushes) = (Vec::new(), 0);
         let durable = options.durable || self.options.durable;
         loop {
@@ -117,13 +123,13 @@ impl Files {
                 self.kill_priv(inode, &mut inner, options.kill_priv)?;
                 let piece = Piece { offset, data, durable };
                 let attempt = self.write_locked(inode, &mut inner, piece, &mut blanks)?;
-                if matches!(attempt, Attempt::Done) {
+                if matches!(attempt, Attempt::Done(_)) {
                     self.commits.tidy(inode.shard, &mut inner)?;
                 }
                 attempt
             };
             match attempt {
-                Attempt::Done => return Ok(()),
+                Attempt::Done(len) => return Ok(len),
                 Attempt::NeedsPages(n) => blanks = self.pages.take_pages(inode.shard, n)?,
                 Attempt::NeedsFlush if flushes < FLUSHES_MAX => {
                     self.pages.flush_file(inode)?;
@@ -146,7 +152,7 @@ impl Files {
         let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
         inner.file()?.index.prefetch(from);
         let now = Time::now();
-        // More than two say no more than two do.
+        // The predictor forgets all but the last two syncs, so it is told no more.
         for _ in 0..inode.tiers.take_syncs().min(2) {
             self.placement.note_synced(inner.file_mut()?.1);
         }
@@ -172,13 +178,17 @@ impl Files {
                 self.written(inode, inner, write, choice, now)?;
                 self.activity.note_data_in(inode, 0, inner.file()?.heat.mean());
                 self.activity.note_pm_use(inode.shard);
-                return Ok(Attempt::Done);
+                return Ok(Attempt::Done(data.len()));
             }
             choice.reason = Counter::PlacedPmFull;
         }
         if !self.store.space.has_disks() {
             return fail(libc::ENOSPC);
         }
+        let piece = piece.first(self.cache_share_bytes());
+        let (end, len) = (piece.end(), piece.data.len());
+        let to = end.div_ceil(BLOCK_BYTES);
+        let write = Write { end, ..write };
         let need = (to - from) as usize + usize::from(uncover.is_some());
         if blanks.len() < need {
             return Ok(Attempt::NeedsPages(need));
@@ -196,9 +206,15 @@ impl Files {
         }
         written?;
         inner.file_mut()?.1.cached.note(from, to - from, choice.counter);
-        self.counters.add(Counter::WrittenCache, data.len() as u64);
+        self.counters.add(Counter::WrittenCache, len as u64);
         self.written(inode, inner, write, choice, now)?;
-        Ok(Attempt::Done)
+        Ok(Attempt::Done(len))
+    }
+
+    /// How much of a write may be in the page cache before the rest: a quarter of it, so that
+    /// several writers get on with a small one.
+    fn cache_share_bytes(&self) -> usize {
+        (self.cache.budget_pages() / 4).max(1) as usize * BLOCK
     }
 
     /// A write is where it was to go.

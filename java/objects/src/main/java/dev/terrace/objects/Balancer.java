@@ -11,9 +11,9 @@ import org.jspecify.annotations.Nullable;
 /// Moves values of fields and collections with several tags: away from persistent memory when a
 /// value that must lie there needs the room, and back when there is room again.
 ///
-/// Each move is a separate transaction: the value is durable in its new place before the slot leads
-/// there. Values return in the background, as long as an eighth of persistent memory is free, so
-/// that they need not leave again at once.
+/// Moves are transactions of at most 64 values or 4 MiB: a value is durable in its new place before
+/// the slot leads there. Values return in the background, as long as an eighth of persistent memory
+/// is free, so that they need not leave again at once.
 final class Balancer {
     private static final int DEMOTED_SHARE = 16;
     private static final int FREE_SHARE = 8;
