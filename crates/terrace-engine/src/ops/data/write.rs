@@ -89,7 +89,8 @@ impl Files {
     }
 
     /// Writes the front of `data`, which is committed at once; returns its length. In PM that is
-    /// all of it, up to [`ATOMIC_WRITE_BYTES_MAX`]; in the page cache no more than a writer's share.
+    /// all of it, up to [`ATOMIC_WRITE_BYTES_MAX`]; in the page cache it is a writer's share at
+    /// most.
     pub fn write_piece(
         &self,
         inode: &Arc<Inode>,
