@@ -72,12 +72,17 @@ impl Group {
     }
 }
 
+/// A number in cache lines of its own, two since processors fetch them in pairs. Threads that
+/// change it do not slow down those that read what lies beside it in memory.
+#[repr(align(128))]
+struct OwnLine(AtomicU64);
+
 /// Allocator of one device.
 pub struct DeviceAlloc {
     group_blocks: u64,
     blocks: u64,
     groups: Vec<Mutex<Group>>,
-    free: AtomicU64,
+    free: OwnLine,
     /// Group in which each shard allocates.
     homes: Vec<AtomicUsize>,
     loader: Option<GroupLoader>,
@@ -94,7 +99,7 @@ impl std::fmt::Debug for DeviceAlloc {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DeviceAlloc")
             .field("blocks", &self.blocks)
-            .field("free", &self.free)
+            .field("free", &self.free.0)
             .finish_non_exhaustive()
     }
 }
@@ -146,7 +151,7 @@ impl DeviceAlloc {
             group_blocks,
             blocks,
             groups,
-            free: AtomicU64::new(free),
+            free: OwnLine(AtomicU64::new(free)),
             homes,
             loader,
             trouble: Mutex::default(),
@@ -164,7 +169,7 @@ impl DeviceAlloc {
     /// Blocks that nobody has.
     #[inline]
     pub fn free_blocks(&self) -> u64 {
-        self.free.load(Ordering::Relaxed)
+        self.free.0.load(Ordering::Relaxed)
     }
 
     /// A run of up to `want` blocks for `shard`: one of exactly `want` if a group has it, else the
@@ -207,7 +212,7 @@ impl DeviceAlloc {
         set_bits(group.words.as_mut().expect("loaded"), found);
         group.free -= found.len;
         group.cursors[what as usize] = found.start + found.len;
-        self.free.fetch_sub(found.len, Ordering::AcqRel);
+        self.free.0.fetch_sub(found.len, Ordering::AcqRel);
         Some(Run { start: g as u64 * self.group_blocks + found.start, len: found.len })
     }
 
@@ -220,7 +225,7 @@ impl DeviceAlloc {
                 for run in std::mem::take(&mut group.freed) {
                     let twice = run.len - self.clear(g, &mut words, run);
                     group.free -= twice;
-                    self.free.fetch_sub(twice, Ordering::AcqRel);
+                    self.free.0.fetch_sub(twice, Ordering::AcqRel);
                 }
                 group.words = Some(words);
                 *self.trouble.lock() = None;
@@ -239,7 +244,7 @@ impl DeviceAlloc {
                          until the next mount"
                     );
                 }
-                self.free.fetch_sub(group.free, Ordering::AcqRel);
+                self.free.0.fetch_sub(group.free, Ordering::AcqRel);
                 group.free = 0;
                 group.freed.clear();
                 false
@@ -281,7 +286,7 @@ impl DeviceAlloc {
                 }
             };
             group.free += taken;
-            self.free.fetch_add(taken, Ordering::AcqRel);
+            self.free.0.fetch_add(taken, Ordering::AcqRel);
             start += in_group;
         }
     }
