@@ -179,14 +179,14 @@ impl DeviceAlloc {
         let want = want.min(self.group_blocks);
         let home_slot = &self.homes[shard % self.homes.len()];
         let home = home_slot.load(Ordering::Relaxed);
-        // A thread that meets another one in the home of its shard begins with the next group. The
-        // home stays the other's.
+        // A thread that meets another one in the home of its shard takes the next group for its
+        // home: blocks that one thread frees and blocks that another allocates come apart.
         let first = home + usize::from(self.groups[home].is_locked());
         for exact in [true, false] {
             for i in 0..self.groups.len() {
                 let g = (first + i) % self.groups.len();
                 if let Some(run) = self.alloc_in_group(g, want, exact, what) {
-                    if i != 0 {
+                    if g != home {
                         home_slot.store(g, Ordering::Relaxed);
                     }
                     return Some(run);
