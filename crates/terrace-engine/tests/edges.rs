@@ -309,6 +309,41 @@ fn a_tiny_cache_is_slow_and_works() {
     must_be_sound(&pm, &disk);
 }
 
+/// A file that was made without a name: gone after a crash and after its last use, there once it
+/// has a name; its room comes back.
+#[test]
+fn files_without_names_are_gone_unless_they_get_one() {
+    let (pm, disk) = (Pm::anonymous(8 << 20), memory_disk(16 << 20));
+    format(&pm, std::slice::from_ref(&disk), &FormatOptions::default()).unwrap();
+    let v = open(&pm, &disk, 90);
+    let unnamed = |linkable| v.create_unnamed(Ino::ROOT, &FILE, linkable).unwrap();
+    let free = v.statfs().unwrap().blocks_free;
+    let (used, named, stuck) = (unnamed(true), unnamed(true), unnamed(false));
+    assert_eq!([used.nlink, named.nlink, stuck.nlink], [0; 3]);
+    [used, named, stuck].iter().for_each(|file| put(&v, file.ino, 0, &pattern(50_000, 3)));
+    assert_eq!(v.link(named.ino, Ino::ROOT, b"named").unwrap().nlink, 1);
+    assert_eq!(v.link(stuck.ino, Ino::ROOT, b"stuck").unwrap_err().errno(), libc::ENOENT);
+    v.forget(used.ino, 1);
+    assert_eq!(v.getattr(used.ino).unwrap_err().errno(), libc::ESTALE);
+    let directory = NewInode { kind: FileKind::Directory, ..FILE };
+    let refused = v.create_unnamed(Ino::ROOT, &directory, true).unwrap_err();
+    assert_eq!(refused.errno(), libc::EINVAL);
+    // The daemon dies: the file that still has no name is nobody's.
+    drop(v);
+    let v = open(&pm, &disk, 90);
+    let file = v.lookup(Ino::ROOT, b"named").unwrap();
+    assert_eq!((file.ino, file.nlink), (named.ino, 1));
+    assert_eq!(get(&v, file.ino, 0, 50_000), pattern(50_000, 3));
+    assert_eq!(v.getattr(stuck.ino).unwrap_err().errno(), libc::ESTALE);
+    v.unlink(Ino::ROOT, b"named").unwrap();
+    v.forget(file.ino, 1);
+    v.close().unwrap();
+    drop(v);
+    must_be_sound(&pm, &disk);
+    let v = open(&pm, &disk, 90);
+    assert!(v.statfs().unwrap().blocks_free + 2 >= free, "what they held is free again");
+}
+
 /// A write into PM is atomic up to 4 MiB (P-05), however small the page cache is.
 #[test]
 fn a_tiny_cache_does_not_cut_writes_into_pm() {

@@ -7,9 +7,9 @@
 //! * Set-id bits that a write clears: not noticed by the kernel, which would go on running the
 //!   changed file set-user-id. But before such a write it sends a SETATTR that sets nothing;
 //!   answering that with the bits cleared brings the kernel's copy up to date before the write (see
-//!   [`TerraceFs::setattr`]).
+//!   [`TerraceFs::set_attributes`]).
 //! * The mode after an access ACL was set: invalidated by the kernel if it checks permissions, else
-//!   by us ([`Transport::forget_attributes`]).
+//!   by us ([`KernelCache::forget_attributes`]).
 //! * Contents that an asynchronous direct write replaces: see [`Coherence`].
 //! * Blocks in use (`st_blocks`), which write-back and migration change: as of the last time the
 //!   kernel asked.
@@ -19,39 +19,35 @@
 
 mod replies;
 
-use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use fuser::{
-    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, INodeNo,
-    IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier, ReplyAttr,
-    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
-    ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
-    WriteFlags,
+use terrace_engine::{FileKind, Ino, KillPriv, SetAttr, Volume};
+use terrace_transport::abi::{
+    CopyFileRangeIn, CopyFileRangeOut, FallocateIn, IoctlIn, IoctlOut, LseekOut, ReadIn, SetattrIn,
+    SetattrValid, StatfsOut, WriteIn,
 };
-use terrace_engine::{FileKind, KillPriv, SetAttr, Volume};
+use terrace_transport::{Caller, FileSystem, Operation, Reply, Request};
 
 use self::replies::{is_direct, new_inode};
 use crate::caller;
 use crate::coherence::Coherence;
 use crate::config::MountConfig;
 use crate::control::server::ControlServer;
-use crate::convert::{fallocate, file_attr, generation, ino, rename_flags, set_time, xattr_flags};
-use crate::counts::Message;
+use crate::convert::{
+    birth, fallocate, file_attr, rename_flags, set_atime, set_mtime, xattr_flags,
+};
 use crate::errors::ErrorLog;
-use crate::transport::{CREATED, FOREVER, Transport, absent, with_read_buffer};
+use crate::kernel_cache::KernelCache;
+use crate::terms::{absent, opened, statx};
 
-const ACCESS_ACL: &str = "system.posix_acl_access";
+const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
 
 /// A volume behind a FUSE mount.
 #[derive(Debug)]
 pub(crate) struct TerraceFs {
     volume: Arc<Volume>,
-    transport: Transport,
+    kernel: KernelCache,
     coherence: Coherence,
     control: ControlServer,
     errors: ErrorLog,
@@ -62,15 +58,15 @@ pub(crate) struct TerraceFs {
 impl TerraceFs {
     pub(crate) fn new(
         volume: Arc<Volume>,
-        transport: Transport,
+        kernel: KernelCache,
         config: &MountConfig,
     ) -> io::Result<Self> {
         let control = ControlServer::new(config.add_disk.clone());
-        let coherence = Coherence::new(transport.clone())?;
+        let coherence = Coherence::new(kernel.clone())?;
         Ok(Self {
             errors: ErrorLog::new(volume.pm_path()),
             volume,
-            transport,
+            kernel,
             coherence,
             control,
             durable: config.durable,
@@ -78,515 +74,249 @@ impl TerraceFs {
     }
 }
 
-impl Filesystem for TerraceFs {
-    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        self.transport.negotiate(config)
-    }
-
-    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.transport.count(Message::Lookup);
-        match self.volume.lookup(ino(parent), name.as_bytes()) {
-            Err(error) if error.errno() == libc::ENOENT => {
-                reply.entry(&FOREVER, &absent(), fuser::Generation(0))
+impl FileSystem for TerraceFs {
+    fn answer(&self, request: &Request<'_>, reply: Reply) {
+        let (volume, ino, caller) = (&self.volume, Ino(request.ino), request.caller);
+        match request.operation {
+            Operation::Read(read) => self.read(ino, read, reply),
+            Operation::Write(write, data) => self.write(ino, write, data, caller, reply),
+            Operation::Fsync { .. } if self.durable => reply.error(libc::ENOSYS),
+            Operation::Fsync { data_only } => self.reply_empty(volume.fsync(ino, data_only), reply),
+            Operation::Syncfs => self.reply_empty(volume.sync(), reply),
+            Operation::Fallocate(range) => self.fallocate(ino, range, reply),
+            Operation::Lseek { offset, whence } => self.lseek(ino, offset, whence, reply),
+            Operation::CopyFileRange { copy, answer_64 } => {
+                self.copy_file_range(ino, copy, answer_64, reply)
             }
-            result => self.reply_entry(result, reply),
+            Operation::Lookup { .. }
+            | Operation::Mknod { .. }
+            | Operation::Mkdir { .. }
+            | Operation::Symlink { .. }
+            | Operation::Link { .. }
+            | Operation::Create { .. }
+            | Operation::Tmpfile { .. }
+            | Operation::Unlink { .. }
+            | Operation::Rmdir { .. }
+            | Operation::Rename { .. }
+            | Operation::Readdir(_)
+            | Operation::Readdirplus(_) => self.answer_about_names(request, reply),
+            Operation::Forget { lookups } => self.forget(ino, lookups),
+            Operation::BatchForget(inodes) => {
+                inodes.iter().for_each(|one| self.forget(Ino(one.nodeid), one.nlookup))
+            }
+            // Comes for a file that was created before the first OPEN was refused.
+            Operation::Release(_) | Operation::Releasedir(_) => reply.ok(),
+            _ => self.answer_about_attributes(request, reply),
+        }
+    }
+}
+
+impl TerraceFs {
+    fn answer_about_names(&self, request: &Request<'_>, reply: Reply) {
+        let (volume, ino, caller) = (&self.volume, Ino(request.ino), request.caller);
+        match request.operation {
+            Operation::Lookup { name } => match volume.lookup(ino, name) {
+                Err(error) if error.errno() == libc::ENOENT => reply.value(&absent()),
+                found => self.reply_entry(found, reply),
+            },
+            Operation::Mknod { name, mode, umask, rdev } => {
+                let kind = match FileKind::from_mode(mode) {
+                    Some(kind) => kind,
+                    None if mode & libc::S_IFMT == 0 => FileKind::Regular,
+                    None => return reply.error(libc::EINVAL),
+                };
+                let new = new_inode(caller, kind, (mode, umask), rdev);
+                self.reply_entry(volume.create(ino, name, &new), reply);
+            }
+            Operation::Mkdir { name, mode, umask } => {
+                let new = new_inode(caller, FileKind::Directory, (mode, umask), 0);
+                self.reply_entry(volume.create(ino, name, &new), reply);
+            }
+            Operation::Symlink { name, target } => {
+                let made = volume.symlink(ino, name, target, caller.uid, caller.gid);
+                self.reply_entry(made, reply);
+            }
+            Operation::Link { ino: linked, name } => {
+                self.reply_entry(volume.link(Ino(linked), ino, name), reply)
+            }
+            Operation::Create { name, mode, umask, .. } => {
+                let new = new_inode(caller, FileKind::Regular, (mode, umask), 0);
+                match volume.create(ino, name, &new) {
+                    Ok(attr) => reply.values(&replies::entry_of(&attr), &opened()),
+                    Err(error) => reply.error(self.errors.errno(&error)),
+                }
+            }
+            Operation::Tmpfile { mode, umask, flags } => {
+                let new = new_inode(caller, FileKind::Regular, (mode, umask), 0);
+                let linkable = flags.cast_signed() & libc::O_EXCL == 0;
+                match volume.create_unnamed(ino, &new, linkable) {
+                    Ok(attr) => reply.values(&replies::entry_of(&attr), &opened()),
+                    Err(error) => reply.error(self.errors.errno(&error)),
+                }
+            }
+            Operation::Unlink { name } => self.reply_empty(volume.unlink(ino, name), reply),
+            Operation::Rmdir { name } => self.reply_empty(volume.rmdir(ino, name), reply),
+            Operation::Rename { name, new_parent, new_name, flags } => {
+                let (new_parent, flags) = (Ino(new_parent), rename_flags(flags));
+                self.reply_empty(volume.rename(ino, name, new_parent, new_name, flags), reply);
+            }
+            Operation::Readdir(read) => self.reply_listing(ino, read, reply),
+            Operation::Readdirplus(read) => self.reply_listing_plus(ino, read, reply),
+            _ => reply.error(libc::ENOSYS),
         }
     }
 
-    fn forget(&self, _request: &Request, inode: INodeNo, lookups: u64) {
-        self.transport.count(Message::Forget);
-        self.coherence.forget(inode);
-        self.volume.forget(ino(inode), lookups);
+    fn answer_about_attributes(&self, request: &Request<'_>, reply: Reply) {
+        let (volume, ino, caller) = (&self.volume, Ino(request.ino), request.caller);
+        match request.operation {
+            Operation::Getattr => self.reply_attr(volume.getattr(ino), reply),
+            Operation::Statx => match volume.getattr(ino) {
+                Ok(attr) => reply.value(&statx(&file_attr(&attr), birth(&attr))),
+                Err(error) => reply.error(self.errors.errno(&error)),
+            },
+            Operation::Setattr(set) => self.set_attributes(ino, set, caller, reply),
+            Operation::Readlink => match volume.readlink(ino) {
+                Ok(target) => reply.bytes(&target),
+                Err(error) => reply.error(self.errors.errno(&error)),
+            },
+            Operation::Statfs => self.statfs(reply),
+            Operation::Setxattr { name, value, flags } => {
+                let groups = if name == ACCESS_ACL { caller::groups(caller) } else { None };
+                let flags = xattr_flags(flags);
+                let set = volume.setxattr(ino, name, value, flags, groups.as_deref());
+                if name == ACCESS_ACL && set.is_ok() {
+                    self.kernel.forget_attributes(ino.0);
+                }
+                self.reply_empty(set, reply);
+            }
+            Operation::Getxattr { name, size } => {
+                self.reply_xattr(volume.getxattr(ino, name), size, reply)
+            }
+            Operation::Listxattr { size } => self.reply_xattr(volume.listxattr(ino), size, reply),
+            Operation::Removexattr { name } => {
+                self.reply_empty(volume.removexattr(ino, name), reply)
+            }
+            Operation::Ioctl(ioctl, input) => self.ioctl(ino, ioctl, input, caller, reply),
+            // Among them those that the terms refuse, and POLL: files are always ready, and the
+            // kernel knows that by itself.
+            _ => reply.error(libc::ENOSYS),
+        }
     }
 
-    fn getattr(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: Option<FileHandle>,
-        reply: ReplyAttr,
-    ) {
-        self.transport.count(Message::Getattr);
-        self.reply_attr(self.volume.getattr(ino(inode)), reply);
+    fn forget(&self, ino: Ino, lookups: u64) {
+        self.coherence.forget(ino.0);
+        self.volume.forget(ino, lookups);
     }
 
     /// The change time is the engine's business; the kernel sends one only along with a write-back
     /// cache.
     ///
-    /// Set-id bits: fuser does not show FATTR_KILL_SUIDGID, which comes with a new size from a
-    /// caller without CAP_FSETID; being root stands for that capability. A message that sets
-    /// nothing is how the kernel announces that such a caller is about to change contents (write,
-    /// fallocate, copy into), and what chown(-1, -1) sends.
-    fn setattr(
-        &self,
-        request: &Request,
-        inode: INodeNo,
-        mode: Option<u32>,
-        uid: Option<u32>,
-        gid: Option<u32>,
-        size: Option<u64>,
-        atime: Option<TimeOrNow>,
-        mtime: Option<TimeOrNow>,
-        _ctime: Option<SystemTime>,
-        _handle: Option<FileHandle>,
-        _crtime: Option<SystemTime>,
-        _chgtime: Option<SystemTime>,
-        _bkuptime: Option<SystemTime>,
-        _flags: Option<BsdFileFlags>,
-        reply: ReplyAttr,
-    ) {
-        self.transport.count(Message::Setattr);
-        let mut set = SetAttr {
-            mode: mode.map(|mode| mode & 0o7777),
-            uid,
-            gid,
-            size,
-            atime: atime.map(set_time),
-            mtime: mtime.map(set_time),
+    /// Set-id bits: a message that sets nothing is how the kernel announces that a caller who may
+    /// not keep them is about to change contents (write, fallocate, copy into), and what chown(-1,
+    /// -1) sends. A message with a new size or owner says by a flag whether they go.
+    fn set_attributes(&self, ino: Ino, set: &SetattrIn, caller: Caller, reply: Reply) {
+        let valid = SetattrValid::from_bits_retain(set.valid);
+        let given = |flag, value: u32| valid.contains(flag).then_some(value);
+        let mut change = SetAttr {
+            mode: given(SetattrValid::MODE, set.mode & 0o7777),
+            uid: given(SetattrValid::UID, set.uid),
+            gid: given(SetattrValid::GID, set.gid),
+            size: valid.contains(SetattrValid::SIZE).then_some(set.size),
+            atime: set_atime(set, valid),
+            mtime: set_mtime(set, valid),
             kill_priv: KillPriv::Nothing,
         };
-        let changes = set.size.is_some() || uid.is_some() || gid.is_some();
-        if set == SetAttr::default() || (changes && request.uid() != 0) {
-            set.kill_priv = self.kill_priv(request, inode);
+        if change == SetAttr::default() || valid.contains(SetattrValid::KILL_SUIDGID) {
+            change.kill_priv = self.kill_priv(ino, caller);
         }
-        self.reply_attr(self.volume.setattr(ino(inode), &set), reply);
+        self.reply_attr(self.volume.setattr(ino, &change), reply);
     }
 
-    fn readlink(&self, _request: &Request, inode: INodeNo, reply: ReplyData) {
-        self.transport.count(Message::Readlink);
-        match self.volume.readlink(ino(inode)) {
-            Ok(target) => reply.data(&target),
-            Err(error) => reply.error(self.errors.errno(&error)),
+    fn read(&self, ino: Ino, read: &ReadIn, reply: Reply) {
+        if !is_direct(read.read_flags) {
+            self.coherence.caches(ino.0, read.offset, read.size.into());
         }
-    }
-
-    fn mknod(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        umask: u32,
-        rdev: u32,
-        reply: ReplyEntry,
-    ) {
-        self.transport.count(Message::Mknod);
-        let kind = match FileKind::from_mode(mode) {
-            Some(kind) => kind,
-            None if mode & libc::S_IFMT == 0 => FileKind::Regular,
-            None => return reply.error(Errno::EINVAL),
-        };
-        let new = new_inode(request, kind, mode, umask, rdev);
-        self.reply_entry(self.volume.create(ino(parent), name.as_bytes(), &new), reply);
-    }
-
-    fn mkdir(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        umask: u32,
-        reply: ReplyEntry,
-    ) {
-        self.transport.count(Message::Mkdir);
-        let new = new_inode(request, FileKind::Directory, mode, umask, 0);
-        self.reply_entry(self.volume.create(ino(parent), name.as_bytes(), &new), reply);
-    }
-
-    fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.transport.count(Message::Unlink);
-        self.reply_empty(self.volume.unlink(ino(parent), name.as_bytes()), reply);
-    }
-
-    fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.transport.count(Message::Rmdir);
-        self.reply_empty(self.volume.rmdir(ino(parent), name.as_bytes()), reply);
-    }
-
-    fn symlink(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        target: &Path,
-        reply: ReplyEntry,
-    ) {
-        self.transport.count(Message::Symlink);
-        let target = target.as_os_str().as_bytes();
-        let result =
-            self.volume.symlink(ino(parent), name.as_bytes(), target, request.uid(), request.gid());
-        self.reply_entry(result, reply);
-    }
-
-    fn rename(
-        &self,
-        _request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        new_parent: INodeNo,
-        new_name: &OsStr,
-        flags: fuser::RenameFlags,
-        reply: ReplyEmpty,
-    ) {
-        self.transport.count(Message::Rename);
-        let (name, new_name) = (name.as_bytes(), new_name.as_bytes());
-        let result =
-            self.volume.rename(ino(parent), name, ino(new_parent), new_name, rename_flags(flags));
-        self.reply_empty(result, reply);
-    }
-
-    fn link(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        parent: INodeNo,
-        name: &OsStr,
-        reply: ReplyEntry,
-    ) {
-        self.transport.count(Message::Link);
-        self.reply_entry(self.volume.link(ino(inode), ino(parent), name.as_bytes()), reply);
-    }
-
-    fn open(&self, _request: &Request, _inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        self.transport.count(Message::Open);
-        reply.error(Errno::ENOSYS);
-    }
-
-    fn read(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: FileHandle,
-        offset: u64,
-        size_bytes: u32,
-        _flags: OpenFlags,
-        lock_owner: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        self.transport.count(Message::Read);
-        if !is_direct(lock_owner) {
-            self.coherence.caches(inode, offset, size_bytes.into());
-        }
-        with_read_buffer(size_bytes as usize, |buffer| {
-            match self.volume.read(ino(inode), offset, buffer) {
-                Ok(len_bytes) => reply.data(&buffer[..len_bytes]),
-                Err(error) => reply.error(self.errors.errno(&error)),
-            }
+        reply.fill(read.size as usize, |buffer| {
+            let read = self.volume.read(ino, read.offset, buffer);
+            read.map_err(|error| self.errors.errno(&error))
         });
     }
 
-    fn write(
-        &self,
-        request: &Request,
-        inode: INodeNo,
-        _handle: FileHandle,
-        offset: u64,
-        data: &[u8],
-        write_flags: WriteFlags,
-        flags: OpenFlags,
-        lock_owner: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        self.transport.count(Message::Write);
-        let direct = is_direct(lock_owner);
+    fn write(&self, ino: Ino, write: &WriteIn, data: &[u8], caller: Caller, reply: Reply) {
+        let direct = is_direct(write.write_flags);
         if !direct {
-            self.coherence.caches(inode, offset, data.len() as u64);
+            self.coherence.caches(ino.0, write.offset, data.len() as u64);
         }
-        let options = self.write_options(request, inode, write_flags, flags);
-        match self.volume.write(ino(inode), offset, data, options) {
+        let options = self.write_options(ino, write, caller);
+        match self.volume.write(ino, write.offset, data, options) {
             Ok(written) if direct => {
-                let answer = move || reply.written(u32::try_from(written).unwrap_or(u32::MAX));
-                self.coherence.settle(inode, offset, written as u64, answer);
+                let answer = move || reply.value(&replies::written(written as u64));
+                self.coherence.settle(ino.0, write.offset, written as u64, answer);
             }
             written => self.reply_written(written.map(|len_bytes| len_bytes as u64), reply),
         }
     }
 
-    fn flush(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        _owner: LockOwner,
-        reply: ReplyEmpty,
-    ) {
-        self.transport.count(Message::Flush);
-        reply.error(Errno::ENOSYS);
-    }
-
-    fn release(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
-        _flush: bool,
-        reply: ReplyEmpty,
-    ) {
-        // Comes for a file that was created before the first OPEN was refused.
-        self.transport.count(Message::Release);
-        reply.ok();
-    }
-
-    fn fsync(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: FileHandle,
-        data_only: bool,
-        reply: ReplyEmpty,
-    ) {
-        self.transport.count(Message::Fsync);
-        if self.durable {
-            return reply.error(Errno::ENOSYS);
-        }
-        self.reply_empty(self.volume.fsync(ino(inode), data_only), reply);
-    }
-
-    fn opendir(&self, _request: &Request, _inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        self.transport.count(Message::Opendir);
-        reply.error(Errno::ENOSYS);
-    }
-
-    fn readdir(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: FileHandle,
-        offset: u64,
-        reply: ReplyDirectory,
-    ) {
-        self.transport.count(Message::Readdir);
-        self.reply_listing(inode, offset, reply);
-    }
-
-    fn readdirplus(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: FileHandle,
-        offset: u64,
-        reply: ReplyDirectoryPlus,
-    ) {
-        self.transport.count(Message::Readdirplus);
-        self.reply_listing_plus(inode, offset, reply);
-    }
-
-    fn releasedir(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        _flags: OpenFlags,
-        reply: ReplyEmpty,
-    ) {
-        self.transport.count(Message::Releasedir);
-        reply.ok();
-    }
-
-    /// Changes of a directory are durable when they are answered.
-    fn fsyncdir(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        _data_only: bool,
-        reply: ReplyEmpty,
-    ) {
-        self.transport.count(Message::Fsyncdir);
-        reply.error(Errno::ENOSYS);
-    }
-
-    fn statfs(&self, _request: &Request, _inode: INodeNo, reply: ReplyStatfs) {
-        self.transport.count(Message::Statfs);
+    fn statfs(&self, reply: Reply) {
         match self.volume.statfs() {
-            Ok(fs) => reply.statfs(
-                fs.blocks,
-                fs.blocks_free,
-                fs.blocks_available,
-                fs.files,
-                fs.files_free,
-                fs.block_bytes,
-                fs.name_bytes_max,
-                fs.block_bytes,
-            ),
+            Ok(fs) => reply.value(&StatfsOut {
+                blocks: fs.blocks,
+                bfree: fs.blocks_free,
+                bavail: fs.blocks_available,
+                files: fs.files,
+                ffree: fs.files_free,
+                bsize: fs.block_bytes,
+                namelen: fs.name_bytes_max,
+                frsize: fs.block_bytes,
+                ..StatfsOut::default()
+            }),
             Err(error) => reply.error(self.errors.errno(&error)),
         }
     }
 
-    fn setxattr(
-        &self,
-        request: &Request,
-        inode: INodeNo,
-        name: &OsStr,
-        value: &[u8],
-        flags: i32,
-        _position: u32,
-        reply: ReplyEmpty,
-    ) {
-        self.transport.count(Message::Setxattr);
-        let access_acl = name == ACCESS_ACL;
-        let groups = if access_acl { caller::groups(request) } else { None };
-        let flags = xattr_flags(flags);
-        let result =
-            self.volume.setxattr(ino(inode), name.as_bytes(), value, flags, groups.as_deref());
-        if access_acl && result.is_ok() {
-            self.transport.forget_attributes(inode);
-        }
-        self.reply_empty(result, reply);
-    }
-
-    fn getxattr(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        name: &OsStr,
-        size_bytes: u32,
-        reply: ReplyXattr,
-    ) {
-        self.transport.count(Message::Getxattr);
-        self.reply_xattr(self.volume.getxattr(ino(inode), name.as_bytes()), size_bytes, reply);
-    }
-
-    fn listxattr(&self, _request: &Request, inode: INodeNo, size_bytes: u32, reply: ReplyXattr) {
-        self.transport.count(Message::Listxattr);
-        self.reply_xattr(self.volume.listxattr(ino(inode)), size_bytes, reply);
-    }
-
-    fn removexattr(&self, _request: &Request, inode: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.transport.count(Message::Removexattr);
-        self.reply_empty(self.volume.removexattr(ino(inode), name.as_bytes()), reply);
-    }
-
-    /// The kernel checks permissions (`default_permissions`); on a private mount, nobody does.
-    fn access(&self, _request: &Request, _inode: INodeNo, _mask: AccessFlags, reply: ReplyEmpty) {
-        self.transport.count(Message::Access);
-        reply.error(Errno::ENOSYS);
-    }
-
-    fn create(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        umask: u32,
-        _flags: i32,
-        reply: ReplyCreate,
-    ) {
-        self.transport.count(Message::Create);
-        let new = new_inode(request, FileKind::Regular, mode, umask, 0);
-        match self.volume.create(ino(parent), name.as_bytes(), &new) {
-            Ok(attr) => reply.created(
-                &FOREVER,
-                &file_attr(&attr),
-                generation(&attr),
-                FileHandle(0),
-                CREATED,
-            ),
+    fn ioctl(&self, ino: Ino, ioctl: &IoctlIn, input: &[u8], caller: Caller, reply: Reply) {
+        match self.control.answer(&self.volume, ino, caller.uid, ioctl.cmd, input) {
+            Ok(page) => reply.values(&IoctlOut::default(), &page[..]),
             Err(error) => reply.error(self.errors.errno(&error)),
         }
     }
 
-    fn ioctl(
-        &self,
-        request: &Request,
-        inode: INodeNo,
-        _handle: FileHandle,
-        _flags: IoctlFlags,
-        command: u32,
-        input: &[u8],
-        _out_size: u32,
-        reply: ReplyIoctl,
-    ) {
-        self.transport.count(Message::Ioctl);
-        match self.control.answer(&self.volume, ino(inode), request.uid(), command, input) {
-            Ok(page) => reply.ioctl(0, &page),
-            Err(error) => reply.error(self.errors.errno(&error)),
-        }
-    }
-
-    fn poll(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        _notifier: PollNotifier,
-        _events: PollEvents,
-        _flags: PollFlags,
-        reply: ReplyPoll,
-    ) {
-        // Files are always ready; the kernel knows that by itself.
-        self.transport.count(Message::Poll);
-        reply.error(Errno::ENOSYS);
-    }
-
-    fn fallocate(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: FileHandle,
-        offset: u64,
-        len_bytes: u64,
-        mode: i32,
-        reply: ReplyEmpty,
-    ) {
-        self.transport.count(Message::Fallocate);
-        match fallocate(mode) {
+    fn fallocate(&self, ino: Ino, range: &FallocateIn, reply: Reply) {
+        match fallocate(range.mode.cast_signed()) {
             Some(mode) => {
-                self.reply_empty(self.volume.fallocate(ino(inode), mode, offset, len_bytes), reply)
+                let done = self.volume.fallocate(ino, mode, range.offset, range.length);
+                self.reply_empty(done, reply);
             }
-            None => reply.error(Errno::EOPNOTSUPP),
+            None => reply.error(libc::EOPNOTSUPP),
         }
     }
 
-    fn lseek(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: FileHandle,
-        offset: i64,
-        whence: i32,
-        reply: ReplyLseek,
-    ) {
-        self.transport.count(Message::Lseek);
+    fn lseek(&self, ino: Ino, offset: i64, whence: u32, reply: Reply) {
         // A negative offset lies outside the file, as one beyond its end does.
         let Ok(from) = u64::try_from(offset) else {
-            return reply.error(Errno::ENXIO);
+            return reply.error(libc::ENXIO);
         };
-        let found = match whence {
-            libc::SEEK_DATA => self.volume.seek_data(ino(inode), from),
-            libc::SEEK_HOLE => self.volume.seek_hole(ino(inode), from),
-            _ => return reply.error(Errno::EINVAL),
+        let found = match whence.cast_signed() {
+            libc::SEEK_DATA => self.volume.seek_data(ino, from),
+            libc::SEEK_HOLE => self.volume.seek_hole(ino, from),
+            _ => return reply.error(libc::EINVAL),
         };
-        match found.map(i64::try_from) {
-            Ok(Ok(found)) => reply.offset(found),
-            Ok(Err(_)) => reply.error(Errno::EOVERFLOW),
+        match found {
+            Ok(offset) if i64::try_from(offset).is_ok() => reply.value(&LseekOut { offset }),
+            Ok(_) => reply.error(libc::EOVERFLOW),
             Err(error) => reply.error(self.errors.errno(&error)),
         }
     }
 
-    fn copy_file_range(
-        &self,
-        _request: &Request,
-        from: INodeNo,
-        _from_handle: FileHandle,
-        from_offset: u64,
-        to: INodeNo,
-        _to_handle: FileHandle,
-        to_offset: u64,
-        len_bytes: u64,
-        _flags: CopyFileRangeFlags,
-        reply: ReplyWrite,
-    ) {
-        self.transport.count(Message::CopyFileRange);
-        // The answer has 32 bits; a copy may always be shorter than asked for.
-        let len_bytes = len_bytes.min(u64::from(u32::MAX) & !0xfff);
-        self.reply_written(
-            self.volume.copy_range(ino(from), from_offset, ino(to), to_offset, len_bytes),
-            reply,
-        );
+    fn copy_file_range(&self, from: Ino, copy: &CopyFileRangeIn, answer_64: bool, reply: Reply) {
+        // A short answer has 32 bits; a copy may always be shorter than asked for.
+        let longest = if answer_64 { u64::MAX } else { u64::from(u32::MAX) & !0xfff };
+        let &CopyFileRangeIn { off_in, nodeid_out, off_out, len, .. } = copy;
+        let copied =
+            self.volume.copy_range(from, off_in, Ino(nodeid_out), off_out, len.min(longest));
+        match copied {
+            Ok(bytes_copied) if answer_64 => reply.value(&CopyFileRangeOut { bytes_copied }),
+            copied => self.reply_written(copied, reply),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Who is asking: what a message does not say about the calling process.
 
-use fuser::Request;
+use terrace_transport::Caller;
 
 /// The groups of the caller, which decide whether setting an access ACL or changing contents clears
 /// set-group-id; `None` for root, whom nothing is cleared for. A message carries only one group;
@@ -8,13 +8,13 @@ use fuser::Request;
 ///
 /// A process that cannot be seen from here (another PID namespace) counts as a member of that one
 /// group.
-pub(crate) fn groups(request: &Request) -> Option<Vec<u32>> {
-    if request.uid() == 0 {
+pub(crate) fn groups(caller: Caller) -> Option<Vec<u32>> {
+    if caller.uid == 0 {
         return None;
     }
     let status =
-        std::fs::read_to_string(format!("/proc/{}/status", request.pid())).unwrap_or_default();
-    Some(groups_in_status(&status, request.gid()))
+        std::fs::read_to_string(format!("/proc/{}/status", caller.pid)).unwrap_or_default();
+    Some(groups_in_status(&status, caller.gid))
 }
 
 /// `gid` and the supplementary groups that the text of a `/proc/<pid>/status` lists.

@@ -42,10 +42,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-use fuser::INodeNo;
 use parking_lot::Mutex;
 
-use crate::transport::{BACKGROUND_MAX, Transport};
+use crate::kernel_cache::KernelCache;
+use crate::terms::BACKGROUND_MAX;
 
 const PAGE_BYTES: u64 = 4096;
 
@@ -106,7 +106,7 @@ struct Dropping {
 /// Pages of a file that the kernel is to drop, and the answer to give then.
 struct Order {
     number: u64,
-    inode: INodeNo,
+    inode: u64,
     pages: Range<u64>,
     /// Whether an answer may be kept; it counts in `held` then.
     keeps_answer: bool,
@@ -126,21 +126,21 @@ impl Coherence {
     ///
     /// # Errors
     /// If the system gives none.
-    pub(crate) fn new(transport: Transport) -> io::Result<Self> {
+    pub(crate) fn new(kernel: KernelCache) -> io::Result<Self> {
         let shared = Arc::<Shared>::default();
         let (orders, to_do) = channel();
         let of_thread = Arc::clone(&shared);
-        let run = move || of_thread.carry_out(&to_do, &transport);
+        let run = move || of_thread.carry_out(&to_do, &kernel);
         let thread = std::thread::Builder::new().name("terrace-drop".to_owned()).spawn(run)?;
         Ok(Self { shared, orders: Some(orders), thread: Some(thread), held_max: OnceLock::new() })
     }
 
     /// Before the engine serves a READ or WRITE that the kernel's cache takes part in.
-    pub(crate) fn caches(&self, inode: INodeNo, offset: u64, len_bytes: u64) {
+    pub(crate) fn caches(&self, inode: u64, offset: u64, len_bytes: u64) {
         if !self.shared.any.load(Ordering::Acquire) {
             return;
         }
-        if let Some(cached) = self.shared.files.lock().get_mut(&inode.0) {
+        if let Some(cached) = self.shared.files.lock().get_mut(&inode) {
             cached.pages.insert(pages(offset, len_bytes));
         }
     }
@@ -149,7 +149,7 @@ impl Coherence {
     /// what it replaces.
     pub(crate) fn settle(
         &self,
-        inode: INodeNo,
+        inode: u64,
         offset: u64,
         len_bytes: u64,
         answer: impl FnOnce() + Send + 'static,
@@ -168,9 +168,9 @@ impl Coherence {
     }
 
     /// The kernel has forgotten the file, and all pages of it.
-    pub(crate) fn forget(&self, inode: INodeNo) {
+    pub(crate) fn forget(&self, inode: u64) {
         if self.shared.any.load(Ordering::Acquire) {
-            self.shared.files.lock().remove(&inode.0);
+            self.shared.files.lock().remove(&inode);
         }
     }
 
@@ -201,9 +201,9 @@ impl Drop for Coherence {
 impl Shared {
     /// What the thread has to drop on account of a direct write of these pages; `None`: nothing, or
     /// nothing more than it has been told. `held_max`: how many answers may be kept.
-    fn order(&self, inode: INodeNo, pages: Range<u64>, held_max: usize) -> Option<Order> {
+    fn order(&self, inode: u64, pages: Range<u64>, held_max: usize) -> Option<Order> {
         let mut files = self.files.lock();
-        let known = files.get_mut(&inode.0).map(|cached| cached.must_drop(&pages));
+        let known = files.get_mut(&inode).map(|cached| cached.must_drop(&pages));
         if known == Some(false) {
             return None;
         }
@@ -217,7 +217,7 @@ impl Shared {
             }
         }
         let pages = if known.is_some() { pages } else { WHOLE };
-        let cached = files.entry(inode.0).or_default();
+        let cached = files.entry(inode).or_default();
         let keeps_answer = self.hold(held_max);
         let pages = if keeps_answer { pages } else { cached.not_covered(pages)? };
         let number = self.ordered.fetch_add(1, Ordering::Relaxed);
@@ -228,7 +228,7 @@ impl Shared {
 
     /// The thread begins with an order: from now on it covers no further write.
     fn begin(&self, order: &Order) {
-        if let Some(cached) = self.files.lock().get_mut(&order.inode.0) {
+        if let Some(cached) = self.files.lock().get_mut(&order.inode) {
             cached
                 .dropping
                 .iter_mut()
@@ -240,7 +240,7 @@ impl Shared {
     /// An order has been carried out; unless the pages are `dropped`, the kernel may have them
     /// still.
     fn end(&self, order: &Order, dropped: bool) {
-        if let Some(cached) = self.files.lock().get_mut(&order.inode.0) {
+        if let Some(cached) = self.files.lock().get_mut(&order.inode) {
             cached.dropping.retain(|d| d.number != order.number);
             if !dropped {
                 cached.pages.insert(order.pages.clone());
@@ -255,14 +255,11 @@ impl Shared {
     }
 
     /// The thread.
-    fn carry_out(&self, orders: &Receiver<Order>, transport: &Transport) {
+    fn carry_out(&self, orders: &Receiver<Order>, kernel: &KernelCache) {
         for order in orders {
             self.begin(&order);
-            let dropped = transport.drop_pages(
-                order.inode,
-                order.pages.start * PAGE_BYTES,
-                bytes(&order.pages),
-            );
+            let dropped =
+                kernel.drop_pages(order.inode, order.pages.start * PAGE_BYTES, bytes(&order.pages));
             if let Err(error) = &dropped {
                 tracing::warn!("inode {}: buffered readers may see old data: {error}", order.inode);
             }
@@ -378,7 +375,7 @@ mod tests {
     #[test]
     fn a_write_orders_what_may_be_cached() {
         let shared = Shared::default();
-        let file = INodeNo(7);
+        let file = 7_u64;
         let order = |pages| shared.order(file, pages, usize::MAX);
         let first = order(0..1).expect("nothing is known of the file yet");
         assert_eq!(first.pages, WHOLE);
@@ -395,7 +392,7 @@ mod tests {
     #[test]
     fn a_write_that_is_answered_first_needs_no_order_if_one_that_waits_covers_it() {
         let shared = Shared::default();
-        let order = |pages| shared.order(INodeNo(7), pages, 0);
+        let order = |pages| shared.order(7, pages, 0);
         let first = order(0..1).expect("nothing is known of the file yet");
         assert_eq!(pages_of(order(5..6)), None, "the whole file will be dropped");
         shared.begin(&first);
@@ -418,12 +415,12 @@ mod tests {
         most: usize,
     }
 
-    const FILE: INodeNo = INodeNo(7);
+    const FILE: u64 = 7;
 
     impl Model {
         /// A buffered READ of a page.
         fn read(&mut self, page: u64) {
-            if let Some(cached) = self.shared.files.lock().get_mut(&FILE.0) {
+            if let Some(cached) = self.shared.files.lock().get_mut(&FILE) {
                 cached.pages.insert(page..page + 1);
             }
             self.kernel.insert(page, self.engine.get(&page).copied().unwrap_or(0));
@@ -501,11 +498,10 @@ mod tests {
     fn files_beyond_the_limit_push_others_out() {
         let shared = Shared::default();
         let files = 0..=FILES_MAX as u64;
-        let order =
-            |inode| shared.order(INodeNo(inode), 0..1, 0).expect("nothing is known of the file");
+        let order = |inode| shared.order(inode, 0..1, 0).expect("nothing is known of the file");
         let orders: Vec<Order> = files.clone().map(order).collect();
         assert!(orders.iter().all(|order| order.pages == WHOLE));
-        let again = |inode| pages_of(shared.order(INodeNo(inode), 0..1, 0));
+        let again = |inode| pages_of(shared.order(inode, 0..1, 0));
         assert!(
             files.clone().all(|inode| again(inode).is_none()),
             "none is pushed out while it has an order"

@@ -1,45 +1,48 @@
-//! Between the engine's words and fuser's. Nothing here decides anything.
+//! Between the engine's words and the protocol's. Nothing here decides anything.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-use fuser::{FileAttr, FileType, Generation, INodeNo, TimeOrNow};
 use terrace_engine::{Attr, Fallocate, FileKind, Ino, RenameFlags, SetTime, Time, XattrFlags};
+use terrace_transport::abi::{self, SetattrIn, SetattrValid, StatxTime};
 
 /// What `st_blksize` says: the engine's block.
-pub(crate) const BLOCK_BYTES: u32 = 4096;
-
-pub(crate) fn ino(number: INodeNo) -> Ino {
-    Ino(number.0)
-}
+const BLOCK_BYTES: u32 = 4096;
 
 /// The kernel knows the root before it has asked for it, as generation 0.
-pub(crate) fn generation(attr: &Attr) -> Generation {
-    Generation(if attr.ino == Ino::ROOT { 0 } else { attr.generation.into() })
+pub(crate) fn generation(attr: &Attr) -> u64 {
+    if attr.ino == Ino::ROOT { 0 } else { attr.generation.into() }
 }
 
-pub(crate) fn file_type(kind: FileKind) -> FileType {
+/// The file type bits of a mode.
+fn type_bits(kind: FileKind) -> u32 {
     match kind {
-        FileKind::Regular => FileType::RegularFile,
-        FileKind::Directory => FileType::Directory,
-        FileKind::Symlink => FileType::Symlink,
-        FileKind::CharDevice => FileType::CharDevice,
-        FileKind::BlockDevice => FileType::BlockDevice,
-        FileKind::Fifo => FileType::NamedPipe,
-        FileKind::Socket => FileType::Socket,
+        FileKind::Regular => libc::S_IFREG,
+        FileKind::Directory => libc::S_IFDIR,
+        FileKind::Symlink => libc::S_IFLNK,
+        FileKind::CharDevice => libc::S_IFCHR,
+        FileKind::BlockDevice => libc::S_IFBLK,
+        FileKind::Fifo => libc::S_IFIFO,
+        FileKind::Socket => libc::S_IFSOCK,
     }
 }
 
-pub(crate) fn file_attr(attr: &Attr) -> FileAttr {
-    FileAttr {
-        ino: INodeNo(attr.ino.0),
+/// The kind of an inode in listings.
+pub(crate) fn dirent_type(kind: FileKind) -> u32 {
+    abi::dirent_type(type_bits(kind))
+}
+
+pub(crate) fn file_attr(attr: &Attr) -> abi::Attr {
+    let [(atime, atimensec), (mtime, mtimensec), (ctime, ctimensec)] =
+        [attr.atime, attr.mtime, attr.ctime].map(parts);
+    abi::Attr {
+        ino: attr.ino.0,
         size: attr.size,
         blocks: attr.blocks_512,
-        atime: system_time(attr.atime),
-        mtime: system_time(attr.mtime),
-        ctime: system_time(attr.ctime),
-        crtime: system_time(attr.crtime),
-        kind: file_type(attr.kind),
-        perm: (attr.mode & 0o7777) as u16,
+        atime,
+        mtime,
+        ctime,
+        atimensec,
+        mtimensec,
+        ctimensec,
+        mode: type_bits(attr.kind) | attr.mode & 0o7777,
         nlink: attr.nlink,
         uid: attr.uid,
         gid: attr.gid,
@@ -49,29 +52,41 @@ pub(crate) fn file_attr(attr: &Attr) -> FileAttr {
     }
 }
 
-fn system_time(time: Time) -> SystemTime {
-    let distance = Duration::from_nanos(time.0.unsigned_abs());
-    if time.0 >= 0 { UNIX_EPOCH + distance } else { UNIX_EPOCH - distance }
+/// When an inode was created.
+pub(crate) fn birth(attr: &Attr) -> StatxTime {
+    let (tv_sec, tv_nsec) = parts(attr.crtime);
+    StatxTime { tv_sec, tv_nsec, reserved: 0 }
 }
 
-/// A time that a program set. Before the epoch, fuser puts the nanoseconds on the wrong side of the
-/// seconds (-2 s + 0.25 s arrives as -2.25 s); this takes its number apart the same way.
-fn time(system_time: SystemTime) -> Time {
-    let seconds = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
-    match system_time.duration_since(UNIX_EPOCH) {
-        Ok(after) => Time::from_parts(seconds(after), after.subsec_nanos()),
-        Err(before) => {
-            let before = before.duration();
-            Time::from_parts(-seconds(before), before.subsec_nanos())
-        }
+/// Seconds since the epoch, rounded down, and nanoseconds after them.
+fn parts(time: Time) -> (i64, u32) {
+    const SECOND: i64 = 1_000_000_000;
+    (time.0.div_euclid(SECOND), time.0.rem_euclid(SECOND) as u32)
+}
+
+/// A time that a SETATTR sets, if it does.
+fn set_time(
+    valid: SetattrValid,
+    (now, at): (SetattrValid, SetattrValid),
+    (seconds, nanoseconds): (i64, u32),
+) -> Option<SetTime> {
+    if valid.contains(now) {
+        Some(SetTime::Now)
+    } else {
+        valid.contains(at).then(|| SetTime::At(Time::from_parts(seconds, nanoseconds)))
     }
 }
 
-pub(crate) fn set_time(time_or_now: TimeOrNow) -> SetTime {
-    match time_or_now {
-        TimeOrNow::Now => SetTime::Now,
-        TimeOrNow::SpecificTime(at) => SetTime::At(time(at)),
-    }
+/// The time of access that a SETATTR sets.
+pub(crate) fn set_atime(set: &SetattrIn, valid: SetattrValid) -> Option<SetTime> {
+    let flags = (SetattrValid::ATIME_NOW, SetattrValid::ATIME);
+    set_time(valid, flags, (set.atime, set.atimensec))
+}
+
+/// The time of modification that a SETATTR sets.
+pub(crate) fn set_mtime(set: &SetattrIn, valid: SetattrValid) -> Option<SetTime> {
+    let flags = (SetattrValid::MTIME_NOW, SetattrValid::MTIME);
+    set_time(valid, flags, (set.mtime, set.mtimensec))
 }
 
 /// `None` for modes that are not supported.
@@ -88,15 +103,16 @@ pub(crate) fn fallocate(mode: i32) -> Option<Fallocate> {
     })
 }
 
-pub(crate) fn rename_flags(flags: fuser::RenameFlags) -> RenameFlags {
+pub(crate) fn rename_flags(flags: u32) -> RenameFlags {
     RenameFlags {
-        no_replace: flags.contains(fuser::RenameFlags::RENAME_NOREPLACE),
-        exchange: flags.contains(fuser::RenameFlags::RENAME_EXCHANGE),
-        whiteout: flags.contains(fuser::RenameFlags::RENAME_WHITEOUT),
+        no_replace: flags & libc::RENAME_NOREPLACE != 0,
+        exchange: flags & libc::RENAME_EXCHANGE != 0,
+        whiteout: flags & libc::RENAME_WHITEOUT != 0,
     }
 }
 
-pub(crate) fn xattr_flags(flags: i32) -> XattrFlags {
+pub(crate) fn xattr_flags(flags: u32) -> XattrFlags {
+    let flags = flags.cast_signed();
     XattrFlags {
         create: flags & libc::XATTR_CREATE != 0,
         replace: flags & libc::XATTR_REPLACE != 0,
@@ -109,16 +125,9 @@ mod tests {
 
     #[test]
     fn times_before_the_epoch_survive_both_ways() {
-        // What fuser makes of tv_sec = -2, tv_nsec = 250,000,000.
-        let arrived = UNIX_EPOCH - Duration::new(2, 250_000_000);
-        assert_eq!(time(arrived), Time::from_parts(-2, 250_000_000));
-        assert_eq!(
-            system_time(Time::from_parts(-2, 250_000_000)),
-            UNIX_EPOCH - Duration::new(1, 750_000_000)
-        );
-        let after = UNIX_EPOCH + Duration::new(1_700_000_000, 7);
-        assert_eq!(time(after), Time::from_parts(1_700_000_000, 7));
-        assert_eq!(system_time(time(after)), after);
+        for (seconds, nanoseconds) in [(-2, 250_000_000), (0, 0), (1_700_000_000, 7), (-1, 0)] {
+            assert_eq!(parts(Time::from_parts(seconds, nanoseconds)), (seconds, nanoseconds));
+        }
     }
 
     #[test]

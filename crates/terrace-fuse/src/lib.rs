@@ -1,6 +1,6 @@
 //! FUSE front end of Terrace FS: the translation between the kernel's messages and the engine's
-//! calls, and nothing else. `docs/FUSE.md` says how many messages each system call takes and what
-//! the kernel caches.
+//! calls, and nothing else. The protocol itself is [`terrace_transport`]'s. `docs/FUSE.md` says how
+//! many messages each system call takes and what the kernel caches.
 //!
 //! ```no_run
 //! # fn example(volume: std::sync::Arc<terrace_engine::Volume>) -> anyhow::Result<()> {
@@ -18,11 +18,11 @@
 //! | module | idea |
 //! |---|---|
 //! | `adapter` | each message, one engine call |
-//! | [`transport`] | INIT; what the kernel caches for good; messages refused once |
+//! | [`terms`] | INIT; what the kernel caches for good; messages refused once |
+//! | `kernel_cache` | how the kernel is told to drop what it has cached |
 //! | `coherence` | direct writes and what the kernel caches |
 //! | `mount`, `mountpoint`, [`mount_table`] | directories, sessions, threads, dead mounts |
 //! | [`control`] | how `terrace` commands talk to the daemon |
-//! | `counts` | how many messages of each kind came |
 //! | `convert`, `errors`, `caller` | types, errnos and logging, groups of the calling process |
 //!
 //! A daemon that mounts a volume must install a panic hook that aborts: after a panic in the
@@ -35,14 +35,15 @@ mod coherence;
 mod config;
 pub mod control;
 mod convert;
-mod counts;
 mod errors;
+mod kernel_cache;
 mod mount;
 pub mod mount_table;
 mod mountpoint;
-pub mod transport;
+pub mod terms;
 
 pub use config::MountConfig;
-pub use counts::{Message, MessageCounts, MessageSnapshot};
+pub use kernel_cache::KernelCache;
 pub use mount::{Mounted, Unmounter, mount, mount_with};
 pub use mountpoint::{clean_dead_mount, remount};
+pub use terrace_transport::{Message, MessageCounts, MessageSnapshot};

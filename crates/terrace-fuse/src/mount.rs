@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, anyhow, bail};
-use fuser::{Filesystem, Session, SessionACL};
 use terrace_engine::Volume;
+use terrace_transport::{FileSystem, MessageCounts, Session, Threads};
 
 use crate::adapter::TerraceFs;
 use crate::config::MountConfig;
-use crate::counts::MessageCounts;
+use crate::kernel_cache::KernelCache;
 use crate::mount_table;
 use crate::mountpoint::{attach, canonical, clean_dead_mount, detach, widen_read_ahead};
-use crate::transport::{READ_AHEAD_BYTES_MAX, Transport};
+use crate::terms::{READ_AHEAD_BYTES_MAX, terms};
 
 /// Mounts `volume` at `mountpoint` and serves it in threads of its own. A dead mount found there is
 /// removed first.
@@ -24,50 +24,43 @@ use crate::transport::{READ_AHEAD_BYTES_MAX, Transport};
 /// If the mount point is missing, in use by a volume or not permitted, if `/dev/fuse` or (for users
 /// other than root) `fusermount3` is missing, or if the kernel is older than Linux 5.11.
 pub fn mount(volume: Arc<Volume>, mountpoint: &Path, config: &MountConfig) -> Result<Mounted> {
-    mount_with(mountpoint, config, |transport| TerraceFs::new(volume, transport, config))
+    mount_with(mountpoint, config, |kernel| TerraceFs::new(volume, kernel, config))
 }
 
-/// Mounts what `file_system` makes, which answers as [`transport`](crate::transport) says: for a
-/// baseline on the same transport and with the same settings.
+/// Mounts what `file_system` makes, which answers as [`terms`](crate::terms) says: for a baseline
+/// on the same transport and with the same settings.
 ///
 /// # Errors
 /// As [`mount`], and those of `file_system`.
-pub fn mount_with<F: Filesystem>(
+pub fn mount_with<F: FileSystem + 'static>(
     mountpoint: &Path,
     config: &MountConfig,
-    file_system: impl FnOnce(Transport) -> std::io::Result<F>,
+    file_system: impl FnOnce(KernelCache) -> std::io::Result<F>,
 ) -> Result<Mounted> {
     let kernel_checks = config.kernel_checks()?;
-    let threads = config.threads()?;
+    let threads =
+        Threads { count: config.threads()?, own_queues: config.clone_fd.unwrap_or(false) };
     clean_dead_mount(mountpoint)?;
     let mountpoint = canonical(mountpoint)?;
-    let transport = Transport::new(kernel_checks);
     let connection = attach(&mountpoint, config, kernel_checks)?;
     let device = match mount_table::at(&mountpoint)? {
         Some(entry) => entry.device,
         None => bail!("{} was unmounted while it was being mounted", mountpoint.display()),
     };
     let unmounter = Unmounter { mountpoint, device };
-    let serve = || -> Result<JoinHandle<std::io::Result<()>>> {
-        let mut settings = fuser::Config::default();
-        settings.acl = if config.allow_other { SessionACL::All } else { SessionACL::Owner };
-        settings.n_threads = Some(threads);
-        settings.clone_fd = config.clone_fd.unwrap_or(false);
-        let session =
-            Session::from_fd(file_system(transport.clone())?, connection, settings.acl, settings)?;
-        transport.connect(session.notifier());
-        Ok(std::thread::Builder::new()
+    let serve = || -> Result<(Arc<MessageCounts>, JoinHandle<std::io::Result<()>>)> {
+        let session = Session::begin(connection, &terms(kernel_checks))?;
+        let counts = Arc::clone(session.counts());
+        let file_system = file_system(KernelCache::new(session.notifier(), kernel_checks))?;
+        let thread = std::thread::Builder::new()
             .name("terrace-fuse".to_owned())
-            .spawn(move || session.run())?)
+            .spawn(move || session.run(&file_system, threads))?;
+        Ok((counts, thread))
     };
     match serve() {
-        Ok(session) => {
+        Ok((counts, session)) => {
             widen_read_ahead(&unmounter.device, READ_AHEAD_BYTES_MAX);
-            Ok(Mounted {
-                session: Some(session),
-                unmounter,
-                counts: Arc::clone(transport.counts()),
-            })
+            Ok(Mounted { session: Some(session), unmounter, counts })
         }
         Err(error) => {
             if let Err(left) = unmounter.unmount_lazily() {

@@ -1,9 +1,7 @@
 //! Attaching a FUSE connection to a directory and detaching it again.
 //!
-//! This is done here and not by fuser, because fuser unmounts by path once more when a session
-//! ends: where something else lies under the mount, that would go as well. Here nothing is ever
-//! unmounted that is not known to be ours: a mount is identified by its device number, not by its
-//! path.
+//! Nothing is ever unmounted that is not known to be ours: a mount is identified by its device
+//! number, not by its path, where something else may lie by now.
 
 use std::ffi::CString;
 use std::io;

@@ -37,6 +37,7 @@ pub fn actions() -> Vec<Named> {
     use RenameHow::{Exchange, NoReplace, Plain, Whiteout};
     let ops = [
         ("create", Op::Create(C)),
+        ("create-by-link", Op::CreateByLink(C)),
         ("create-long", Op::Create(LONG)),
         ("create-in", Op::Create(D0L)),
         ("mkdir", Op::Mkdir(C)),

@@ -90,6 +90,13 @@ fn run(volume: &Volume, op: &Op) -> FsResult<()> {
     };
     match *op {
         Op::Create(p) => create(p, FileKind::Regular, 0o644),
+        Op::CreateByLink(p) => {
+            let (dir, new) = (parent(volume, p)?, new(FileKind::Regular, 0o644));
+            let unnamed = volume.create_unnamed(dir, &new, true)?;
+            let named = volume.link(unnamed.ino, dir, name(p.1).as_bytes()).map(made);
+            made(unnamed);
+            named
+        }
         Op::Mkdir(p) => create(p, FileKind::Directory, 0o755),
         Op::Mknod(p) => create(p, FileKind::Fifo, 0o640),
         Op::MknodSpecial(p, special) => {

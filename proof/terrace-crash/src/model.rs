@@ -343,7 +343,7 @@ impl Model {
     fn whole(&mut self, op: &Op) -> Result<(), i32> {
         let plain = |mode| Inode { mode, ..Inode::default() };
         match *op {
-            Op::Create(p) => self.add(p, Node::File, plain(0o644)),
+            Op::Create(p) | Op::CreateByLink(p) => self.add(p, Node::File, plain(0o644)),
             Op::Mkdir(p) => self.add(p, |id| Node::Dir(id, BTreeMap::new()), plain(0o755)),
             Op::Mknod(p) => self.add(p, Node::Fifo, plain(0o640)),
             Op::MknodSpecial(p, special) => {

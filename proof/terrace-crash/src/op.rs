@@ -80,6 +80,8 @@ impl Special {
 #[allow(missing_docs, reason = "the operations are those of the volume")]
 pub enum Op {
     Create(Path),
+    /// A file without a name, and then its name.
+    CreateByLink(Path),
     Mkdir(Path),
     /// A target of so many bytes.
     Symlink(Path, usize),

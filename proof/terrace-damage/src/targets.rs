@@ -1,5 +1,5 @@
 //! The functions that fuzzers call: one per decoder, one for images of PM, one for whole volumes,
-//! two for what a daemon is told. None may panic, hang or take much memory, whatever it is given.
+//! three for what a daemon is told. None may panic, hang or take much memory, whatever it is given.
 //!
 //! What stands behind a checksum is reached because each decoder sees its input twice: as it is,
 //! and sealed.
@@ -7,6 +7,7 @@
 mod control;
 mod decoders;
 mod http;
+mod message;
 mod recover;
 mod saved;
 
@@ -16,6 +17,7 @@ pub use decoders::{
     words,
 };
 pub use http::http;
+pub use message::message;
 pub use recover::{Edit, recover};
 pub use saved::saved;
 
@@ -23,7 +25,7 @@ pub use saved::saved;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target, by name.
-pub const ALL: [Target; 13] = [
+pub const ALL: [Target; 14] = [
     ("superblock", superblock),
     ("shard_page", shard_page),
     ("journal", journal),
@@ -37,6 +39,7 @@ pub const ALL: [Target; 13] = [
     ("recover", recover),
     ("control", control),
     ("http", http),
+    ("message", message),
 ];
 
 /// Real inputs for a target, for a fuzzer to start from.
@@ -49,6 +52,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "recover" => recover::seeds(),
         "control" => control::seeds(),
         "http" => http::seeds(),
+        "message" => message::seeds(),
         "words" => vec![vec![0; 8], terrace_layout::Tail::new(4096, 3).0.to_le_bytes().to_vec()],
         decoder => decoders::seeds(decoder),
     }

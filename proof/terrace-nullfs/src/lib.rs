@@ -6,23 +6,17 @@
 //! thrown away, extended attributes do not stick and times stand still. The transport (INIT,
 //! caching, refused messages, threads) is the real one.
 
-use std::ffi::OsStr;
-use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::SystemTime;
 
 use anyhow::Result;
-use fuser::{
-    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType,
-    Filesystem, Generation, INodeNo, IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents,
-    PollFlags, PollNotifier, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll,
-    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
-};
 use parking_lot::Mutex;
-use terrace_fuse::transport::{CREATED, FOREVER, MESSAGE_BYTES_MAX, Transport, absent};
-use terrace_fuse::{Message, MountConfig, Mounted, mount_with};
+use terrace_fuse::terms::{MESSAGE_BYTES_MAX, absent, attributes, entry, opened, statx};
+use terrace_fuse::{MountConfig, Mounted, mount_with};
+use terrace_transport::abi::{
+    Attr, CopyFileRangeIn, CopyFileRangeOut, Dirent, EntryOut, FallocateIn, GetxattrOut, LseekOut,
+    ReadIn, SetattrIn, SetattrValid, StatfsOut, StatxTime, WriteOut, dirent_type,
+};
+use terrace_transport::{FileSystem, Listing, Operation, Reply, Request};
 
 mod tree;
 
@@ -37,520 +31,252 @@ static ZEROS: [u8; MESSAGE_BYTES_MAX as usize] = [0; MESSAGE_BYTES_MAX as usize]
 /// # Errors
 /// As [`terrace_fuse::mount`].
 pub fn mount_null(mountpoint: &Path, config: &MountConfig) -> Result<Mounted> {
-    mount_with(mountpoint, config, |transport| Ok(NullFs::new(transport, config.durable)))
+    mount_with(mountpoint, config, |_| Ok(NullFs::new(config.durable)))
 }
 
 #[derive(Debug)]
 struct NullFs {
-    transport: Transport,
     durable: bool,
     tree: Mutex<Tree>,
 }
 
-impl NullFs {
-    fn new(transport: Transport, durable: bool) -> Self {
-        Self { transport, durable, tree: Mutex::new(Tree::new()) }
-    }
+/// What a request comes to: an answer, or an errno.
+type Answered<T> = Result<T, i32>;
 
-    fn reply_created(&self, made: Result<FileAttr, Errno>, reply: ReplyEntry) {
-        match made {
-            Ok(attr) => reply.entry(&FOREVER, &attr, Generation(0)),
-            Err(errno) => reply.error(errno),
+impl FileSystem for NullFs {
+    fn answer(&self, request: &Request<'_>, reply: Reply) {
+        let (ino, caller) = (request.ino, request.caller);
+        match request.operation {
+            Operation::Lookup { name } => self.lookup(ino, name, reply),
+            Operation::Forget { lookups } => self.tree.lock().forget(ino, lookups),
+            Operation::BatchForget(inodes) => {
+                let mut tree = self.tree.lock();
+                inodes.iter().for_each(|one| tree.forget(one.nodeid, one.nlookup));
+            }
+            Operation::Getattr => reply_attr(self.tree.lock().node(ino).map(|n| n.attr), reply),
+            Operation::Statx => {
+                let attr = self.tree.lock().node(ino).map(|node| node.attr);
+                let born = |attr: Attr| StatxTime { tv_sec: attr.ctime, ..StatxTime::default() };
+                reply_value(attr.map(|attr| statx(&attr, born(attr))), reply);
+            }
+            Operation::Setattr(set) => reply_attr(self.set_attributes(ino, set), reply),
+            Operation::Readlink => {
+                let target = self.tree.lock().node(ino).map(|node| node.target.clone());
+                match target {
+                    Ok(target) => reply.bytes(&target),
+                    Err(errno) => reply.error(errno),
+                }
+            }
+            Operation::Mknod { name, mode, umask, rdev } => {
+                let mode = if mode & libc::S_IFMT == 0 { mode | libc::S_IFREG } else { mode };
+                let new = NewNode { rdev, ..NewNode::of(caller, mode & !umask) };
+                reply_entry(self.tree.lock().create(ino, name, new), reply);
+            }
+            Operation::Mkdir { name, mode, umask } => {
+                let new = NewNode::of(caller, libc::S_IFDIR | mode & !umask & 0o7777);
+                reply_entry(self.tree.lock().create(ino, name, new), reply);
+            }
+            Operation::Create { name, mode, umask, .. } => {
+                let new = NewNode::of(caller, libc::S_IFREG | mode & !umask & 0o7777);
+                let made = self.tree.lock().create(ino, name, new);
+                match made {
+                    Ok(attr) => reply.values(&entry(attr, 0), &opened()),
+                    Err(errno) => reply.error(errno),
+                }
+            }
+            Operation::Symlink { name, target } => {
+                let new = NewNode::of(caller, libc::S_IFLNK | 0o777);
+                reply_entry(self.symlink(ino, name, target, new), reply);
+            }
+            Operation::Unlink { name } | Operation::Rmdir { name } => {
+                reply_empty(self.tree.lock().remove(ino, name), reply)
+            }
+            Operation::Rename { name, new_parent, new_name, flags } => {
+                let (from, to) = ((ino, name), (new_parent, new_name));
+                reply_empty(self.tree.lock().rename(from, to, flags), reply);
+            }
+            Operation::Link { ino: linked, name } => {
+                reply_entry(self.tree.lock().link(linked, ino, name), reply)
+            }
+            Operation::Read(read) => self.read(ino, read, reply),
+            Operation::Write(write, data) => {
+                let written = self.tree.lock().write(ino, write.offset, data);
+                reply_value(written.map(|()| WriteOut { size: write.size, padding: 0 }), reply);
+            }
+            Operation::Fsync { .. } if self.durable => reply.error(libc::ENOSYS),
+            Operation::Fsync { .. }
+            | Operation::Syncfs
+            | Operation::Release(_)
+            | Operation::Releasedir(_)
+            | Operation::Setxattr { .. }
+            | Operation::Removexattr { .. } => reply.ok(),
+            Operation::Readdir(read) => self.list(ino, read, reply),
+            Operation::Readdirplus(read) => self.list_plus(ino, read, reply),
+            Operation::Statfs => self.statfs(reply),
+            Operation::Getxattr { .. } => reply.error(libc::ENODATA),
+            Operation::Listxattr { size: 0 } => reply.value(&GetxattrOut::default()),
+            Operation::Listxattr { .. } => reply.ok(),
+            Operation::Ioctl(..) => reply.error(libc::ENOTTY),
+            Operation::Fallocate(range) => reply_empty(self.fallocate(ino, range), reply),
+            Operation::Lseek { offset, whence } => {
+                reply_value(self.lseek(ino, offset, whence), reply)
+            }
+            Operation::CopyFileRange { copy, answer_64 } => self.copy(copy, answer_64, reply),
+            _ => reply.error(libc::ENOSYS),
         }
     }
 }
 
-impl Filesystem for NullFs {
-    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        self.transport.negotiate(config)
+impl NullFs {
+    fn new(durable: bool) -> Self {
+        Self { durable, tree: Mutex::new(Tree::new()) }
     }
 
-    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.transport.count(Message::Lookup);
+    fn lookup(&self, parent: u64, name: &[u8], reply: Reply) {
         let mut tree = self.tree.lock();
-        match tree.child(parent, name) {
-            Err(errno) if errno.code() == libc::ENOENT => {
-                reply.entry(&FOREVER, &absent(), Generation(0))
-            }
-            found => {
-                let found = found.and_then(|number| tree.looked_up(number));
-                drop(tree);
-                self.reply_created(found, reply);
-            }
-        }
-    }
-
-    fn forget(&self, _request: &Request, inode: INodeNo, lookups: u64) {
-        self.transport.count(Message::Forget);
-        self.tree.lock().forget(inode.0, lookups);
-    }
-
-    fn getattr(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: Option<FileHandle>,
-        reply: ReplyAttr,
-    ) {
-        self.transport.count(Message::Getattr);
-        let attr = self.tree.lock().node(inode).map(|node| node.attr);
-        match attr {
-            Ok(attr) => reply.attr(&FOREVER, &attr),
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    fn setattr(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        mode: Option<u32>,
-        uid: Option<u32>,
-        gid: Option<u32>,
-        size: Option<u64>,
-        _atime: Option<TimeOrNow>,
-        _mtime: Option<TimeOrNow>,
-        _ctime: Option<SystemTime>,
-        _handle: Option<FileHandle>,
-        _crtime: Option<SystemTime>,
-        _chgtime: Option<SystemTime>,
-        _bkuptime: Option<SystemTime>,
-        _flags: Option<BsdFileFlags>,
-        reply: ReplyAttr,
-    ) {
-        self.transport.count(Message::Setattr);
-        let mut tree = self.tree.lock();
-        let sized = size.map_or(Ok(()), |size| tree.set_size(inode, size));
-        let attr = sized.and_then(|()| tree.node(inode)).map(|node| {
-            let attr = &mut node.attr;
-            attr.perm = mode.map_or(attr.perm, |mode| (mode & 0o7777) as u16);
-            attr.uid = uid.unwrap_or(attr.uid);
-            attr.gid = gid.unwrap_or(attr.gid);
-            *attr
-        });
+        let found = tree.child(parent, name).and_then(|number| tree.looked_up(number));
         drop(tree);
-        match attr {
-            Ok(attr) => reply.attr(&FOREVER, &attr),
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    fn readlink(&self, _request: &Request, inode: INodeNo, reply: ReplyData) {
-        self.transport.count(Message::Readlink);
-        let target = self.tree.lock().node(inode).map(|node| node.target.clone());
-        match target {
-            Ok(target) => reply.data(target.as_bytes()),
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    fn mknod(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        umask: u32,
-        rdev: u32,
-        reply: ReplyEntry,
-    ) {
-        self.transport.count(Message::Mknod);
-        let kind = match mode & libc::S_IFMT {
-            libc::S_IFCHR => FileType::CharDevice,
-            libc::S_IFBLK => FileType::BlockDevice,
-            libc::S_IFIFO => FileType::NamedPipe,
-            libc::S_IFSOCK => FileType::Socket,
-            _ => FileType::RegularFile,
-        };
-        let new = NewNode { rdev, ..NewNode::of(request, kind, mode & !umask) };
-        let made = self.tree.lock().create(parent, name, new);
-        self.reply_created(made, reply);
-    }
-
-    fn mkdir(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        umask: u32,
-        reply: ReplyEntry,
-    ) {
-        self.transport.count(Message::Mkdir);
-        let new = NewNode::of(request, FileType::Directory, mode & !umask);
-        let made = self.tree.lock().create(parent, name, new);
-        self.reply_created(made, reply);
-    }
-
-    fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.transport.count(Message::Unlink);
-        reply_empty(self.tree.lock().remove(parent, name), reply);
-    }
-
-    fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.transport.count(Message::Rmdir);
-        reply_empty(self.tree.lock().remove(parent, name), reply);
-    }
-
-    fn symlink(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        target: &Path,
-        reply: ReplyEntry,
-    ) {
-        self.transport.count(Message::Symlink);
-        let mut tree = self.tree.lock();
-        let new = NewNode::of(request, FileType::Symlink, 0o777);
-        let mut made = tree.create(parent, name, new);
-        if let Ok(attr) = &mut made
-            && let Ok(node) = tree.node(attr.ino)
-        {
-            node.target = target.as_os_str().to_owned();
-            node.attr.size = node.target.len() as u64;
-            *attr = node.attr;
-        }
-        drop(tree);
-        self.reply_created(made, reply);
-    }
-
-    fn rename(
-        &self,
-        _request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        new_parent: INodeNo,
-        new_name: &OsStr,
-        flags: RenameFlags,
-        reply: ReplyEmpty,
-    ) {
-        self.transport.count(Message::Rename);
-        reply_empty(self.tree.lock().rename((parent, name), (new_parent, new_name), flags), reply);
-    }
-
-    fn link(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        parent: INodeNo,
-        name: &OsStr,
-        reply: ReplyEntry,
-    ) {
-        self.transport.count(Message::Link);
-        let linked = self.tree.lock().link(inode, parent, name);
-        self.reply_created(linked, reply);
-    }
-
-    fn open(&self, _request: &Request, _inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        self.transport.count(Message::Open);
-        reply.error(Errno::ENOSYS);
-    }
-
-    fn read(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: FileHandle,
-        offset: u64,
-        size_bytes: u32,
-        _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        self.transport.count(Message::Read);
-        let found = self.tree.lock().read(inode, offset, size_bytes.into());
         match found {
-            Ok((len_bytes, None)) => reply.data(&ZEROS[..len_bytes.min(ZEROS.len())]),
+            Err(libc::ENOENT) => reply.value(&absent()),
+            found => reply_entry(found, reply),
+        }
+    }
+
+    fn set_attributes(&self, ino: u64, set: &SetattrIn) -> Answered<Attr> {
+        let valid = SetattrValid::from_bits_retain(set.valid);
+        let mut tree = self.tree.lock();
+        if valid.contains(SetattrValid::SIZE) {
+            tree.set_size(ino, set.size)?;
+        }
+        let attr = &mut tree.node(ino)?.attr;
+        if valid.contains(SetattrValid::MODE) {
+            attr.mode = attr.mode & libc::S_IFMT | set.mode & 0o7777;
+        }
+        if valid.contains(SetattrValid::UID) {
+            attr.uid = set.uid;
+        }
+        if valid.contains(SetattrValid::GID) {
+            attr.gid = set.gid;
+        }
+        Ok(*attr)
+    }
+
+    fn symlink(&self, parent: u64, name: &[u8], target: &[u8], new: NewNode) -> Answered<Attr> {
+        let mut tree = self.tree.lock();
+        let made = tree.create(parent, name, new)?;
+        let node = tree.node(made.ino)?;
+        node.target = target.to_vec();
+        node.attr.size = target.len() as u64;
+        Ok(node.attr)
+    }
+
+    fn read(&self, ino: u64, read: &ReadIn, reply: Reply) {
+        let found = self.tree.lock().read(ino, read.offset, read.size.into());
+        match found {
+            Ok((len_bytes, None)) => reply.bytes(&ZEROS[..len_bytes.min(ZEROS.len())]),
             Ok((len_bytes, Some(mut known))) => {
                 known.resize(len_bytes, 0);
-                reply.data(&known);
+                reply.bytes(&known);
             }
             Err(errno) => reply.error(errno),
         }
     }
 
-    fn write(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: FileHandle,
-        offset: u64,
-        data: &[u8],
-        _write_flags: WriteFlags,
-        _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        self.transport.count(Message::Write);
-        let written = self.tree.lock().write(inode, offset, data);
-        match written {
-            Ok(()) => reply.written(data.len() as u32),
-            Err(errno) => reply.error(errno),
-        }
-    }
-
-    fn flush(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        _owner: LockOwner,
-        reply: ReplyEmpty,
-    ) {
-        self.transport.count(Message::Flush);
-        reply.error(Errno::ENOSYS);
-    }
-
-    fn release(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
-        _flush: bool,
-        reply: ReplyEmpty,
-    ) {
-        self.transport.count(Message::Release);
-        reply.ok();
-    }
-
-    fn fsync(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        _data_only: bool,
-        reply: ReplyEmpty,
-    ) {
-        self.transport.count(Message::Fsync);
-        if self.durable { reply.error(Errno::ENOSYS) } else { reply.ok() }
-    }
-
-    fn opendir(&self, _request: &Request, _inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        self.transport.count(Message::Opendir);
-        reply.error(Errno::ENOSYS);
-    }
-
-    fn readdir(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectory,
-    ) {
-        self.transport.count(Message::Readdir);
-        for (next, name, attr) in self.tree.lock().list(inode, offset) {
-            if reply.add(attr.ino, next, attr.kind, name) {
-                break;
+    fn list(&self, ino: u64, read: &ReadIn, reply: Reply) {
+        let listed = self.tree.lock().list(ino, read.offset);
+        reply.fill(read.size as usize, |buffer| {
+            let mut listing = Listing::new(buffer);
+            for (next, name, attr) in listed {
+                if !listing.add(None, &dirent(next, &attr), &name) {
+                    break;
+                }
             }
-        }
-        reply.ok();
+            Ok(listing.len_bytes())
+        });
     }
 
-    fn readdirplus(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectoryPlus,
-    ) {
-        self.transport.count(Message::Readdirplus);
+    fn list_plus(&self, ino: u64, read: &ReadIn, reply: Reply) {
         let mut tree = self.tree.lock();
-        for (next, name, attr) in tree.list(inode, offset) {
-            let dot = name == "." || name == "..";
-            if reply.add(attr.ino, next, name, &FOREVER, &attr, Generation(0)) {
-                break;
+        let listed = tree.list(ino, read.offset);
+        reply.fill(read.size as usize, |buffer| {
+            let mut listing = Listing::new(buffer);
+            for (next, name, attr) in listed {
+                if !listing.add(Some(&entry(attr, 0)), &dirent(next, &attr), &name) {
+                    break;
+                }
+                let dot = name == b"." || name == b"..";
+                if !dot && let Ok(node) = tree.node(attr.ino) {
+                    node.lookups += 1;
+                }
             }
-            if !dot && let Ok(node) = tree.node(attr.ino) {
-                node.lookups += 1;
-            }
-        }
-        drop(tree);
-        reply.ok();
+            drop(tree);
+            Ok(listing.len_bytes())
+        });
     }
 
-    fn releasedir(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        _flags: OpenFlags,
-        reply: ReplyEmpty,
-    ) {
-        self.transport.count(Message::Releasedir);
-        reply.ok();
-    }
-
-    fn fsyncdir(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        _data_only: bool,
-        reply: ReplyEmpty,
-    ) {
-        self.transport.count(Message::Fsyncdir);
-        reply.error(Errno::ENOSYS);
-    }
-
-    fn statfs(&self, _request: &Request, _inode: INodeNo, reply: ReplyStatfs) {
-        self.transport.count(Message::Statfs);
+    fn statfs(&self, reply: Reply) {
         let files = self.tree.lock().nodes.len() as u64;
-        reply.statfs(1 << 32, 1 << 32, 1 << 32, files, 1 << 32, BLOCK_BYTES, 255, BLOCK_BYTES);
+        reply.value(&StatfsOut {
+            blocks: 1 << 32,
+            bfree: 1 << 32,
+            bavail: 1 << 32,
+            files,
+            ffree: 1 << 32,
+            bsize: BLOCK_BYTES,
+            namelen: 255,
+            frsize: BLOCK_BYTES,
+            ..StatfsOut::default()
+        });
     }
 
-    fn setxattr(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _name: &OsStr,
-        _value: &[u8],
-        _flags: i32,
-        _position: u32,
-        reply: ReplyEmpty,
-    ) {
-        self.transport.count(Message::Setxattr);
-        reply.ok();
-    }
-
-    fn getxattr(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _name: &OsStr,
-        _size_bytes: u32,
-        reply: ReplyXattr,
-    ) {
-        self.transport.count(Message::Getxattr);
-        reply.error(Errno::ENODATA);
-    }
-
-    fn listxattr(&self, _request: &Request, _inode: INodeNo, size_bytes: u32, reply: ReplyXattr) {
-        self.transport.count(Message::Listxattr);
-        if size_bytes == 0 { reply.size(0) } else { reply.data(&[]) }
-    }
-
-    fn removexattr(&self, _request: &Request, _inode: INodeNo, _name: &OsStr, reply: ReplyEmpty) {
-        self.transport.count(Message::Removexattr);
-        reply.ok();
-    }
-
-    fn access(&self, _request: &Request, _inode: INodeNo, _mask: AccessFlags, reply: ReplyEmpty) {
-        self.transport.count(Message::Access);
-        reply.error(Errno::ENOSYS);
-    }
-
-    fn create(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        umask: u32,
-        _flags: i32,
-        reply: ReplyCreate,
-    ) {
-        self.transport.count(Message::Create);
-        let new = NewNode::of(request, FileType::RegularFile, mode & !umask);
-        let made = self.tree.lock().create(parent, name, new);
-        match made {
-            Ok(attr) => reply.created(&FOREVER, &attr, Generation(0), FileHandle(0), CREATED),
-            Err(errno) => reply.error(errno),
+    fn fallocate(&self, ino: u64, range: &FallocateIn) -> Answered<()> {
+        match range.mode.cast_signed() & libc::FALLOC_FL_KEEP_SIZE {
+            0 => self.tree.lock().write(ino, range.offset + range.length, &[]),
+            _ => Ok(()),
         }
     }
 
-    fn ioctl(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        _flags: IoctlFlags,
-        _command: u32,
-        _input: &[u8],
-        _out_size: u32,
-        reply: ReplyIoctl,
-    ) {
-        self.transport.count(Message::Ioctl);
-        reply.error(Errno::ENOTTY);
+    fn lseek(&self, ino: u64, offset: i64, whence: u32) -> Answered<LseekOut> {
+        let size = self.tree.lock().node(ino)?.attr.size.cast_signed();
+        let found = match whence.cast_signed() {
+            _ if !(0..size).contains(&offset) => return Err(libc::ENXIO),
+            libc::SEEK_HOLE => size,
+            _ => offset,
+        };
+        Ok(LseekOut { offset: found.cast_unsigned() })
     }
 
-    fn poll(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        _notifier: PollNotifier,
-        _events: PollEvents,
-        _flags: PollFlags,
-        reply: ReplyPoll,
-    ) {
-        self.transport.count(Message::Poll);
-        reply.error(Errno::ENOSYS);
-    }
-
-    fn fallocate(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: FileHandle,
-        offset: u64,
-        len_bytes: u64,
-        mode: i32,
-        reply: ReplyEmpty,
-    ) {
-        self.transport.count(Message::Fallocate);
-        let end = if mode & libc::FALLOC_FL_KEEP_SIZE == 0 { offset + len_bytes } else { 0 };
-        reply_empty(self.tree.lock().write(inode, end, &[]), reply);
-    }
-
-    fn lseek(
-        &self,
-        _request: &Request,
-        inode: INodeNo,
-        _handle: FileHandle,
-        offset: i64,
-        whence: i32,
-        reply: ReplyLseek,
-    ) {
-        self.transport.count(Message::Lseek);
-        // All data, up to the one hole that every file ends in.
-        let size = self.tree.lock().node(inode).map_or(0, |node| node.attr.size) as i64;
-        match whence {
-            _ if !(0..size).contains(&offset) => reply.error(Errno::ENXIO),
-            libc::SEEK_HOLE => reply.offset(size),
-            _ => reply.offset(offset),
-        }
-    }
-
-    fn copy_file_range(
-        &self,
-        _request: &Request,
-        _from: INodeNo,
-        _from_handle: FileHandle,
-        _from_offset: u64,
-        to: INodeNo,
-        _to_handle: FileHandle,
-        to_offset: u64,
-        len_bytes: u64,
-        _flags: CopyFileRangeFlags,
-        reply: ReplyWrite,
-    ) {
-        self.transport.count(Message::CopyFileRange);
-        let len_bytes = len_bytes.min(u64::from(MESSAGE_BYTES_MAX));
-        let copied = self.tree.lock().write(to, to_offset + len_bytes, &[]);
-        match copied {
-            Ok(()) => reply.written(len_bytes as u32),
-            Err(errno) => reply.error(errno),
+    fn copy(&self, copy: &CopyFileRangeIn, answer_64: bool, reply: Reply) {
+        let len = copy.len.min(u64::from(MESSAGE_BYTES_MAX));
+        let copied = self.tree.lock().write(copy.nodeid_out, copy.off_out + len, &[]);
+        match answer_64 {
+            true => reply_value(copied.map(|()| CopyFileRangeOut { bytes_copied: len }), reply),
+            false => reply_value(copied.map(|()| WriteOut { size: len as u32, padding: 0 }), reply),
         }
     }
 }
 
-fn reply_empty(result: Result<(), Errno>, reply: ReplyEmpty) {
-    match result {
+fn dirent(next: u64, attr: &Attr) -> Dirent {
+    Dirent { ino: attr.ino, off: next, type_: dirent_type(attr.mode), namelen: 0 }
+}
+
+fn reply_value<T: zerocopy::IntoBytes + zerocopy::Immutable>(value: Answered<T>, reply: Reply) {
+    match value {
+        Ok(value) => reply.value(&value),
+        Err(errno) => reply.error(errno),
+    }
+}
+
+fn reply_entry(attr: Answered<Attr>, reply: Reply) {
+    reply_value(attr.map(|attr| -> EntryOut { entry(attr, 0) }), reply);
+}
+
+fn reply_attr(attr: Answered<Attr>, reply: Reply) {
+    reply_value(attr.map(attributes), reply);
+}
+
+fn reply_empty(done: Answered<()>, reply: Reply) {
+    match done {
         Ok(()) => reply.ok(),
         Err(errno) => reply.error(errno),
     }

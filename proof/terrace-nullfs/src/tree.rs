@@ -3,10 +3,13 @@
 //! Invariant: an inode lives while it has names or the kernel knows it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::{OsStr, OsString};
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use fuser::{Errno, FileAttr, FileType, INodeNo, RenameFlags, Request};
+use terrace_transport::Caller;
+use terrace_transport::abi::Attr;
+
+/// Number of the root directory.
+pub(super) const ROOT: u64 = 1;
 
 /// As reported; no file takes any.
 pub const BLOCK_BYTES: u32 = 4096;
@@ -19,14 +22,15 @@ const HEAD_BYTES_MAX: u64 = 64 << 10;
 pub(super) struct Tree {
     pub(super) nodes: HashMap<u64, Node>,
     last: u64,
-    started: SystemTime,
+    /// Seconds since the epoch.
+    started: i64,
 }
 
 #[derive(Debug)]
 pub(super) struct Node {
-    pub(super) attr: FileAttr,
+    pub(super) attr: Attr,
     pub(super) lookups: u64,
-    pub(super) target: OsString,
+    pub(super) target: Vec<u8>,
     /// The first bytes of a file's contents, up to [`HEAD_BYTES_MAX`]: what a database reads back
     /// of its own small files.
     head: Vec<u8>,
@@ -37,33 +41,38 @@ pub(super) struct Node {
 /// removals.
 #[derive(Debug, Default)]
 struct Names {
-    by_name: HashMap<OsString, (u64, u64)>,
-    by_cookie: BTreeMap<u64, (OsString, u64)>,
+    by_name: HashMap<Vec<u8>, (u64, u64)>,
+    by_cookie: BTreeMap<u64, (Vec<u8>, u64)>,
     last_cookie: u64,
 }
 
 impl Names {
-    fn get(&self, name: &OsStr) -> Option<u64> {
+    fn get(&self, name: &[u8]) -> Option<u64> {
         self.by_name.get(name).map(|&(_, number)| number)
     }
 
-    fn insert(&mut self, name: &OsStr, number: u64) {
+    fn insert(&mut self, name: &[u8], number: u64) {
         self.last_cookie += 1;
         self.by_name.insert(name.to_owned(), (self.last_cookie, number));
         self.by_cookie.insert(self.last_cookie, (name.to_owned(), number));
     }
 
-    fn remove(&mut self, name: &OsStr) -> Option<u64> {
+    fn remove(&mut self, name: &[u8]) -> Option<u64> {
         let (cookie, number) = self.by_name.remove(name)?;
         self.by_cookie.remove(&cookie);
         Some(number)
     }
 }
 
+/// Whether this is the mode of a directory.
+pub(super) fn is_directory(mode: u32) -> bool {
+    mode & libc::S_IFMT == libc::S_IFDIR
+}
+
 /// An inode to be made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NewNode {
-    pub(super) kind: FileType,
+    /// Its type and its permissions.
     pub(super) mode: u32,
     pub(super) uid: u32,
     pub(super) gid: u32,
@@ -72,46 +81,41 @@ pub(super) struct NewNode {
 }
 
 impl NewNode {
-    pub(super) fn of(request: &Request, kind: FileType, mode: u32) -> Self {
-        Self { kind, mode, uid: request.uid(), gid: request.gid(), rdev: 0 }
+    pub(super) fn of(caller: Caller, mode: u32) -> Self {
+        Self { mode, uid: caller.uid, gid: caller.gid, rdev: 0 }
     }
 }
 
 impl Tree {
     pub(super) fn new() -> Self {
-        let mut tree = Tree { nodes: HashMap::new(), last: 0, started: SystemTime::now() };
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        let mut tree = Tree { nodes: HashMap::new(), last: 0, started: started as i64 };
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let kind = FileType::Directory;
-        let root = tree.add(NewNode { kind, mode: 0o755, uid, gid, rdev: 0 });
-        debug_assert_eq!(root, INodeNo::ROOT.0);
+        let root = tree.add(NewNode { mode: libc::S_IFDIR | 0o755, uid, gid, rdev: 0 });
+        debug_assert_eq!(root, ROOT);
         tree
     }
 
     fn add(&mut self, new: NewNode) -> u64 {
-        let NewNode { kind, mode, uid, gid, rdev } = new;
+        let NewNode { mode, uid, gid, rdev } = new;
         self.last += 1;
-        let time = self.started;
-        let attr = FileAttr {
-            ino: INodeNo(self.last),
-            size: 0,
-            blocks: 0,
-            atime: time,
-            mtime: time,
-            ctime: time,
-            crtime: time,
-            kind,
-            perm: (mode & 0o7777) as u16,
-            nlink: if kind == FileType::Directory { 2 } else { 1 },
+        let attr = Attr {
+            ino: self.last,
+            atime: self.started,
+            mtime: self.started,
+            ctime: self.started,
+            mode,
+            nlink: if is_directory(mode) { 2 } else { 1 },
             uid,
             gid,
             rdev,
             blksize: BLOCK_BYTES,
-            flags: 0,
+            ..Attr::default()
         };
         let node = Node {
             attr,
             lookups: 0,
-            target: OsString::new(),
+            target: Vec::new(),
             head: Vec::new(),
             names: Names::default(),
         };
@@ -119,58 +123,48 @@ impl Tree {
         self.last
     }
 
-    pub(super) fn node(&mut self, number: INodeNo) -> Result<&mut Node, Errno> {
-        self.nodes.get_mut(&number.0).ok_or(Errno::ESTALE)
+    pub(super) fn node(&mut self, number: u64) -> Result<&mut Node, i32> {
+        self.nodes.get_mut(&number).ok_or(libc::ESTALE)
     }
 
-    pub(super) fn child(&mut self, parent: INodeNo, name: &OsStr) -> Result<u64, Errno> {
-        self.node(parent)?.names.get(name).ok_or(Errno::ENOENT)
+    pub(super) fn child(&mut self, parent: u64, name: &[u8]) -> Result<u64, i32> {
+        self.node(parent)?.names.get(name).ok_or(libc::ENOENT)
     }
 
     /// The attributes to answer with, which make the kernel know the inode once more.
-    pub(super) fn looked_up(&mut self, number: u64) -> Result<FileAttr, Errno> {
-        let node = self.node(INodeNo(number))?;
+    pub(super) fn looked_up(&mut self, number: u64) -> Result<Attr, i32> {
+        let node = self.node(number)?;
         node.lookups += 1;
         Ok(node.attr)
     }
 
-    pub(super) fn create(
-        &mut self,
-        parent: INodeNo,
-        name: &OsStr,
-        new: NewNode,
-    ) -> Result<FileAttr, Errno> {
+    pub(super) fn create(&mut self, parent: u64, name: &[u8], new: NewNode) -> Result<Attr, i32> {
         if self.child(parent, name).is_ok() {
-            return Err(Errno::EEXIST);
+            return Err(libc::EEXIST);
         }
-        let (kind, number) = (new.kind, self.add(new));
+        let (mode, number) = (new.mode, self.add(new));
         let directory = self.node(parent)?;
         directory.names.insert(name, number);
-        directory.attr.nlink += u32::from(kind == FileType::Directory);
+        directory.attr.nlink += u32::from(is_directory(mode));
         self.looked_up(number)
     }
 
-    pub(super) fn link(
-        &mut self,
-        inode: INodeNo,
-        parent: INodeNo,
-        name: &OsStr,
-    ) -> Result<FileAttr, Errno> {
+    pub(super) fn link(&mut self, inode: u64, parent: u64, name: &[u8]) -> Result<Attr, i32> {
         if self.child(parent, name).is_ok() {
-            return Err(Errno::EEXIST);
+            return Err(libc::EEXIST);
         }
         self.node(inode)?.attr.nlink += 1;
-        self.node(parent)?.names.insert(name, inode.0);
-        self.looked_up(inode.0)
+        self.node(parent)?.names.insert(name, inode);
+        self.looked_up(inode)
     }
 
-    pub(super) fn remove(&mut self, parent: INodeNo, name: &OsStr) -> Result<(), Errno> {
+    pub(super) fn remove(&mut self, parent: u64, name: &[u8]) -> Result<(), i32> {
         let number = self.child(parent, name)?;
-        let node = self.node(INodeNo(number))?;
+        let node = self.node(number)?;
         if !node.names.by_name.is_empty() {
-            return Err(Errno::ENOTEMPTY);
+            return Err(libc::ENOTEMPTY);
         }
-        let directory = node.attr.kind == FileType::Directory;
+        let directory = is_directory(node.attr.mode);
         node.attr.nlink -= if directory { 2 } else { 1 };
         let parent = self.node(parent)?;
         parent.names.remove(name);
@@ -181,35 +175,28 @@ impl Tree {
 
     pub(super) fn rename(
         &mut self,
-        from: (INodeNo, &OsStr),
-        to: (INodeNo, &OsStr),
-        flags: RenameFlags,
-    ) -> Result<(), Errno> {
+        from: (u64, &[u8]),
+        to: (u64, &[u8]),
+        flags: u32,
+    ) -> Result<(), i32> {
         let number = self.child(from.0, from.1)?;
         let other = self.child(to.0, to.1).ok();
         match other {
-            None if flags.contains(RenameFlags::RENAME_EXCHANGE) => return Err(Errno::ENOENT),
-            Some(_) if flags.contains(RenameFlags::RENAME_NOREPLACE) => return Err(Errno::EEXIST),
+            None if flags & libc::RENAME_EXCHANGE != 0 => return Err(libc::ENOENT),
+            Some(_) if flags & libc::RENAME_NOREPLACE != 0 => return Err(libc::EEXIST),
             Some(other) if other == number => return Ok(()),
-            Some(_) if !flags.contains(RenameFlags::RENAME_EXCHANGE) => self.remove(to.0, to.1)?,
+            Some(_) if flags & libc::RENAME_EXCHANGE == 0 => self.remove(to.0, to.1)?,
             _ => {}
         }
         self.move_name(number, from, to)?;
         match other {
-            Some(other) if flags.contains(RenameFlags::RENAME_EXCHANGE) => {
-                self.move_name(other, to, from)
-            }
+            Some(other) if flags & libc::RENAME_EXCHANGE != 0 => self.move_name(other, to, from),
             _ => Ok(()),
         }
     }
 
-    fn move_name(
-        &mut self,
-        number: u64,
-        from: (INodeNo, &OsStr),
-        to: (INodeNo, &OsStr),
-    ) -> Result<(), Errno> {
-        let directory = u32::from(self.node(INodeNo(number))?.attr.kind == FileType::Directory);
+    fn move_name(&mut self, number: u64, from: (u64, &[u8]), to: (u64, &[u8])) -> Result<(), i32> {
+        let directory = u32::from(is_directory(self.node(number)?.attr.mode));
         let old = self.node(from.0)?;
         // In an exchange the old name already leads to the other inode.
         if old.names.get(from.1) == Some(number) {
@@ -234,12 +221,12 @@ impl Tree {
 
     /// What a listing from `offset` on holds: the cookie of the next entry, name and attributes of
     /// each.
-    pub(super) fn list(&self, directory: INodeNo, offset: u64) -> Vec<(u64, OsString, FileAttr)> {
-        let Some(node) = self.nodes.get(&directory.0) else {
+    pub(super) fn list(&self, directory: u64, offset: u64) -> Vec<(u64, Vec<u8>, Attr)> {
+        let Some(node) = self.nodes.get(&directory) else {
             return Vec::new();
         };
         // Offsets 1 and 2 are behind the two dots, cookies follow.
-        let dots = [(1, ".".into(), node.attr), (2, "..".into(), node.attr)];
+        let dots = [(1, b".".to_vec(), node.attr), (2, b"..".to_vec(), node.attr)];
         let names = node.names.by_cookie.range(offset.saturating_sub(1)..).filter_map(
             |(cookie, (name, number))| {
                 let attr = self.nodes.get(number)?.attr;
@@ -250,7 +237,7 @@ impl Tree {
     }
 
     /// Takes note of a write of `data` at `offset`, or, without data, of a range that ends there.
-    pub(super) fn write(&mut self, inode: INodeNo, offset: u64, data: &[u8]) -> Result<(), Errno> {
+    pub(super) fn write(&mut self, inode: u64, offset: u64, data: &[u8]) -> Result<(), i32> {
         let node = self.node(inode)?;
         node.attr.size = node.attr.size.max(offset + data.len() as u64);
         if offset < HEAD_BYTES_MAX && !data.is_empty() {
@@ -265,7 +252,7 @@ impl Tree {
     }
 
     /// Sets a size, forgetting what lies beyond it.
-    pub(super) fn set_size(&mut self, inode: INodeNo, size: u64) -> Result<(), Errno> {
+    pub(super) fn set_size(&mut self, inode: u64, size: u64) -> Result<(), i32> {
         let node = self.node(inode)?;
         node.attr.size = size;
         node.head.truncate(usize::try_from(size).unwrap_or(usize::MAX));
@@ -276,10 +263,10 @@ impl Tree {
     /// any; the rest are zeros.
     pub(super) fn read(
         &mut self,
-        inode: INodeNo,
+        inode: u64,
         offset: u64,
         len_bytes: u64,
-    ) -> Result<(usize, Option<Vec<u8>>), Errno> {
+    ) -> Result<(usize, Option<Vec<u8>>), i32> {
         let node = self.node(inode)?;
         let len_bytes = node.attr.size.saturating_sub(offset).min(len_bytes) as usize;
         let known = node

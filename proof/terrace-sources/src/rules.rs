@@ -8,7 +8,7 @@ pub const CRATES: &[&[&str]] = &[
     &["terrace_fuse"],
     &["terrace_engine", "terrace_simulate"],
     &["terrace_store"],
-    &["terrace_layout", "terrace_media", "terrace_policy", "terrace_trace"],
+    &["terrace_layout", "terrace_media", "terrace_policy", "terrace_trace", "terrace_transport"],
 ];
 
 /// Packages whose modules have an order, from top to bottom. A module uses lower ones only.

@@ -4,7 +4,7 @@
 //! several components stand on the floor below.
 
 use terrace_media::{Disk, Pm};
-use terrace_store::error::FsResult;
+use terrace_store::error::{FsResult, fail};
 use terrace_store::sync::atomic::Ordering;
 use terrace_store::sync::thread::JoinHandle;
 use terrace_store::sync::{Arc, Mutex};
@@ -151,6 +151,21 @@ impl Volume {
         if new.kind == FileKind::Regular {
             self.parts.recorder.note(Operation::Create, attr.ino, 0, 0, false);
         }
+        Ok(attr)
+    }
+
+    /// Creates a file without a name, with what a file in this directory would inherit; counts a
+    /// lookup. With `linkable`, [`Self::link`] may give it a name. Without one it is gone when it
+    /// is forgotten, and after a crash.
+    ///
+    /// # Errors
+    /// As [`Self::create`]; `EINVAL` for what is no regular file.
+    pub fn create_unnamed(&self, parent: Ino, new: &NewInode, linkable: bool) -> FsResult<Attr> {
+        if new.kind != FileKind::Regular {
+            return fail(libc::EINVAL);
+        }
+        let attr = self.parts.names.create_unnamed(parent, new, linkable)?;
+        self.parts.recorder.note(Operation::Create, attr.ino, 0, 0, false);
         Ok(attr)
     }
 

@@ -43,6 +43,8 @@ pub(crate) struct Inode {
     /// It is a file that has lost its last name while somebody had it looked up, and counts in
     /// `Inodes::open_orphans`.
     pub orphaned: AtomicBool,
+    /// It was created without a name, and may get one.
+    pub linkable: AtomicBool,
     /// Its record and blocks are on the way back; nothing may be added to it.
     pub deleted: AtomicBool,
     /// It was truncated to nothing: what is written next goes to disk at once, for programs that

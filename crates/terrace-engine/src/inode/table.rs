@@ -313,6 +313,7 @@ impl Inodes {
             lookups: AtomicU64::new(0),
             parent: AtomicU64::new(0),
             orphaned: AtomicBool::new(false),
+            linkable: AtomicBool::new(false),
             deleted: AtomicBool::new(false),
             truncated: AtomicBool::new(false),
             pages: self.cache.map(ino.0, record.generation),

@@ -1,58 +1,66 @@
 //! Answers to the kernel, and what requests have in common.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-
-use fuser::{
-    Errno, INodeNo, LockOwner, OpenFlags, ReplyAttr, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyWrite, ReplyXattr, Request, WriteFlags,
+use terrace_engine::{Attr, FileKind, FsResult, Ino, KillPriv, NewInode, WriteOptions};
+use terrace_transport::abi::{
+    Dirent, EntryOut, GetxattrOut, ReadFlags, ReadIn, WriteFlags, WriteIn, WriteOut,
 };
-use terrace_engine::{Attr, FileKind, FsResult, KillPriv, NewInode, WriteOptions};
+use terrace_transport::{Caller, Listing, Reply};
 
 use super::TerraceFs;
 use crate::caller;
-use crate::convert::{file_attr, file_type, generation, ino};
-use crate::transport::FOREVER;
+use crate::convert::{dirent_type, file_attr, generation};
+use crate::terms::{attributes, entry};
 
+/// An inode that a caller makes; `modes`: the mode, and the umask.
 pub(super) fn new_inode(
-    request: &Request,
+    caller: Caller,
     kind: FileKind,
-    mode: u32,
-    umask: u32,
+    (mode, umask): (u32, u32),
     rdev: u32,
 ) -> NewInode {
     NewInode {
         kind,
         mode: mode & 0o7777,
         umask: umask & 0o777,
-        uid: request.uid(),
-        gid: request.gid(),
+        uid: caller.uid,
+        gid: caller.gid,
         rdev,
     }
 }
 
 /// Whether a READ or WRITE is direct: the kernel names an owner then, and none for what its cache
 /// takes part in.
-pub(super) fn is_direct(lock_owner: Option<LockOwner>) -> bool {
-    lock_owner.is_some()
+pub(super) fn is_direct(flags: u32) -> bool {
+    const { assert!(ReadFlags::LOCKOWNER.bits() == WriteFlags::LOCKOWNER.bits()) };
+    flags & WriteFlags::LOCKOWNER.bits() != 0
+}
+
+/// An answer that names an inode.
+pub(super) fn entry_of(attr: &Attr) -> EntryOut {
+    entry(file_attr(attr), generation(attr))
+}
+
+/// An answer to a WRITE or COPY_FILE_RANGE, which asked for no more than fits.
+pub(super) fn written(len_bytes: u64) -> WriteOut {
+    WriteOut { size: u32::try_from(len_bytes).unwrap_or(u32::MAX), padding: 0 }
 }
 
 impl TerraceFs {
-    pub(super) fn reply_entry(&self, result: FsResult<Attr>, reply: ReplyEntry) {
+    pub(super) fn reply_entry(&self, result: FsResult<Attr>, reply: Reply) {
         match result {
-            Ok(attr) => reply.entry(&FOREVER, &file_attr(&attr), generation(&attr)),
+            Ok(attr) => reply.value(&entry_of(&attr)),
             Err(error) => reply.error(self.errors.errno(&error)),
         }
     }
 
-    pub(super) fn reply_attr(&self, result: FsResult<Attr>, reply: ReplyAttr) {
+    pub(super) fn reply_attr(&self, result: FsResult<Attr>, reply: Reply) {
         match result {
-            Ok(attr) => reply.attr(&FOREVER, &file_attr(&attr)),
+            Ok(attr) => reply.value(&attributes(file_attr(&attr))),
             Err(error) => reply.error(self.errors.errno(&error)),
         }
     }
 
-    pub(super) fn reply_empty(&self, result: FsResult<()>, reply: ReplyEmpty) {
+    pub(super) fn reply_empty(&self, result: FsResult<()>, reply: Reply) {
         match result {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(self.errors.errno(&error)),
@@ -61,10 +69,10 @@ impl TerraceFs {
 
     /// Which set-id bits a caller without the privilege to keep them clears, as the kernel's other
     /// file systems do. The groups of a process are looked up where they matter.
-    pub(super) fn kill_priv(&self, request: &Request, inode: INodeNo) -> KillPriv {
+    pub(super) fn kill_priv(&self, ino: Ino, caller: Caller) -> KillPriv {
         let asks = |attr: &Attr| attr.mode & 0o2010 == 0o2000 && attr.kind != FileKind::Directory;
-        match self.volume.getattr(ino(inode)) {
-            Ok(attr) if asks(&attr) => match caller::groups(request) {
+        match self.volume.getattr(ino) {
+            Ok(attr) if asks(&attr) => match caller::groups(caller) {
                 Some(groups) if !groups.contains(&attr.gid) => KillPriv::Stranger,
                 _ => KillPriv::Member,
             },
@@ -78,90 +86,75 @@ impl TerraceFs {
     ///
     /// O_SYNC and O_DSYNC: the kernel sends FSYNC after the write (direct ones too). The flag still
     /// goes along, for it makes the write durable at once, and the FSYNC then finds nothing to do.
-    pub(super) fn write_options(
-        &self,
-        request: &Request,
-        inode: INodeNo,
-        write_flags: WriteFlags,
-        flags: OpenFlags,
-    ) -> WriteOptions {
-        let write_back = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+    pub(super) fn write_options(&self, ino: Ino, write: &WriteIn, caller: Caller) -> WriteOptions {
+        let how = WriteFlags::from_bits_retain(write.write_flags);
+        let flags = write.flags.cast_signed();
+        let write_back = how.contains(WriteFlags::CACHE);
         // Before a buffered write to a file with set-id bits comes a SETATTR.
-        let kill_priv = match write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
-            true if flags.0 & libc::O_DIRECT != 0 => self.kill_priv(request, inode),
+        let kill_priv = match how.contains(WriteFlags::KILL_SUIDGID) {
+            true if flags & libc::O_DIRECT != 0 => self.kill_priv(ino, caller),
             true => KillPriv::Member,
             false => KillPriv::Nothing,
         };
         WriteOptions {
-            append: !write_back && flags.0 & (libc::O_APPEND | libc::O_DIRECT) == libc::O_APPEND,
-            durable: self.durable || (!write_back && flags.0 & libc::O_DSYNC != 0),
+            append: !write_back && flags & (libc::O_APPEND | libc::O_DIRECT) == libc::O_APPEND,
+            durable: self.durable || (!write_back && flags & libc::O_DSYNC != 0),
             kill_priv,
         }
     }
 
-    /// `result` bytes of a WRITE or COPY_FILE_RANGE, which asked for no more than fits.
-    pub(super) fn reply_written(&self, result: FsResult<u64>, reply: ReplyWrite) {
+    pub(super) fn reply_written(&self, result: FsResult<u64>, reply: Reply) {
         match result {
-            Ok(len_bytes) => reply.written(u32::try_from(len_bytes).unwrap_or(u32::MAX)),
+            Ok(len_bytes) => reply.value(&written(len_bytes)),
             Err(error) => reply.error(self.errors.errno(&error)),
         }
     }
 
     /// An attribute's value or the list of names: its size if the caller asked for that with a size
     /// of 0.
-    pub(super) fn reply_xattr(
-        &self,
-        result: FsResult<Vec<u8>>,
-        size_bytes: u32,
-        reply: ReplyXattr,
-    ) {
+    pub(super) fn reply_xattr(&self, result: FsResult<Vec<u8>>, size_bytes: u32, reply: Reply) {
         match result {
             Ok(value) if size_bytes == 0 => {
-                reply.size(u32::try_from(value.len()).unwrap_or(u32::MAX))
+                let size = u32::try_from(value.len()).unwrap_or(u32::MAX);
+                reply.value(&GetxattrOut { size, padding: 0 });
             }
-            Ok(value) if value.len() <= size_bytes as usize => reply.data(&value),
-            Ok(_) => reply.error(Errno::ERANGE),
+            Ok(value) if value.len() <= size_bytes as usize => reply.bytes(&value),
+            Ok(_) => reply.error(libc::ERANGE),
             Err(error) => reply.error(self.errors.errno(&error)),
         }
     }
 
-    pub(super) fn reply_listing(&self, inode: INodeNo, offset: u64, mut reply: ReplyDirectory) {
-        let result = self.volume.readdir(ino(inode), offset, &mut |entry| {
-            !reply.add(
-                INodeNo(entry.ino.0),
-                entry.next,
-                file_type(entry.kind),
-                OsStr::from_bytes(entry.name),
-            )
+    pub(super) fn reply_listing(&self, ino: Ino, read: &ReadIn, reply: Reply) {
+        reply.fill(read.size as usize, |buffer| {
+            let mut listing = Listing::new(buffer);
+            let listed = self.volume.readdir(ino, read.offset, &mut |found| {
+                let type_ = dirent_type(found.kind);
+                let dirent = Dirent { ino: found.ino.0, off: found.next, type_, namelen: 0 };
+                listing.add(None, &dirent, found.name)
+            });
+            match listed {
+                Ok(()) => Ok(listing.len_bytes()),
+                Err(error) => Err(self.errors.errno(&error)),
+            }
         });
-        match result {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(self.errors.errno(&error)),
-        }
     }
 
     /// `.` and `..` are listed like the rest. Neither the kernel nor the engine counts a lookup for
     /// them.
-    pub(super) fn reply_listing_plus(
-        &self,
-        inode: INodeNo,
-        offset: u64,
-        mut reply: ReplyDirectoryPlus,
-    ) {
-        let mut listed = false;
-        let result = self.volume.readdir_plus(ino(inode), offset, &mut |entry, attr| {
-            let name = OsStr::from_bytes(entry.name);
-            let number = INodeNo(entry.ino.0);
-            let room =
-                !reply.add(number, entry.next, name, &FOREVER, &file_attr(attr), generation(attr));
-            listed |= room;
-            room
+    pub(super) fn reply_listing_plus(&self, ino: Ino, read: &ReadIn, reply: Reply) {
+        reply.fill(read.size as usize, |buffer| {
+            let mut listing = Listing::new(buffer);
+            let listed = self.volume.readdir_plus(ino, read.offset, &mut |found, attr| {
+                let type_ = dirent_type(attr.kind);
+                let dirent = Dirent { ino: found.ino.0, off: found.next, type_, namelen: 0 };
+                listing.add(Some(&entry_of(attr)), &dirent, found.name)
+            });
+            match listed {
+                Err(error) if listing.len_bytes() == 0 => Err(self.errors.errno(&error)),
+                // Listed inodes have been counted as looked up, so the answer must arrive. The
+                // error comes again with the next call.
+                _ => Ok(listing.len_bytes()),
+            }
         });
-        match result {
-            Err(error) if !listed => reply.error(self.errors.errno(&error)),
-            // Listed inodes have been counted as looked up, so the answer must arrive. The error
-            // comes again with the next call.
-            _ => reply.ok(),
-        }
     }
 }

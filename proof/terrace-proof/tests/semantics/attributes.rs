@@ -80,6 +80,26 @@ fn times_have_nanoseconds_and_a_wide_range() {
     });
 }
 
+/// **P-46** statx(2) shows when an inode was created. No call changes that.
+#[test]
+fn birth_is_shown_and_stays() {
+    proof(|| {
+        let mut volume = VolumeSpec::new("birth").mount()?;
+        let path = volume.join("file");
+        let before = std::time::SystemTime::now() - std::time::Duration::from_secs(1);
+        std::fs::write(&path, "born")?;
+        let born = std::fs::metadata(&path)?.created()?;
+        ensure!(before <= born && born <= std::time::SystemTime::now());
+        set_times(&path, (1, 0), (1, 0))?;
+        std::fs::write(&path, "written again")?;
+        std::fs::rename(&path, volume.join("renamed"))?;
+        std::fs::set_permissions(volume.join("renamed"), PermissionsExt::from_mode(0o600))?;
+        volume.check()?;
+        ensure!(std::fs::metadata(volume.join("renamed"))?.created()? == born);
+        Ok(())
+    });
+}
+
 /// **P-28** A read updates the access time if that is not after the modification time or is older
 /// than a day (`relatime`, the default). Reads that the kernel serves from its cache are not seen.
 /// With `-o noatime` access times never change by themselves.

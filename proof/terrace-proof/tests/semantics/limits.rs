@@ -23,15 +23,6 @@ fn ioctl<T>(file: &File, request: libc::c_ulong, argument: &mut T) -> std::io::R
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// **P-34** O_TMPFILE fails with EOPNOTSUPP. Programs then create a file and remove its name.
-#[test]
-fn no_tmpfile() {
-    proof(|| {
-        let (volume, _file) = mount_with_file("tmpfile")?;
-        must_fail(open(volume.root(), OFlags::TMPFILE | OFlags::RDWR), libc::EOPNOTSUPP)
-    });
-}
-
 /// **P-35** FALLOC_FL_COLLAPSE_RANGE, FALLOC_FL_INSERT_RANGE and FALLOC_FL_UNSHARE_RANGE fail with
 /// EOPNOTSUPP.
 #[test]

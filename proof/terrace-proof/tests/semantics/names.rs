@@ -1,10 +1,11 @@
 //! Names, links and directories.
 
-use super::{must_fail, rivals};
+use super::{must_fail, open, rivals};
 use anyhow::{Context, Result, ensure};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{AtFlags, CWD, OFlags, RenameFlags, linkat, renameat_with};
 use std::collections::HashMap;
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -237,6 +238,47 @@ fn one_rival_wins() {
             }
         }
         Ok(())
+    });
+}
+
+/// **P-34** O_TMPFILE makes a file without a name; it is gone after its last close. linkat(2) gives
+/// it a name, unless it was opened with O_EXCL: then it fails with ENOENT.
+#[test]
+fn files_without_names() {
+    proof(|| {
+        let mut volume = VolumeSpec::new("tmpfile").mount()?;
+        let dir = volume.join("dir");
+        std::fs::create_dir(&dir)?;
+        let root = volume.root().to_owned();
+        let unnamed = |flags: OFlags| open(&dir, OFlags::TMPFILE | OFlags::RDWR | flags);
+        let name = |file: &File, name: &str| {
+            let open = format!("/proc/self/fd/{}", file.as_raw_fd());
+            linkat(CWD, open.as_str(), CWD, root.join(name), AtFlags::SYMLINK_FOLLOW)
+        };
+        let (kept, gone, exclusive) =
+            (unnamed(OFlags::empty())?, unnamed(OFlags::empty())?, unnamed(OFlags::EXCL)?);
+        for (file, byte) in [(&kept, b'k'), (&gone, b'g'), (&exclusive, b'e')] {
+            file.write_all_at(&[byte; 100_000], 0)?;
+            ensure!(file.metadata()?.nlink() == 0);
+        }
+        ensure!(std::fs::read_dir(&dir)?.count() == 0, "none has a name");
+        name(&kept, "kept")?;
+        must_fail(name(&exclusive, "exclusive"), libc::ENOENT)?;
+        must_fail(name(&gone, "kept"), libc::EEXIST)?;
+        name(&kept, "again")?;
+        ensure!(kept.metadata()?.nlink() == 2);
+        let mut bytes = [0; 100_000];
+        gone.read_exact_at(&mut bytes, 0)?;
+        ensure!(bytes == [b'g'; 100_000], "it is usable as long as it is open");
+        drop((kept, gone, exclusive));
+        volume.check()?;
+        ensure!(std::fs::read(volume.join("kept"))? == vec![b'k'; 100_000]);
+        ensure!(std::fs::metadata(volume.join("again"))?.nlink() == 2);
+        // One whose only name goes while it is open, and which therefore may not get another one.
+        let file = unnamed(OFlags::empty())?;
+        name(&file, "soon-gone")?;
+        std::fs::remove_file(volume.join("soon-gone"))?;
+        must_fail(name(&file, "late"), libc::ENOENT)
     });
 }
 

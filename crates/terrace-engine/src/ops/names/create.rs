@@ -1,7 +1,7 @@
 //! New names: files, directories, symbolic links, and more links to an inode.
 
 use terrace_layout::{InodeRecord, Owner};
-use terrace_store::error::{FsResult, fail};
+use terrace_store::error::{FsResult, fail, fence};
 use terrace_store::itable::write_record;
 use terrace_store::planted::{Bug, planted};
 use terrace_store::space::{BlockSource, Purpose};
@@ -91,6 +91,32 @@ impl Names {
             let attr = self.looked_up(child)?;
             self.commits.tidy(dir.shard, &mut inner)?;
             Ok(attr)
+        })
+    }
+
+    /// Creates a file that has no name, as one in this directory; counts a lookup. With `linkable`,
+    /// [`Self::link`] may name it. It goes as one whose last name was removed does.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn create_unnamed(&self, parent: Ino, new: &NewInode, linkable: bool) -> FsResult<Attr> {
+        let dir = self.inodes.get(parent)?;
+        self.room.operate(|| {
+            let dir_inner = dir.shared()?;
+            if dir_inner.meta.nlink == 0 {
+                return fail(libc::ENOENT);
+            }
+            let made = self.make_inode(&dir, &dir_inner, new, None, Time::now())?;
+            let child = &made.inode;
+            let mut inner = child.exclusive()?;
+            // On media, an inode does not exist until a name leads to it.
+            inner.meta.nlink = 0;
+            child.linkable.store(linkable, Ordering::Release);
+            child.lookups.fetch_add(1, Ordering::AcqRel);
+            self.inodes.delete_if_unused(child, &mut inner);
+            // Other threads may write to it and name it: their fences do not cover this record.
+            fence(&self.store.pm)?;
+            Ok(child.attr(&inner))
         })
     }
 
@@ -268,7 +294,7 @@ impl Names {
             let mut inner = dir.exclusive()?;
             self.check_can_add(&inner, name)?;
             let mut child_inner = child.exclusive()?;
-            if child_inner.meta.nlink == 0 {
+            if child_inner.meta.nlink == 0 && !child.linkable.load(Ordering::Acquire) {
                 return fail(libc::ENOENT);
             }
             if child_inner.meta.nlink >= LINKS_MAX {
@@ -296,6 +322,10 @@ impl Names {
             let position = log.position(index);
             entries.added(&mut log.refs, position, &new);
             child_inner.attr_committed(&meta, mtime, attr_index);
+            child.linkable.store(false, Ordering::Release);
+            if child.orphaned.swap(false, Ordering::AcqRel) {
+                self.inodes.open_orphans.go();
+            }
             inner.meta.ctime = now;
             self.commits.tidy(dir.shard, &mut inner)?;
             self.commits.tidy(child.shard, &mut child_inner)?;

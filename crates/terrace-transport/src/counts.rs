@@ -1,75 +1,13 @@
-//! Counters of FUSE messages, one per kind: the cost of a system call is the number of messages it
+//! Counters of messages, one per kind: the cost of a system call is the number of messages it
 //! takes.
 //!
-//! Invariant: every message that reaches a file system of this crate is counted exactly once,
-//! before it is answered, so that whoever got the answer also sees the count. BATCH_FORGET counts
-//! once per inode, as FORGET. Kinds that the FUSE library refuses by itself (STATX, TMPFILE,
-//! SYNCFS, COPY_FILE_RANGE_64) never reach a file system; the kernel sends each of them at most
-//! once.
+//! Invariant: every message of a known kind is counted exactly once, before it is answered, so that
+//! whoever got the answer also sees the count. BATCH_FORGET counts once per inode, as FORGET.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Declares the kinds of messages with the names that the FUSE protocol gives them.
-macro_rules! messages {
-    ($($kind:ident $name:literal),* $(,)?) => {
-        /// A kind of message, by its name in the FUSE protocol.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Message {
-            $(#[doc = $name] $kind),*
-        }
-
-        impl Message {
-            /// Every kind, in the order of the counters.
-            pub const ALL: &[Message] = &[$(Message::$kind),*];
-
-            /// The name in the FUSE protocol, without its prefix: `LOOKUP`.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Message::$kind => $name),*
-                }
-            }
-        }
-    };
-}
-
-messages! {
-    Lookup "LOOKUP",
-    Forget "FORGET",
-    Getattr "GETATTR",
-    Setattr "SETATTR",
-    Readlink "READLINK",
-    Symlink "SYMLINK",
-    Mknod "MKNOD",
-    Mkdir "MKDIR",
-    Unlink "UNLINK",
-    Rmdir "RMDIR",
-    Rename "RENAME",
-    Link "LINK",
-    Open "OPEN",
-    Read "READ",
-    Write "WRITE",
-    Statfs "STATFS",
-    Release "RELEASE",
-    Fsync "FSYNC",
-    Setxattr "SETXATTR",
-    Getxattr "GETXATTR",
-    Listxattr "LISTXATTR",
-    Removexattr "REMOVEXATTR",
-    Flush "FLUSH",
-    Opendir "OPENDIR",
-    Readdir "READDIR",
-    Readdirplus "READDIRPLUS",
-    Releasedir "RELEASEDIR",
-    Fsyncdir "FSYNCDIR",
-    Access "ACCESS",
-    Create "CREATE",
-    Ioctl "IOCTL",
-    Poll "POLL",
-    Fallocate "FALLOCATE",
-    Lseek "LSEEK",
-    CopyFileRange "COPY_FILE_RANGE",
-}
+use crate::kind::Message;
 
 const KINDS: usize = Message::ALL.len();
 

@@ -1,0 +1,142 @@
+//! The terms between a mount and the kernel: the features asked for at INIT, how long the kernel
+//! may cache, and the answers that make later messages unnecessary. Every file system that
+//! [`mount_with`](crate::mount_with) mounts keeps them.
+//!
+//! Invariants:
+//! * The daemon sees every change, because all changes come through this one mount; so everything
+//!   is cached for good.
+//! * OPEN, OPENDIR, FLUSH, FSYNCDIR and ACCESS are answered with ENOSYS, after which the kernel
+//!   never sends them again. No file handles exist, so RELEASE and RELEASEDIR are never needed.
+//! * ENOSYS means "never ask again" for most kinds of messages; no other answer may be ENOSYS by
+//!   accident.
+
+use std::time::Duration;
+
+use terrace_transport::Terms;
+use terrace_transport::abi::{
+    Attr, AttrOut, EntryOut, InitFlags, OpenFlags, OpenOut, Statx, StatxOut, StatxTime,
+};
+
+/// How long the kernel may keep names (absent ones too) and attributes: beyond any uptime.
+const FOREVER: Duration = Duration::from_secs(1 << 31);
+
+/// Longest WRITE, and the longest READ: what 256 pages hold, the kernel's default limit.
+pub const MESSAGE_BYTES_MAX: u32 = 1 << 20;
+
+/// How far the kernel may read ahead: so that several READs of a sequential reader are under way,
+/// and its disk does not wait for the answer to one before it gets the next.
+pub(crate) const READ_AHEAD_BYTES_MAX: u32 = 4 * MESSAGE_BYTES_MAX;
+
+/// Requests in the background (read-ahead, asynchronous direct I/O, write-back of mappings) that
+/// the kernel keeps under way, if it allows us that many. Its default of 12 would hold back 4 KiB
+/// direct I/O at queue depth 32. Three quarters of them may be direct writes that wait for the
+/// kernel's cache (see `coherence`).
+pub(crate) const BACKGROUND_MAX: u16 = 256;
+
+/// Requests in the background that end read-ahead beyond what a reader asked for.
+const CONGESTED: u16 = 48;
+
+/// Features without which answers of this crate would be wrong, not just slow. Linux 5.11 has them
+/// all.
+const REQUIRED: InitFlags = InitFlags::NO_OPEN_SUPPORT
+    .union(InitFlags::NO_OPENDIR_SUPPORT)
+    .union(InitFlags::BIG_WRITES)
+    .union(InitFlags::MAX_PAGES)
+    .union(InitFlags::DONT_MASK)
+    .union(InitFlags::EXPLICIT_INVAL_DATA)
+    .union(InitFlags::HANDLE_KILLPRIV_V2);
+
+/// Features that save time, and EXPORT_SUPPORT: inodes that the kernel has forgotten are looked up
+/// by number. Left out on purpose: WRITEBACK_CACHE (the placement predictors must see each write,
+/// and a synchronous write would cost three messages), AUTO_INVAL_DATA (nothing changes behind the
+/// kernel's back), ATOMIC_O_TRUNC (it needs OPEN), POSIX_LOCKS and FLOCK_LOCKS (the kernel keeps
+/// locks itself, and can interrupt a waiter).
+const WANTED: InitFlags = InitFlags::PARALLEL_DIROPS
+    .union(InitFlags::ASYNC_READ)
+    .union(InitFlags::ASYNC_DIO)
+    .union(InitFlags::CACHE_SYMLINKS)
+    .union(InitFlags::DO_READDIRPLUS)
+    .union(InitFlags::READDIRPLUS_AUTO)
+    .union(InitFlags::HAS_IOCTL_DIR)
+    .union(InitFlags::EXPORT_SUPPORT);
+
+/// What to agree on at INIT. `kernel_checks`: whether the kernel checks permissions
+/// (`default_permissions`).
+pub(crate) fn terms(kernel_checks: bool) -> Terms {
+    // With POSIX_ACL the kernel turns default_permissions on by itself, so a mount that goes
+    // without the checks must go without this as well (see `KernelCache::forget_attributes` for
+    // what that takes).
+    let acl = if kernel_checks { InitFlags::POSIX_ACL } else { InitFlags::empty() };
+    Terms {
+        required: REQUIRED,
+        wanted: WANTED | acl,
+        message_bytes_max: MESSAGE_BYTES_MAX,
+        background_max: BACKGROUND_MAX,
+        congested: CONGESTED,
+    }
+}
+
+/// An answer that names an inode.
+pub fn entry(attr: Attr, generation: u64) -> EntryOut {
+    EntryOut {
+        nodeid: attr.ino,
+        generation,
+        entry_valid: FOREVER.as_secs(),
+        attr_valid: FOREVER.as_secs(),
+        attr,
+        ..EntryOut::default()
+    }
+}
+
+/// An answer of "no such file" that the kernel may remember: an entry whose inode number is 0.
+pub fn absent() -> EntryOut {
+    EntryOut { entry_valid: FOREVER.as_secs(), ..EntryOut::default() }
+}
+
+/// An answer that gives attributes.
+pub fn attributes(attr: Attr) -> AttrOut {
+    AttrOut { attr_valid: FOREVER.as_secs(), attr, ..AttrOut::default() }
+}
+
+/// The same for statx(2), with the time of birth.
+pub fn statx(attr: &Attr, btime: StatxTime) -> StatxOut {
+    let time = |tv_sec, tv_nsec| StatxTime { tv_sec, tv_nsec, reserved: 0 };
+    let stat = Statx {
+        mask: libc::STATX_BASIC_STATS | libc::STATX_BTIME,
+        blksize: attr.blksize,
+        nlink: attr.nlink,
+        uid: attr.uid,
+        gid: attr.gid,
+        mode: attr.mode as u16,
+        ino: attr.ino,
+        size: attr.size,
+        blocks: attr.blocks,
+        atime: time(attr.atime, attr.atimensec),
+        btime,
+        ctime: time(attr.ctime, attr.ctimensec),
+        mtime: time(attr.mtime, attr.mtimensec),
+        rdev_major: attr.rdev >> 8 & 0xfff,
+        rdev_minor: attr.rdev & 0xff | attr.rdev >> 12 & 0xf_ff00,
+        ..Statx::default()
+    };
+    StatxOut { attr_valid: FOREVER.as_secs(), stat, ..StatxOut::default() }
+}
+
+/// How a created file is opened: as the kernel assumes by itself for one that it opens without a
+/// message.
+pub fn opened() -> OpenOut {
+    let flags = OpenFlags::KEEP_CACHE | OpenFlags::PARALLEL_DIRECT_WRITES | OpenFlags::NOFLUSH;
+    OpenOut { open_flags: flags.bits(), ..OpenOut::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_numbers_are_taken_apart_as_the_kernel_puts_them_together() {
+        let rdev = 0x78 | 0x123 << 8 | 0x4_5600 << 12;
+        let stat = statx(&Attr { rdev, ..Attr::default() }, StatxTime::default()).stat;
+        assert_eq!((stat.rdev_major, stat.rdev_minor), (0x123, 0x4_5678));
+    }
+}
