@@ -536,7 +536,12 @@ fn what_is_whole_is_never_called_damaged() {
 fn damage_is_found_in_a_file_that_is_being_written() {
     let busy = Busy::new(0, false);
     let ino = busy.volume.create(Ino::ROOT, b"busy", &FILE).unwrap().ino;
-    put(&busy.volume, ino, 0, &pattern(2 << 20, 1));
+    // The pattern repeats: the number of each block tells it from the others.
+    let mut data = pattern(2 << 20, 1);
+    for (number, block) in (0_u64..).zip(data.chunks_mut(4096)) {
+        block[..8].copy_from_slice(&number.to_le_bytes());
+    }
+    put(&busy.volume, ino, 0, &data);
     busy.volume.fsync(ino, false).unwrap();
     // Write-back that never rests may have cut the file in two.
     let extents = busy.volume.file_map(ino).unwrap().extents;
@@ -546,7 +551,7 @@ fn damage_is_found_in_a_file_that_is_being_written() {
         .expect("it is written");
     let mut block = terrace_media::AlignedBuf::new(4096);
     let at = extent.device_offset_bytes + 300 * BLOCK_BYTES - extent.offset_bytes;
-    let good = pattern(2 << 20, 1)[300 * 4096..301 * 4096].to_vec();
+    let good = data[300 * 4096..301 * 4096].to_vec();
     let disk = busy.disks.iter().find(|disk| {
         disk.read_at(at, &mut block).unwrap();
         block[..] == good[..]

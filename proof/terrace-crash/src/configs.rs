@@ -42,8 +42,6 @@ pub const WRITE_MIGRATION: Config = Config {
         (Param::MigrateMax, 1),
         KEPT,
     ],
-    // A long write finds the room that it is to leave to others.
-    pm_blocks: 2 * PM_BLOCKS,
     ..THREE_TIERS
 };
 /// So it is, in the first tier of disks, too.
