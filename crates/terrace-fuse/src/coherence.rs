@@ -73,6 +73,8 @@ pub(crate) struct Coherence {
     orders: Option<Sender<Order>>,
     thread: Option<JoinHandle<()>>,
     held_max: OnceLock<usize>,
+    /// What the transport allows of that.
+    answers_kept_max: usize,
 }
 
 #[derive(Debug, Default)]
@@ -129,10 +131,17 @@ impl Coherence {
     pub(crate) fn new(kernel: KernelCache) -> io::Result<Self> {
         let shared = Arc::<Shared>::default();
         let (orders, to_do) = channel();
+        let answers_kept_max = kernel.answers_kept_max();
         let of_thread = Arc::clone(&shared);
         let run = move || of_thread.carry_out(&to_do, &kernel);
         let thread = std::thread::Builder::new().name("terrace-drop".to_owned()).spawn(run)?;
-        Ok(Self { shared, orders: Some(orders), thread: Some(thread), held_max: OnceLock::new() })
+        Ok(Self {
+            shared,
+            orders: Some(orders),
+            thread: Some(thread),
+            held_max: OnceLock::new(),
+            answers_kept_max,
+        })
     }
 
     /// Before the engine serves a READ or WRITE that the kernel's cache takes part in.
@@ -184,7 +193,8 @@ impl Coherence {
                 .ok()
                 .and_then(|limit| limit.trim().parse::<usize>().ok())
                 .filter(|&limit| limit > 0);
-            limit.unwrap_or(BACKGROUND_DEFAULT).min(BACKGROUND_MAX.into()) * 3 / 4
+            let of_kernel = limit.unwrap_or(BACKGROUND_DEFAULT).min(BACKGROUND_MAX.into()) * 3 / 4;
+            of_kernel.min(self.answers_kept_max)
         })
     }
 }

@@ -25,6 +25,23 @@ use anyhow::{Result, bail};
 
 use crate::control::DiskAdder;
 
+/// With it, the buffers of a CPU's queue take no more than 16 MiB.
+const QUEUE_DEPTH: usize = 15;
+
+/// The way of messages between kernel and daemon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// io_uring if the kernel offers it, else `/dev/fuse`.
+    Auto,
+    /// io_uring: a queue for each CPU, answered on the CPU that asked (Linux 6.14 or later, with
+    /// the parameter `enable_uring` of its module `fuse`).
+    IoUring,
+    /// `/dev/fuse`: one queue for all. The default: what programs are promised has been proved on
+    /// it as a whole.
+    #[default]
+    Device,
+}
+
 /// How to mount.
 #[derive(Clone)]
 pub struct MountConfig {
@@ -42,6 +59,11 @@ pub struct MountConfig {
     /// Threads that take messages; by default one per processor, at least 2 and at most 8 (measured
     /// above).
     pub threads: Option<usize>,
+    /// The way of messages.
+    pub transport: Transport,
+    /// Over io_uring: threads for the queue of each CPU at most, each with a buffer for the longest
+    /// message (1 MiB and a page, in use as far as messages were so long); by default 15.
+    pub queue_depth: Option<usize>,
     /// Give each thread a descriptor and queue of its own; by default not (measured above).
     pub clone_fd: Option<bool>,
     /// Every write is durable when it returns: FSYNC is refused once and then never sent. The
@@ -72,6 +94,8 @@ impl Default for MountConfig {
             allow_other: false,
             default_permissions: None,
             threads: None,
+            transport: Transport::default(),
+            queue_depth: None,
             clone_fd: None,
             durable: false,
             suid: false,
@@ -92,6 +116,15 @@ impl MountConfig {
         }
         let private_of_root = !self.allow_other && rustix::process::geteuid().is_root();
         Ok(self.default_permissions.unwrap_or(!private_of_root))
+    }
+
+    /// How many threads take messages from the queue of a CPU, at most. One is not enough: it may
+    /// wait for messages of its own queue.
+    pub(crate) fn queue_depth(&self) -> Result<usize> {
+        match self.queue_depth.unwrap_or(QUEUE_DEPTH) {
+            depth @ ..2 => bail!("queue_depth={depth}: choose 2 or more"),
+            depth => Ok(depth),
+        }
     }
 
     /// How many threads take messages.

@@ -9,13 +9,19 @@ use terrace_transport::Notifier;
 pub struct KernelCache {
     notifier: Notifier,
     kernel_checks: bool,
+    answers_kept_max: usize,
 }
 
 impl KernelCache {
     /// Of the mount whose kernel `notifier` tells something. `kernel_checks`: whether the kernel
-    /// checks permissions.
-    pub(crate) fn new(notifier: Notifier, kernel_checks: bool) -> Self {
-        Self { notifier, kernel_checks }
+    /// checks permissions. `answers_kept_max`: see [`Self::answers_kept_max`].
+    pub(crate) fn new(notifier: Notifier, kernel_checks: bool, answers_kept_max: usize) -> Self {
+        Self { notifier, kernel_checks, answers_kept_max }
+    }
+
+    /// How many answers may wait for [`Self::drop_pages`], by what the transport needs.
+    pub(crate) fn answers_kept_max(&self) -> usize {
+        self.answers_kept_max
     }
 
     /// Makes the kernel ask again for an inode's attributes after an access ACL was set on it,

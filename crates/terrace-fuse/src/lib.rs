@@ -42,7 +42,7 @@ pub mod mount_table;
 mod mountpoint;
 pub mod terms;
 
-pub use config::MountConfig;
+pub use config::{MountConfig, Transport};
 pub use kernel_cache::KernelCache;
 pub use mount::{Mounted, Unmounter, mount, mount_with};
 pub use mountpoint::{clean_dead_mount, remount};

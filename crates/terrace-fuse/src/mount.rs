@@ -6,10 +6,10 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, anyhow, bail};
 use terrace_engine::Volume;
-use terrace_transport::{FileSystem, MessageCounts, Session, Threads};
+use terrace_transport::{FileSystem, MessageCounts, Session, Threads, has_rings};
 
 use crate::adapter::TerraceFs;
-use crate::config::MountConfig;
+use crate::config::{MountConfig, Transport};
 use crate::kernel_cache::KernelCache;
 use crate::mount_table;
 use crate::mountpoint::{attach, canonical, clean_dead_mount, detach, widen_read_ahead};
@@ -38,8 +38,14 @@ pub fn mount_with<F: FileSystem + 'static>(
     file_system: impl FnOnce(KernelCache) -> std::io::Result<F>,
 ) -> Result<Mounted> {
     let kernel_checks = config.kernel_checks()?;
-    let threads =
-        Threads { count: config.threads()?, own_queues: config.clone_fd.unwrap_or(false) };
+    let threads = Threads {
+        count: config.threads()?,
+        own_queues: config.clone_fd.unwrap_or(false),
+        per_cpu_max: config.queue_depth()?,
+    };
+    if config.transport == Transport::IoUring {
+        must_have_rings()?;
+    }
     clean_dead_mount(mountpoint)?;
     let mountpoint = canonical(mountpoint)?;
     let connection = attach(&mountpoint, config, kernel_checks)?;
@@ -49,13 +55,25 @@ pub fn mount_with<F: FileSystem + 'static>(
     };
     let unmounter = Unmounter { mountpoint, device };
     let serve = || -> Result<(Arc<MessageCounts>, JoinHandle<std::io::Result<()>>)> {
-        let session = Session::begin(connection, &terms(kernel_checks))?;
+        let session = Session::begin(connection, &terms(kernel_checks, config.transport))?;
         let counts = Arc::clone(session.counts());
-        let file_system = file_system(KernelCache::new(session.notifier(), kernel_checks))?;
-        let thread = std::thread::Builder::new()
-            .name("terrace-fuse".to_owned())
-            .spawn(move || session.run(&file_system, threads))?;
-        Ok((counts, thread))
+        // A worker that keeps an answer takes no messages, and some must.
+        let answers_kept_max =
+            if session.is_over_io_uring() { threads.per_cpu_max / 2 } else { usize::MAX };
+        let kernel = KernelCache::new(session.notifier(), kernel_checks, answers_kept_max);
+        let file_system = file_system(kernel)?;
+        let (started, told) = std::sync::mpsc::channel();
+        let serve = move || session.run(&file_system, threads, |result| drop(started.send(result)));
+        let thread = std::thread::Builder::new().name("terrace-fuse".to_owned()).spawn(serve)?;
+        match told.recv() {
+            Ok(Ok(())) => Ok((counts, thread)),
+            Ok(Err(error)) => Err(error).context("FUSE over io_uring"),
+            // It has ended, and says why.
+            Err(_) => match thread.join() {
+                Ok(ended) => Err(anyhow!("the session ended at once: {ended:?}")),
+                Err(_) => bail!("a thread of the session panicked"),
+            },
+        }
     };
     match serve() {
         Ok((counts, session)) => {
@@ -70,6 +88,25 @@ pub fn mount_with<F: FileSystem + 'static>(
                 format!("starting the session of {}", unmounter.mountpoint.display())
             })
         }
+    }
+}
+
+/// # Errors
+/// The kernel or this machine has no FUSE over io_uring; what would switch it on.
+fn must_have_rings() -> Result<()> {
+    const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+    match std::fs::read_to_string(SWITCH) {
+        Err(_) => bail!("this kernel has no FUSE over io_uring: Linux 6.14 or later has it"),
+        Ok(state) if state.trim() != "Y" => bail!(
+            "FUSE over io_uring is switched off: `echo Y > {SWITCH}` switches it on until the next \
+             reboot, `options fuse enable_uring=1` in a file of /etc/modprobe.d, or \
+             fuse.enable_uring=1 on the kernel's command line, for good"
+        ),
+        Ok(_) if !has_rings() => bail!(
+            "this machine lets the daemon have no rings of io_uring: see \
+             /proc/sys/kernel/io_uring_disabled, and what a container forbids"
+        ),
+        Ok(_) => Ok(()),
     }
 }
 

@@ -12,10 +12,12 @@
 
 use std::time::Duration;
 
-use terrace_transport::Terms;
 use terrace_transport::abi::{
     Attr, AttrOut, EntryOut, InitFlags, OpenFlags, OpenOut, Statx, StatxOut, StatxTime,
 };
+use terrace_transport::{Terms, has_rings};
+
+use crate::config::Transport;
 
 /// How long the kernel may keep names (absent ones too) and attributes: beyond any uptime.
 const FOREVER: Duration = Duration::from_secs(1 << 31);
@@ -62,14 +64,20 @@ const WANTED: InitFlags = InitFlags::PARALLEL_DIROPS
 
 /// What to agree on at INIT. `kernel_checks`: whether the kernel checks permissions
 /// (`default_permissions`).
-pub(crate) fn terms(kernel_checks: bool) -> Terms {
+pub(crate) fn terms(kernel_checks: bool, transport: Transport) -> Terms {
     // With POSIX_ACL the kernel turns default_permissions on by itself, so a mount that goes
     // without the checks must go without this as well (see `KernelCache::forget_attributes` for
     // what that takes).
     let acl = if kernel_checks { InitFlags::POSIX_ACL } else { InitFlags::empty() };
+    // Once agreed on, there is no way back: so only if this machine can have rings.
+    let ring = match transport {
+        Transport::Device => InitFlags::empty(),
+        Transport::Auto if !has_rings() => InitFlags::empty(),
+        Transport::Auto | Transport::IoUring => InitFlags::OVER_IO_URING,
+    };
     Terms {
-        required: REQUIRED,
-        wanted: WANTED | acl,
+        required: if transport == Transport::IoUring { REQUIRED | ring } else { REQUIRED },
+        wanted: WANTED | acl | ring,
         message_bytes_max: MESSAGE_BYTES_MAX,
         background_max: BACKGROUND_MAX,
         congested: CONGESTED,

@@ -6,7 +6,7 @@
 #![expect(missing_debug_implementations, reason = "hidden types that `KnownLayout`'s derive makes")]
 
 use bitflags::bitflags;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// Major version of the protocol; another one cannot be spoken to.
 pub const MAJOR: u32 = 7;
@@ -19,11 +19,19 @@ pub const MINOR_MIN: u32 = 32;
 macro_rules! structures {
     ($($(#[$doc:meta])* $name:ident [$size:literal] { $($field:ident: $type:ty),* $(,)? })*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, FromBytes, IntoBytes, Immutable)]
+        #[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable)]
         #[derive(KnownLayout)]
         #[repr(C)]
         #[expect(missing_docs, reason = "the fields have the kernel's names")]
         pub struct $name { $(pub $field: $type),* }
+
+        impl Default for $name {
+            /// All zeros.
+            fn default() -> Self {
+                FromZeros::new_zeroed()
+            }
+        }
+
         const _: () = assert!(size_of::<$name>() == $size);
     )*};
 }
@@ -172,6 +180,14 @@ structures! {
     }
     /// Before each name in an answer to READDIR, which is filled up to a multiple of 8 bytes.
     Dirent [24] { ino: u64, off: u64, namelen: u32, type_: u32 }
+    /// The head of an entry of a ring: the message's header or the answer's, the structure of the
+    /// message's kind, and how much of the payload is in use.
+    EntryHeaders [288] {
+        in_out: [u8; 128], op_in: [u8; 128], flags: u64, commit_id: u64, payload_sz: u32,
+        padding: u32, reserved: u64,
+    }
+    /// What a command to the ring's side of FUSE says beside its opcode.
+    UringCommand [24] { flags: u64, commit_id: u64, qid: u16, padding: [u16; 3] }
     /// Makes the kernel drop attributes and pages of an inode.
     NotifyInvalInodeOut [24] { ino: u64, off: i64, len: i64 }
 }

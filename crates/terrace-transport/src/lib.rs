@@ -8,7 +8,8 @@
 //! | `request` | bytes of a message as checked values |
 //! | `reply` | answers |
 //! | `init` | INIT: what both sides agree on |
-//! | `session` | the connection over `/dev/fuse`, its threads, notifications |
+//! | `session` | the connection, threads on `/dev/fuse`, notifications |
+//! | `ring` | threads on io_uring, a queue for each CPU |
 //! | `counts` | how many messages of each kind came |
 
 pub mod abi;
@@ -17,6 +18,7 @@ mod init;
 mod kind;
 mod reply;
 mod request;
+mod ring;
 mod session;
 
 pub use counts::{MessageCounts, MessageSnapshot};
@@ -25,3 +27,8 @@ pub use kind::Message;
 pub use reply::{Listing, Reply};
 pub use request::{Caller, Malformed, Operation, Request, decode, split};
 pub use session::{FileSystem, Notifier, Session, Threads};
+
+/// Whether this machine can have rings as a session over io_uring needs them.
+pub fn has_rings() -> bool {
+    ring::is_possible()
+}

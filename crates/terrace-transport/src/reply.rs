@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::abi::{Dirent, OutHeader};
+use crate::ring::{Answer, Slot};
 
 /// Largest errno that the kernel accepts in an answer; beyond it, it refuses the answer and the
 /// caller hangs.
@@ -22,20 +23,35 @@ const ALIGN_BYTES: usize = 4096;
 /// hangs.
 #[derive(Debug)]
 pub struct Reply {
-    unique: u64,
     /// `None`: it was given, or the kernel waits for none.
-    device: Option<Arc<OwnedFd>>,
+    to: Option<To>,
+}
+
+/// Where an answer goes.
+#[derive(Debug)]
+enum To {
+    /// To the message with this number, on this connection.
+    Device(u64, Arc<OwnedFd>),
+    /// To the worker that has the message in its entry.
+    Ring(Arc<Slot>),
+    /// The same, of a WRITE: its data still lies where answers go.
+    RingOfWrite(Arc<Slot>),
 }
 
 impl Reply {
     /// To the message with this number, on this connection.
     pub(crate) fn new(unique: u64, device: Arc<OwnedFd>) -> Self {
-        Self { unique, device: Some(device) }
+        Self { to: Some(To::Device(unique, device)) }
+    }
+
+    /// To the message in a worker's entry.
+    pub(crate) fn over_ring(slot: Arc<Slot>, is_write: bool) -> Self {
+        Self { to: Some(if is_write { To::RingOfWrite(slot) } else { To::Ring(slot) }) }
     }
 
     /// For a message that is not answered.
     pub(crate) fn none() -> Self {
-        Self { unique: 0, device: None }
+        Self { to: None }
     }
 
     /// It failed.
@@ -71,6 +87,18 @@ impl Reply {
     /// Data, of which there are at most `len_bytes`: `fill` stores it and says how much it is. It
     /// finds anything in the buffer. An error is an errno.
     pub fn fill(mut self, len_bytes: usize, fill: impl FnOnce(&mut [u8]) -> Result<usize, i32>) {
+        if let Some(To::Ring(slot)) = &self.to {
+            let slot = Arc::clone(slot);
+            // SAFETY: this is the one reply of a message that is no WRITE.
+            let payload = unsafe { slot.payload() };
+            return match fill(&mut payload[..len_bytes]) {
+                Ok(len) => {
+                    self.to = None;
+                    slot.give(Answer { error: 0, len, small: [0; 16] });
+                }
+                Err(errno) => self.error(errno),
+            };
+        }
         with_buffer(len_bytes, |buffer| match fill(buffer) {
             Ok(len) => self.send(0, &[IoSlice::new(&buffer[..len])]),
             Err(errno) => self.error(errno),
@@ -78,19 +106,46 @@ impl Reply {
     }
 
     fn send(&mut self, error: i32, parts: &[IoSlice<'_>]) {
-        let Some(device) = self.device.take() else {
-            return;
-        };
-        let len = parts.iter().fold(size_of::<OutHeader>(), |len, part| len + part.len());
-        let len = u32::try_from(len).expect("answers are shorter than the kernel's buffers");
-        let header = OutHeader { len, error, unique: self.unique };
-        let mut all = [IoSlice::new(header.as_bytes()), IoSlice::new(&[]), IoSlice::new(&[])];
-        all[1..=parts.len()].copy_from_slice(parts);
-        match rustix::io::writev(&device, &all[..=parts.len()]) {
-            // The caller was killed meanwhile, or the file system was unmounted.
-            Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
-            Err(error) => tracing::error!("the kernel refuses an answer: {error}"),
+        match self.to.take() {
+            None => {}
+            Some(To::Device(unique, device)) => send_to_device(&device, unique, error, parts),
+            Some(To::Ring(slot)) => {
+                // SAFETY: this is the one reply of a message that is no WRITE.
+                let len = gather(parts, unsafe { slot.payload() });
+                slot.give(Answer { error, len, small: [0; 16] });
+            }
+            Some(To::RingOfWrite(slot)) => {
+                let mut small = [0; 16];
+                let len = gather(parts, &mut small);
+                slot.give(Answer { error, len, small });
+            }
         }
+    }
+}
+
+/// Puts parts of an answer together; returns their length.
+///
+/// # Panics
+/// If they are longer than the kernel's buffers, or, of a WRITE, than its answers.
+fn gather(parts: &[IoSlice<'_>], buffer: &mut [u8]) -> usize {
+    let mut len = 0;
+    for part in parts {
+        buffer[len..len + part.len()].copy_from_slice(part);
+        len += part.len();
+    }
+    len
+}
+
+fn send_to_device(device: &OwnedFd, unique: u64, error: i32, parts: &[IoSlice<'_>]) {
+    let len = parts.iter().fold(size_of::<OutHeader>(), |len, part| len + part.len());
+    let len = u32::try_from(len).expect("answers are shorter than the kernel's buffers");
+    let header = OutHeader { len, error, unique };
+    let mut all = [IoSlice::new(header.as_bytes()), IoSlice::new(&[]), IoSlice::new(&[])];
+    all[1..=parts.len()].copy_from_slice(parts);
+    match rustix::io::writev(device, &all[..=parts.len()]) {
+        // The caller was killed meanwhile, or the file system was unmounted.
+        Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
+        Err(error) => tracing::error!("the kernel refuses an answer: {error}"),
     }
 }
 

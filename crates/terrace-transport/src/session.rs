@@ -1,4 +1,5 @@
-//! A connection to the kernel over `/dev/fuse`, and the threads that serve it.
+//! A connection to the kernel, and the threads that serve it: over `/dev/fuse` here, over io_uring
+//! in [`ring`](crate::ring).
 //!
 //! Invariant: each message is answered exactly once ([`Reply`] sees to it), also one that is
 //! malformed or unknown.
@@ -18,6 +19,7 @@ use crate::init::{Terms, negotiate};
 use crate::kind::Message;
 use crate::reply::Reply;
 use crate::request::{Malformed, Operation, Request, decode, split};
+use crate::ring::Rings;
 
 /// Answers messages, from any of several threads.
 pub trait FileSystem: Send + Sync {
@@ -29,10 +31,12 @@ pub trait FileSystem: Send + Sync {
 /// How a session is served.
 #[derive(Clone, Copy, Debug)]
 pub struct Threads {
-    /// How many take messages.
+    /// How many take messages from `/dev/fuse`.
     pub count: usize,
     /// Each has a descriptor and queue of its own.
     pub own_queues: bool,
+    /// Over io_uring: how many, at most, take messages from the queue of one CPU.
+    pub per_cpu_max: usize,
 }
 
 /// A connection on which INIT has been answered.
@@ -70,7 +74,22 @@ impl Session {
         Notifier { device: Arc::clone(&self.device) }
     }
 
-    /// Serves the connection until it ends: the file system has been unmounted.
+    /// Whether messages come over io_uring.
+    pub fn is_over_io_uring(&self) -> bool {
+        self.flags.contains(InitFlags::OVER_IO_URING)
+    }
+
+    pub(crate) fn device(&self) -> &Arc<OwnedFd> {
+        &self.device
+    }
+
+    pub(crate) fn message_bytes_max(&self) -> usize {
+        self.message_bytes_max as usize
+    }
+
+    /// Serves the connection until it ends: the file system has been unmounted. `started` is told
+    /// when the kernel has what it needs to send messages, or why not: then the file system must be
+    /// unmounted.
     ///
     /// # Errors
     /// The connection is broken, or the system gives no thread or descriptor. The threads that run
@@ -78,7 +97,25 @@ impl Session {
     ///
     /// # Panics
     /// If the file system panics.
-    pub fn run(&self, file_system: &impl FileSystem, threads: Threads) -> io::Result<()> {
+    pub fn run(
+        &self,
+        file_system: &impl FileSystem,
+        threads: Threads,
+        started: impl FnOnce(io::Result<()>),
+    ) -> io::Result<()> {
+        if !self.is_over_io_uring() {
+            started(Ok(()));
+            return self.serve_device(file_system, threads);
+        }
+        let rings = Rings::new(self, file_system, threads.per_cpu_max)?;
+        std::thread::scope(|scope| {
+            started(rings.start(scope));
+            // Forgets and interrupts.
+            self.serve(&self.device, file_system)
+        })
+    }
+
+    fn serve_device(&self, file_system: &impl FileSystem, threads: Threads) -> io::Result<()> {
         std::thread::scope(|scope| {
             let start = |number: usize| {
                 let device = match threads.own_queues && number > 0 {
@@ -132,7 +169,19 @@ impl Session {
             true => Reply::new(header.unique, Arc::clone(device)),
             false => Reply::none(),
         };
-        match decode(header, body) {
+        self.dispatch(kind, decode(header, body), reply, file_system);
+        Ok(())
+    }
+
+    /// Hands a message to the file system, or answers what is none.
+    pub(crate) fn dispatch(
+        &self,
+        kind: Option<Message>,
+        decoded: Result<Request<'_>, Malformed>,
+        reply: Reply,
+        file_system: &impl FileSystem,
+    ) {
+        match decoded {
             Ok(request) => {
                 self.count(kind, &request);
                 file_system.answer(&request, reply);
@@ -143,7 +192,6 @@ impl Session {
                 reply.error(libc::EIO);
             }
         }
-        Ok(())
     }
 
     fn count(&self, kind: Option<Message>, request: &Request<'_>) {

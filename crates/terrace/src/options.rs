@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use terrace_engine::{AtimePolicy, CACHE_BYTES_MIN};
+use terrace_fuse::Transport;
 use terrace_media::IoEngine;
 use terrace_policy::{Param, Params, TUNABLES, Tunable};
 
@@ -51,7 +52,20 @@ pub const OPTIONS: &[(&str, &str)] = &[
         "use of PM above which new data goes to a disk tier, large writes somewhat earlier \
          (default: 90)",
     ),
-    ("threads=N", "threads that serve requests (default: 2, or 1 on one processor)"),
+    (
+        "transport=auto|io_uring|device",
+        "the way of messages from the kernel: io_uring with a queue for each CPU, /dev/fuse, or \
+         io_uring if the kernel offers it (default: device)",
+    ),
+    (
+        "queue_depth=N",
+        "over io_uring: requests of one CPU that are served at a time, 1 MiB of memory each at most \
+         (default: 15)",
+    ),
+    (
+        "threads=N",
+        "over /dev/fuse: threads that serve requests (default: one per processor, 2 to 8)",
+    ),
     ("clone_fd", "give each of those threads its own descriptor of /dev/fuse"),
     ("dev", "honour device files (default for root)"),
     ("nodev", "ignore device files (default for other users)"),
@@ -145,6 +159,10 @@ pub struct MountOptions {
     pub writeback_seconds: u32,
     /// `pm_full=PERCENT`.
     pub pm_full_percent: u8,
+    /// `transport=`.
+    pub transport: Transport,
+    /// `queue_depth=N`; `None`: the default.
+    pub queue_depth: Option<usize>,
     /// `threads=N`; `None`: by the machine.
     pub threads: Option<usize>,
     /// `clone_fd`.
@@ -189,6 +207,8 @@ impl MountOptions {
             cache_dir: None,
             writeback_seconds: 5,
             pm_full_percent: 90,
+            transport: Transport::default(),
+            queue_depth: None,
             threads: None,
             clone_fd: false,
             dev: privileged,
@@ -292,6 +312,8 @@ impl MountOptions {
             "cache_dir" => self.cache_dir = Some(value.into()),
             "writeback" => self.writeback_seconds = number(value, 1, 86_400).map_err(bad)?,
             "pm_full" => self.pm_full_percent = number(value, 1, 100).map_err(bad)?,
+            "transport" => self.transport = transport(value).map_err(bad)?,
+            "queue_depth" => self.queue_depth = Some(number(value, 2, 1024).map_err(bad)?),
             "threads" => self.threads = Some(number(value, 1, 1024).map_err(bad)?),
             "engine" => self.engine = engine(value).map_err(bad)?,
             "disk" => self.disks.push(value.into()),
@@ -340,6 +362,15 @@ fn cache_size(text: &str) -> Result<u64, String> {
             format_size(CACHE_BYTES_MIN)
         )),
         bytes => Ok(bytes),
+    }
+}
+
+fn transport(text: &str) -> Result<Transport, String> {
+    match text {
+        "auto" => Ok(Transport::Auto),
+        "io_uring" => Ok(Transport::IoUring),
+        "device" => Ok(Transport::Device),
+        _ => Err(format!("{} is none of them", quoted(text))),
     }
 }
 
@@ -421,7 +452,7 @@ mod tests {
     fn each_option_sets_its_value() {
         let all = "ro,remount,noatime,durable,allow_other,default_permissions,\
                    cache=1.5G,cache_dir=/run/x,\
-                   writeback=30,pm_full=80,threads=3,clone_fd,nodev,nosuid,noexec,\
+                   writeback=30,pm_full=80,threads=3,transport=io_uring,queue_depth=9,clone_fd,nodev,nosuid,noexec,\
                    engine=sync,nodirect,\
                    disk=/a,disk=/b,model=pm=pm,model=disk2=hdd,log=/l,metrics=/m,\
                    group=4M,migrate_rate=100M";
@@ -436,6 +467,8 @@ mod tests {
             cache_dir: Some("/run/x".into()),
             writeback_seconds: 30,
             pm_full_percent: 80,
+            transport: Transport::IoUring,
+            queue_depth: Some(9),
             threads: Some(3),
             clone_fd: true,
             dev: false,

@@ -1,5 +1,5 @@
-//! What one message costs, by number of threads, cloned descriptors and clients: the numbers behind
-//! the defaults of `MountConfig`. Run it on a quiet machine: `cargo run --release -p terrace-nullfs
+//! What one message costs, by transport, number of threads, cloned descriptors and clients: the
+//! numbers behind the defaults of `MountConfig`. Run it on a quiet machine: `cargo run --release -p terrace-nullfs
 //! --example transport`.
 //!
 //! Each cell is the median of several rounds of microseconds per operation and client, on the file
@@ -10,7 +10,7 @@ use std::io::Result;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
-use terrace_fuse::MountConfig;
+use terrace_fuse::{MountConfig, Transport};
 use terrace_nullfs::mount_null;
 
 const ROUNDS: usize = 9;
@@ -55,19 +55,34 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn measure(mountpoint: &Path) -> anyhow::Result<()> {
-    println!("| threads | clients | {} |", WORKLOADS.map(|(name, _)| name).join(" | "));
+    println!("| transport | clients | {} |", WORKLOADS.map(|(name, _)| name).join(" | "));
     println!("|---|---|{}", "---|".repeat(WORKLOADS.len()));
-    let settings = [(1, false), (2, false), (2, true), (4, false), (4, true)];
+    let device = |threads, clone_fd| MountConfig {
+        transport: Transport::Device,
+        threads: Some(threads),
+        clone_fd: Some(clone_fd),
+        ..MountConfig::default()
+    };
+    let ring = MountConfig { transport: Transport::IoUring, ..MountConfig::default() };
+    let mut settings = vec![
+        ("1 thread", device(1, false)),
+        ("2 threads", device(2, false)),
+        ("2 threads, cloned descriptors", device(2, true)),
+        ("4 threads", device(4, false)),
+        ("4 threads, cloned descriptors", device(4, true)),
+    ];
+    match mount_null(mountpoint, &ring) {
+        Ok(mounted) => {
+            mounted.unmount()?;
+            settings.push(("io_uring", ring));
+        }
+        Err(error) => eprintln!("without io_uring: {error:#}"),
+    }
     let mut samples = vec![[const { [const { Vec::new() }; WORKLOADS.len()] }; 2]; settings.len()];
     // Round by round, so that a busy moment of the machine hits all settings alike.
     for _ in 0..ROUNDS {
-        for ((threads, clone_fd), samples) in settings.iter().zip(&mut samples) {
-            let config = MountConfig {
-                threads: Some(*threads),
-                clone_fd: Some(*clone_fd),
-                ..MountConfig::default()
-            };
-            let mounted = mount_null(mountpoint, &config)?;
+        for ((_, config), samples) in settings.iter().zip(&mut samples) {
+            let mounted = mount_null(mountpoint, config)?;
             for clients in 1..=2 {
                 for (workload, (_, run)) in WORKLOADS.iter().enumerate() {
                     let micros = round(mountpoint, clients, *run)? / OPERATIONS_OF[workload] as f64;
@@ -77,12 +92,11 @@ fn measure(mountpoint: &Path) -> anyhow::Result<()> {
             mounted.unmount()?;
         }
     }
-    for ((threads, clone_fd), samples) in settings.iter().zip(&mut samples) {
+    for ((name, _), samples) in settings.iter().zip(&mut samples) {
         for (clients, row) in (1..).zip(samples) {
             let cells: Vec<String> =
                 row.iter_mut().map(|micros| format!("{:.1}", median(micros))).collect();
-            let descriptors = if *clone_fd { ", cloned descriptors" } else { "" };
-            println!("| {threads}{descriptors} | {clients} | {} |", cells.join(" | "));
+            println!("| {name} | {clients} | {} |", cells.join(" | "));
         }
     }
     Ok(())

@@ -242,6 +242,8 @@ fn config(request: &MountRequest) -> MountConfig {
         read_only: options.read_only,
         allow_other: options.allow_other,
         default_permissions: options.default_permissions.then_some(true),
+        transport: options.transport,
+        queue_depth: options.queue_depth,
         threads: options.threads,
         clone_fd: options.clone_fd.then_some(true),
         durable: options.durable,

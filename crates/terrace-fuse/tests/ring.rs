@@ -1,0 +1,143 @@
+//! Mounts over io_uring, where this kernel has it.
+
+mod common;
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use common::{Behind, TestMount, alone, is_root, skip};
+use terrace_fuse::{Message, MountConfig, Transport};
+
+const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+
+/// Has the kernel offer io_uring, or not; dropped, as it was.
+struct Switch(String);
+
+impl Switch {
+    /// `None` if this kernel or user cannot.
+    fn set(test: &str, state: &str) -> Option<Switch> {
+        let why_not = match fs::read_to_string(SWITCH) {
+            Ok(before) if is_root() => {
+                fs::write(SWITCH, state).expect("root sets it");
+                return Some(Switch(before));
+            }
+            Ok(_) => "only root switches FUSE over io_uring on",
+            Err(_) => "this kernel has no FUSE over io_uring",
+        };
+        skip(test, why_not);
+        None
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        let _ = fs::write(SWITCH, &self.0);
+    }
+}
+
+fn over_ring(queue_depth: usize) -> MountConfig {
+    MountConfig {
+        transport: Transport::IoUring,
+        queue_depth: Some(queue_depth),
+        ..MountConfig::default()
+    }
+}
+
+/// What one of several programs does; each call waits for the others' now and then.
+fn work(root: &Path, number: u8) {
+    let directory = root.join(format!("of-{number}"));
+    fs::create_dir(&directory).unwrap();
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(directory.join("file"))
+        .unwrap();
+    let long = vec![number; 1 << 20];
+    for round in 0..20_u64 {
+        file.write_all_at(&long, round << 20).unwrap();
+        file.write_all_at(&[number ^ 0xff], (round << 20) + 4097).unwrap();
+        file.sync_data().unwrap();
+        let name = directory.join(format!("{round}"));
+        File::create(&name).unwrap();
+        fs::rename(&name, directory.join(format!("renamed-{round}"))).unwrap();
+    }
+    let mut read = vec![0; 1 << 20];
+    for round in 0..20_u64 {
+        file.read_exact_at(&mut read, round << 20).unwrap();
+        let mut expected = long.clone();
+        expected[4097] = number ^ 0xff;
+        assert!(read == expected, "round {round}");
+    }
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 21);
+    let missing = fs::metadata(directory.join("missing")).unwrap_err();
+    assert_eq!(missing.raw_os_error(), Some(libc::ENOENT));
+}
+
+#[test]
+fn programs_side_by_side_find_what_they_wrote() {
+    let test = "programs_side_by_side_find_what_they_wrote";
+    let Some(_alone) = alone(test) else {
+        return;
+    };
+    let Some(_switch) = Switch::set(test, "Y") else {
+        return;
+    };
+    // More programs than a queue has workers: some requests wait for one.
+    for depth in [2, 15] {
+        let mount = TestMount::new(Behind::Engine, &over_ring(depth));
+        std::thread::scope(|scope| {
+            for number in 1..=6 {
+                let root = mount.path();
+                scope.spawn(move || work(root, number));
+            }
+        });
+        let counts = mount.mounted.counts().snapshot();
+        assert!(counts.of(Message::Write) >= 6 * 40, "{counts}");
+        assert_eq!(fs::metadata(mount.join("of-1/file")).unwrap().size(), 20 << 20);
+        mount.finish();
+    }
+}
+
+#[test]
+fn a_mount_without_an_engine_comes_and_goes() {
+    let test = "a_mount_without_an_engine_comes_and_goes";
+    let Some(_alone) = alone(test) else {
+        return;
+    };
+    let Some(_switch) = Switch::set(test, "Y") else {
+        return;
+    };
+    for _ in 0..10 {
+        let mount = TestMount::new(Behind::Nothing, &over_ring(15));
+        fs::write(mount.join("file"), "text").unwrap();
+        assert_eq!(fs::read_to_string(mount.join("file")).unwrap(), "text");
+        let busy = File::open(mount.join("file")).unwrap();
+        assert!(mount.mounted.unmounter().unmount().is_err(), "it is in use");
+        drop(busy);
+        mount.finish();
+    }
+}
+
+#[test]
+fn the_switch_is_named_where_it_is_off() {
+    let test = "the_switch_is_named_where_it_is_off";
+    let Some(_alone) = alone(test) else {
+        return;
+    };
+    let Some(_switch) = Switch::set(test, "N") else {
+        return;
+    };
+    let place = tempfile::tempdir().unwrap();
+    let refused = terrace_nullfs::mount_null(place.path(), &over_ring(15)).unwrap_err();
+    let message = format!("{refused:#}");
+    assert!(message.contains(SWITCH) && message.contains("modprobe.d"), "{message}");
+    let automatic = MountConfig { transport: Transport::Auto, ..MountConfig::default() };
+    let mount = TestMount::new(Behind::Nothing, &automatic);
+    fs::write(mount.join("file"), "over /dev/fuse").unwrap();
+    mount.finish();
+    let shallow = MountConfig { queue_depth: Some(1), ..MountConfig::default() };
+    let refused = terrace_nullfs::mount_null(place.path(), &shallow).unwrap_err();
+    assert!(format!("{refused:#}").contains("queue_depth=1"), "{refused:#}");
+}

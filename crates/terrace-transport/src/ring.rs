@@ -1,0 +1,406 @@
+//! The way to the kernel over io_uring: a queue for each CPU, answered on the CPU that asked.
+//!
+//! Each worker is a thread with a ring and one entry: memory that the kernel copies one message
+//! into, and one answer out of. A queue begins with one worker. When the last idle one takes a
+//! message, the next is started: so a queue does not stand still while its workers wait for a disk
+//! or a lock, until it has as many workers as [`Threads`](crate::Threads) allow.
+//!
+//! Invariants:
+//! * The kernel owns an entry's memory from its registration, or from the commit of an answer,
+//!   until the next message is delivered. Between these, the worker and the [`Reply`] own it: the
+//!   reply alone writes to the payload, and the worker reads the answer's length once it is given.
+//! * Forgets, interrupts and notifications stay on `/dev/fuse`.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{Builder, Scope};
+
+use io_uring::{IoUring, cqueue, opcode, squeue, types::Fd};
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::abi::{EntryHeaders, InHeader, OutHeader, UringCommand, WriteIn};
+use crate::kind::Message;
+use crate::reply::Reply;
+use crate::request::{Caller, Malformed, Operation, Request, decode};
+use crate::session::{FileSystem, Session};
+
+const REGISTER: u32 = 1;
+const COMMIT_AND_FETCH: u32 = 2;
+/// Where the payload begins in an entry's memory: on a page of its own.
+const PAYLOAD_OFFSET: usize = 4096;
+
+/// The answer to one message, before it is committed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    pub error: i32,
+    /// Bytes in the payload, or in `small`.
+    pub len: usize,
+    /// Of a WRITE, whose data still lies in the payload.
+    pub small: [u8; 16],
+}
+
+/// Where the reply to a worker's message is given.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    payload: NonNull<u8>,
+    capacity: usize,
+    answer: Mutex<Option<Answer>>,
+    given: Condvar,
+}
+
+// SAFETY: the payload is memory of the worker, which lives as long as the slot. Only the one reply
+// of the message under way writes to it, before it gives the answer under the lock.
+unsafe impl Send for Slot {}
+// SAFETY: as above.
+unsafe impl Sync for Slot {}
+
+impl Slot {
+    /// The payload, for the one reply.
+    ///
+    /// # Safety
+    /// The caller is the only reply of the message under way, and the message is no WRITE.
+    #[expect(clippy::mut_from_ref, reason = "the reply is its only user")]
+    pub(crate) unsafe fn payload(&self) -> &mut [u8] {
+        // SAFETY: memory of the worker, mapped with this length and filled with zeros at first; the
+        // caller is its only user.
+        unsafe { std::slice::from_raw_parts_mut(self.payload.as_ptr(), self.capacity) }
+    }
+
+    pub(crate) fn give(&self, answer: Answer) {
+        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+        self.given.notify_one();
+    }
+
+    fn wait(&self) -> Answer {
+        let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match answer.take() {
+                Some(answer) => return answer,
+                None => answer = self.given.wait(answer).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+/// A queue of the kernel.
+#[derive(Debug)]
+struct Queue {
+    id: u16,
+    workers: AtomicUsize,
+    idle: AtomicUsize,
+}
+
+/// All queues of a session, and what their workers share.
+#[derive(Debug)]
+pub(crate) struct Rings<'a, F> {
+    session: &'a Session,
+    file_system: &'a F,
+    queues: Vec<Queue>,
+    /// Workers of a queue at most.
+    depth: usize,
+}
+
+impl<'a, F: FileSystem> Rings<'a, F> {
+    pub(crate) fn new(session: &'a Session, file_system: &'a F, depth: usize) -> io::Result<Self> {
+        let queue = |id| Queue { id, workers: AtomicUsize::new(0), idle: AtomicUsize::new(0) };
+        let queues = (0..possible_cpus()?).map(queue).collect();
+        Ok(Self { session, file_system, queues, depth })
+    }
+
+    /// Starts the first worker of each queue; each says when it stands.
+    pub(crate) fn start<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> io::Result<()> {
+        let (stands, told) = std::sync::mpsc::channel();
+        for queue in &self.queues {
+            self.start_worker(scope, queue, Some(stands.clone()))?;
+        }
+        drop(stands);
+        told.iter().take(self.queues.len()).collect()
+    }
+
+    fn start_worker<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        queue: &'scope Queue,
+        stands: Option<Sender<io::Result<()>>>,
+    ) -> io::Result<()> {
+        let number = queue.workers.fetch_add(1, Ordering::AcqRel);
+        if number >= self.depth {
+            queue.workers.fetch_sub(1, Ordering::AcqRel);
+            return Ok(());
+        }
+        let name = format!("terrace-fuse-{}.{number}", queue.id);
+        let work = move || {
+            if let Err(error) = self.work(scope, queue, stands) {
+                tracing::error!("queue {}: a worker ends: {error}", queue.id);
+            }
+        };
+        Builder::new().name(name).spawn_scoped(scope, work).map(drop)
+    }
+
+    fn work<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        queue: &'scope Queue,
+        stands: Option<Sender<io::Result<()>>>,
+    ) -> io::Result<()> {
+        pin_to(queue.id);
+        let mut worker = match Worker::register(self.session, queue.id) {
+            Ok(worker) => worker,
+            Err(error) => {
+                let told = stands.map(|stands| stands.send(Err(error)));
+                return told.map_or(Ok(()), |_| Ok(()));
+            }
+        };
+        queue.idle.fetch_add(1, Ordering::AcqRel);
+        if let Some(stands) = stands {
+            let _ = stands.send(Ok(()));
+        }
+        while worker.wait()? {
+            if queue.idle.fetch_sub(1, Ordering::AcqRel) == 1
+                && queue.workers.load(Ordering::Acquire) < self.depth
+                && let Err(error) = self.start_worker(scope, queue, None)
+            {
+                tracing::warn!("queue {}: no further worker: {error}", queue.id);
+            }
+            worker.answer(self.session, self.file_system);
+            queue.idle.fetch_add(1, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+}
+
+/// A thread's ring, with its one entry.
+struct Worker {
+    ring: IoUring<squeue::Entry128, cqueue::Entry>,
+    device: Arc<OwnedFd>,
+    queue: u16,
+    memory: EntryMemory,
+    slot: Arc<Slot>,
+    /// Copies of messages, whose place the answer may take.
+    scratch: Vec<u64>,
+    /// The first message came with the registration.
+    delivered: bool,
+}
+
+impl Worker {
+    /// Sets up the ring and hands the entry to the kernel.
+    fn register(session: &Session, queue: u16) -> io::Result<Worker> {
+        let ring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(2)?;
+        let memory = EntryMemory::new(session.message_bytes_max())?;
+        let slot = Arc::new(Slot {
+            payload: memory.payload,
+            capacity: memory.payload_bytes,
+            answer: Mutex::default(),
+            given: Condvar::new(),
+        });
+        let device = Arc::clone(session.device());
+        let mut worker =
+            Worker { ring, device, queue, memory, slot, scratch: Vec::new(), delivered: false };
+        worker.push(REGISTER, 0);
+        worker.ring.submit()?;
+        // Most often the kernel keeps the entry until there is a message.
+        let done = worker.ring.completion().next().map(|done| done.result());
+        worker.delivered = done == Some(0);
+        match done {
+            Some(refused) if refused < 0 => Err(io::Error::from_raw_os_error(-refused)),
+            _ => Ok(worker),
+        }
+    }
+
+    fn push(&mut self, command: u32, commit_id: u64) {
+        let request = UringCommand { flags: 0, commit_id, qid: self.queue, padding: [0; 3] };
+        let mut bytes = [0; 80];
+        bytes[..size_of::<UringCommand>()].copy_from_slice(request.as_bytes());
+        let fd = Fd(self.device.as_raw_fd());
+        let iovecs = self.memory.iovecs.as_ptr() as u64;
+        let mut entry = opcode::UringCmd80::new(fd, command).cmd(bytes).addr(Some(iovecs)).build();
+        // SAFETY: an entry is the kernel's structure of 128 bytes, with the number of iovecs, which
+        // the library has no setter for, at byte 24. The iovecs live as long as this worker.
+        unsafe { (&raw mut entry).cast::<u8>().add(24).cast::<u32>().write(2) };
+        // SAFETY: the entry's memory and its iovecs live as long as the ring.
+        unsafe { self.ring.submission().push(&entry) }.expect("one entry at a time");
+    }
+
+    /// Waits for the next message; false: the connection has ended.
+    fn wait(&mut self) -> io::Result<bool> {
+        if std::mem::take(&mut self.delivered) {
+            return Ok(true);
+        }
+        loop {
+            match self.ring.submit_and_wait(1) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            match self.ring.completion().next().map(|done| done.result()) {
+                None => {}
+                Some(0) => return Ok(true),
+                Some(ended) => {
+                    let ends = [libc::ENOTCONN, libc::ECANCELED, libc::ECONNABORTED, libc::ENODEV];
+                    return match ends.contains(&-ended) {
+                        true => Ok(false),
+                        false => Err(io::Error::from_raw_os_error(-ended)),
+                    };
+                }
+            }
+        }
+    }
+
+    /// Answers the message in the entry, and asks for the next one.
+    fn answer(&mut self, session: &Session, file_system: &impl FileSystem) {
+        let headers = *self.memory.headers();
+        let (header, _) = InHeader::read_from_prefix(&headers.in_out).expect("long enough");
+        let kind = Message::from_opcode(header.opcode);
+        let is_write = kind == Some(Message::Write);
+        let reply = Reply::over_ring(Arc::clone(&self.slot), is_write);
+        let payload_len = (headers.payload_sz as usize).min(self.memory.payload_bytes);
+        let op_len = (header.len as usize).saturating_sub(size_of::<InHeader>() + payload_len);
+        let op = &headers.op_in[..op_len.min(headers.op_in.len())];
+        let decoded = if is_write {
+            self.memory.write_request(&header, op, payload_len)
+        } else {
+            // The answer may take the payload's place.
+            let len = op.len() + payload_len;
+            self.scratch.resize(len.div_ceil(8), 0);
+            let bytes = &mut self.scratch.as_mut_slice().as_mut_bytes()[..len];
+            bytes[..op.len()].copy_from_slice(op);
+            bytes[op.len()..].copy_from_slice(&self.memory.payload()[..payload_len]);
+            decode(&header, &self.scratch.as_bytes()[..len])
+        };
+        session.dispatch(kind, decoded, reply, file_system);
+        let answer = self.slot.wait();
+        self.memory.store(&header, &answer, is_write);
+        self.push(COMMIT_AND_FETCH, headers.commit_id);
+    }
+}
+
+/// The memory of an entry: headers, then the payload.
+struct EntryMemory {
+    headers: NonNull<EntryHeaders>,
+    payload: NonNull<u8>,
+    payload_bytes: usize,
+    /// As the kernel is told of them.
+    iovecs: Box<[libc::iovec; 2]>,
+}
+
+impl EntryMemory {
+    fn new(payload_bytes: usize) -> io::Result<Self> {
+        use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+        let len = PAYLOAD_OFFSET + payload_bytes;
+        let flags = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, at no particular address.
+        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), len, flags, MapFlags::PRIVATE)? };
+        let start = NonNull::new(start.cast::<u8>()).expect("a mapping");
+        // SAFETY: within the mapping.
+        let payload = unsafe { start.add(PAYLOAD_OFFSET) };
+        let part =
+            |at: NonNull<u8>, len| libc::iovec { iov_base: at.as_ptr().cast(), iov_len: len };
+        let iovecs =
+            Box::new([part(start, size_of::<EntryHeaders>()), part(payload, payload_bytes)]);
+        Ok(Self { headers: start.cast(), payload, payload_bytes, iovecs })
+    }
+
+    fn headers(&self) -> &EntryHeaders {
+        // SAFETY: mapped, aligned, and any bytes are headers; the kernel has delivered a message,
+        // so it writes there only after the next commit.
+        unsafe { self.headers.as_ref() }
+    }
+
+    fn payload(&self) -> &[u8] {
+        // SAFETY: mapped; a message was delivered, and no answer has been given yet.
+        unsafe { std::slice::from_raw_parts(self.payload.as_ptr(), self.payload_bytes) }
+    }
+
+    /// A WRITE: its data stays in the payload.
+    fn write_request<'a>(
+        &'a self,
+        header: &InHeader,
+        op: &'a [u8],
+        payload_len: usize,
+    ) -> Result<Request<'a>, Malformed> {
+        let malformed = Malformed::Body(Message::Write);
+        let (write, _) = WriteIn::ref_from_prefix(op).map_err(|_| malformed)?;
+        let data = self.payload()[..payload_len].get(..write.size as usize).ok_or(malformed)?;
+        let caller = Caller { uid: header.uid, gid: header.gid, pid: header.pid };
+        Ok(Request { ino: header.nodeid, caller, operation: Operation::Write(write, data) })
+    }
+
+    /// Stores an answer where the kernel looks for it.
+    fn store(&mut self, header: &InHeader, answer: &Answer, is_write: bool) {
+        let len = (size_of::<OutHeader>() + answer.len) as u32;
+        let out = OutHeader { len, error: answer.error, unique: header.unique };
+        // SAFETY: mapped, and nobody else uses the entry: the answer was given, and is not
+        // committed yet.
+        let (headers, payload) = unsafe {
+            let payload = std::slice::from_raw_parts_mut(self.payload.as_ptr(), self.payload_bytes);
+            (self.headers.as_mut(), payload)
+        };
+        headers.in_out[..size_of::<OutHeader>()].copy_from_slice(out.as_bytes());
+        headers.payload_sz = answer.len as u32;
+        if is_write {
+            payload[..answer.len].copy_from_slice(&answer.small[..answer.len]);
+        }
+    }
+}
+
+impl Drop for EntryMemory {
+    fn drop(&mut self) {
+        let len = PAYLOAD_OFFSET + self.payload_bytes;
+        // SAFETY: the whole mapping, which nobody uses any more: the ring is closed, and the reply
+        // has been given.
+        let unmapped = unsafe { rustix::mm::munmap(self.headers.as_ptr().cast(), len) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+/// Whether this machine can have rings as workers use them.
+pub(crate) fn is_possible() -> bool {
+    IoUring::<squeue::Entry128, cqueue::Entry>::builder()
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .build(2)
+        .is_ok()
+}
+
+/// How many CPUs the machine may ever have: the kernel wants a queue for each.
+fn possible_cpus() -> io::Result<u16> {
+    let list = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
+    count_cpus(list.trim())
+        .ok_or_else(|| io::Error::other(format!("a list of CPUs that is none: {list:?}")))
+}
+
+/// How many CPUs a list such as `0-3,8` has.
+fn count_cpus(list: &str) -> Option<u16> {
+    let count = |range: &str| -> Option<u16> {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u16, u16) = (first.parse().ok()?, last.parse().ok()?);
+        last.checked_sub(first)?.checked_add(1)
+    };
+    list.split(',').map(count).try_fold(0_u16, |sum, count| sum.checked_add(count?))
+}
+
+/// Keeps this thread on a CPU, if that is online and the process may run there.
+fn pin_to(cpu: u16) {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let allowed = sched_getaffinity(None);
+    if allowed.is_ok_and(|allowed| allowed.is_set(cpu.into())) {
+        let mut only = CpuSet::new();
+        only.set(cpu.into());
+        let _ = sched_setaffinity(None, &only);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_counted() {
+        assert_eq!(["0", "0-3", "0-1,4,6-7"].map(count_cpus), [Some(1), Some(4), Some(5)]);
+        assert_eq!(["", "3-1", "a", "0-65535"].map(count_cpus), [None; 4]);
+    }
+}
