@@ -11,22 +11,9 @@ pub(crate) fn generation(attr: &Attr) -> u64 {
     if attr.ino == Ino::ROOT { 0 } else { attr.generation.into() }
 }
 
-/// The file type bits of a mode.
-fn type_bits(kind: FileKind) -> u32 {
-    match kind {
-        FileKind::Regular => libc::S_IFREG,
-        FileKind::Directory => libc::S_IFDIR,
-        FileKind::Symlink => libc::S_IFLNK,
-        FileKind::CharDevice => libc::S_IFCHR,
-        FileKind::BlockDevice => libc::S_IFBLK,
-        FileKind::Fifo => libc::S_IFIFO,
-        FileKind::Socket => libc::S_IFSOCK,
-    }
-}
-
 /// The kind of an inode in listings.
 pub(crate) fn dirent_type(kind: FileKind) -> u32 {
-    abi::dirent_type(type_bits(kind))
+    abi::dirent_type(kind.format_bits())
 }
 
 pub(crate) fn file_attr(attr: &Attr) -> abi::Attr {
@@ -42,7 +29,7 @@ pub(crate) fn file_attr(attr: &Attr) -> abi::Attr {
         atimensec,
         mtimensec,
         ctimensec,
-        mode: type_bits(attr.kind) | attr.mode & 0o7777,
+        mode: attr.kind.format_bits() | attr.mode & 0o7777,
         nlink: attr.nlink,
         uid: attr.uid,
         gid: attr.gid,
