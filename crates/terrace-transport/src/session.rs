@@ -59,11 +59,6 @@ impl Session {
         Ok(Self { device: Arc::new(connection), counts: Arc::default(), flags, message_bytes_max })
     }
 
-    /// What was agreed on at INIT.
-    pub fn flags(&self) -> InitFlags {
-        self.flags
-    }
-
     /// Messages that have come in so far.
     pub fn counts(&self) -> &Arc<MessageCounts> {
         &self.counts
