@@ -133,12 +133,12 @@ impl<'a, F: FileSystem> Rings<'a, F> {
             return Ok(());
         }
         let name = format!("terrace-fuse-{}.{number}", queue.id);
-        let work = move || {
-            if let Err(error) = self.work(scope, queue, stands) {
-                tracing::error!("queue {}: a worker ends: {error}", queue.id);
-            }
-        };
-        Builder::new().name(name).spawn_scoped(scope, work).map(drop)
+        let work = move || self.work(scope, queue, stands);
+        let spawned = Builder::new().name(name).spawn_scoped(scope, work).map(drop);
+        if spawned.is_err() {
+            queue.workers.fetch_sub(1, Ordering::AcqRel);
+        }
+        spawned
     }
 
     fn work<'scope>(
@@ -146,19 +146,34 @@ impl<'a, F: FileSystem> Rings<'a, F> {
         scope: &'scope Scope<'scope, '_>,
         queue: &'scope Queue,
         stands: Option<Sender<io::Result<()>>>,
-    ) -> io::Result<()> {
+    ) {
         pin_to(queue.id);
-        let mut worker = match Worker::register(self.session, queue.id) {
-            Ok(worker) => worker,
-            Err(error) => {
-                let told = stands.map(|stands| stands.send(Err(error)));
-                return told.map_or(Ok(()), |_| Ok(()));
+        match (Worker::register(self.session, queue.id), stands) {
+            (Err(error), Some(stands)) => drop(stands.send(Err(error))),
+            (Err(error), None) => tracing::warn!("queue {}: no further worker: {error}", queue.id),
+            (Ok(mut worker), stands) => {
+                queue.idle.fetch_add(1, Ordering::AcqRel);
+                if let Some(stands) = stands {
+                    let _ = stands.send(Ok(()));
+                }
+                let ended = self.serve(scope, queue, &mut worker);
+                queue.idle.fetch_sub(1, Ordering::AcqRel);
+                if let Err(error) = ended {
+                    // Its entry is lost. The other workers of the queue go on.
+                    tracing::error!("queue {}: a worker ends: {error}", queue.id);
+                }
             }
-        };
-        queue.idle.fetch_add(1, Ordering::AcqRel);
-        if let Some(stands) = stands {
-            let _ = stands.send(Ok(()));
         }
+        queue.workers.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Answers messages until the connection ends.
+    fn serve<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        queue: &'scope Queue,
+        worker: &mut Worker,
+    ) -> io::Result<()> {
         while worker.wait()? {
             if queue.idle.fetch_sub(1, Ordering::AcqRel) == 1
                 && queue.workers.load(Ordering::Acquire) < self.depth
