@@ -24,7 +24,7 @@ use crate::inode::store::Store;
 use crate::inode::table::Inodes;
 use crate::tiering::relocate::Wanted;
 use crate::tiering::relocate::route::routes_to;
-use crate::tiering::round::{Direction, Round};
+use crate::tiering::round::Round;
 use crate::tiering::select::{Selection, Selector};
 
 /// See the module.
@@ -46,7 +46,6 @@ impl Pins {
         if misplaced.is_empty() {
             return Ok(Round::Idle);
         }
-        let direction = Direction { from: "other tiers".into(), to: "the tier of the pin" };
         let mut round = Round::Stuck("pinned data waits for room on its tier, or is in use".into());
         for (ino, pin) in misplaced {
             let exists = self.store.space.tiers().any(|tier| tier == pin);
@@ -84,7 +83,8 @@ impl Pins {
                 match self.selector.relocate_selection(&inode, selection) {
                     Ok(0) => {}
                     Err(error) if error.is_no_room() => {}
-                    moved => round = round.after(moved, &direction)?,
+                    Ok(bytes) => round = Round::Moved(bytes),
+                    Err(error) => round = round.after_failure(error)?,
                 }
             }
             self.activity.note_moved(&inode);

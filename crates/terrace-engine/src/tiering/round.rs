@@ -73,13 +73,20 @@ impl Round {
                 round => round,
             }),
             Ok(bytes) => Ok(Round::Moved(bytes)),
-            Err(error) if error.is_fatal() => Err(error),
-            // It has gone meanwhile.
-            Err(error) if error.errno() == libc::ESTALE => Ok(self),
             Err(error) if error.is_no_room() => {
                 Ok(Round::Failed { why: format!("no room in {}", direction.to), is_final: true })
             }
-            Err(error) => Ok(Round::Failed { why: error.to_string(), is_final: false }),
+            Err(error) => self.after_failure(error),
+        }
+    }
+
+    /// The round so far, after one more attempt that failed, not for lack of room.
+    pub fn after_failure(self, error: FsError) -> FsResult<Round> {
+        match error {
+            error if error.is_fatal() => Err(error),
+            // It has gone meanwhile.
+            error if error.errno() == libc::ESTALE => Ok(self),
+            error => Ok(Round::Failed { why: error.to_string(), is_final: false }),
         }
     }
 }
