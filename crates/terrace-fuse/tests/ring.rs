@@ -7,20 +7,26 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use common::{Behind, TestMount, alone, is_root, skip};
+use parking_lot::ReentrantMutexGuard;
 use terrace_fuse::{Message, MountConfig, Transport};
 
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 
-/// Has the kernel offer io_uring, or not; dropped, as it was.
-struct Switch(String);
+/// The kernel offers io_uring, or does not; when this is dropped, it does as before. Held by one
+/// test at a time.
+struct Switch {
+    before: String,
+    _alone: ReentrantMutexGuard<'static, ()>,
+}
 
 impl Switch {
     /// `None` if this kernel or user cannot.
     fn set(test: &str, state: &str) -> Option<Switch> {
+        let alone = alone(test)?;
         let why_not = match fs::read_to_string(SWITCH) {
             Ok(before) if is_root() => {
                 fs::write(SWITCH, state).expect("root sets it");
-                return Some(Switch(before));
+                return Some(Switch { before, _alone: alone });
             }
             Ok(_) => "only root switches FUSE over io_uring on",
             Err(_) => "this kernel has no FUSE over io_uring",
@@ -32,7 +38,7 @@ impl Switch {
 
 impl Drop for Switch {
     fn drop(&mut self) {
-        let _ = fs::write(SWITCH, &self.0);
+        let _ = fs::write(SWITCH, &self.before);
     }
 }
 
@@ -77,11 +83,7 @@ fn work(root: &Path, number: u8) {
 
 #[test]
 fn programs_side_by_side_find_what_they_wrote() {
-    let test = "programs_side_by_side_find_what_they_wrote";
-    let Some(_alone) = alone(test) else {
-        return;
-    };
-    let Some(_switch) = Switch::set(test, "Y") else {
+    let Some(_switch) = Switch::set("programs_side_by_side_find_what_they_wrote", "Y") else {
         return;
     };
     // More programs than a queue has workers: some requests wait for one.
@@ -102,11 +104,7 @@ fn programs_side_by_side_find_what_they_wrote() {
 
 #[test]
 fn a_mount_without_an_engine_comes_and_goes() {
-    let test = "a_mount_without_an_engine_comes_and_goes";
-    let Some(_alone) = alone(test) else {
-        return;
-    };
-    let Some(_switch) = Switch::set(test, "Y") else {
+    let Some(_switch) = Switch::set("a_mount_without_an_engine_comes_and_goes", "Y") else {
         return;
     };
     for _ in 0..10 {
@@ -122,11 +120,7 @@ fn a_mount_without_an_engine_comes_and_goes() {
 
 #[test]
 fn the_switch_is_named_where_it_is_off() {
-    let test = "the_switch_is_named_where_it_is_off";
-    let Some(_alone) = alone(test) else {
-        return;
-    };
-    let Some(_switch) = Switch::set(test, "N") else {
+    let Some(_switch) = Switch::set("the_switch_is_named_where_it_is_off", "N") else {
         return;
     };
     let place = tempfile::tempdir().unwrap();
