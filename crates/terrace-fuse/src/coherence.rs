@@ -73,7 +73,7 @@ pub(crate) struct Coherence {
     orders: Option<Sender<Order>>,
     thread: Option<JoinHandle<()>>,
     held_max: OnceLock<usize>,
-    /// What the transport allows of that.
+    /// The transport's limit for that.
     answers_kept_max: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What the kernel has cached, and how it is told to drop it.
+//! The kernel's cache of a mount, and the orders to drop parts of it.
 
 use std::io;
 
@@ -46,7 +46,7 @@ impl KernelCache {
     /// readers, and for dirty ones to be written back. Never from a thread that takes messages.
     ///
     /// # Errors
-    /// What the kernel says; that it does not know the inode is none.
+    /// The kernel's. An inode that the kernel does not know is no error.
     pub(crate) fn drop_pages(&self, ino: u64, offset: u64, len_bytes: u64) -> io::Result<()> {
         let offset = i64::try_from(offset).map_err(io::Error::other)?;
         // To the kernel, a length of 0 is all the rest.

@@ -62,7 +62,7 @@ const WANTED: InitFlags = InitFlags::PARALLEL_DIROPS
     .union(InitFlags::HAS_IOCTL_DIR)
     .union(InitFlags::EXPORT_SUPPORT);
 
-/// What to agree on at INIT. `kernel_checks`: whether the kernel checks permissions
+/// The daemon's side of INIT. `kernel_checks`: whether the kernel checks permissions
 /// (`default_permissions`).
 pub(crate) fn terms(kernel_checks: bool, transport: Transport) -> Terms {
     // With POSIX_ACL the kernel turns default_permissions on by itself, so a mount that goes

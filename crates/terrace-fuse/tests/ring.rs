@@ -50,7 +50,7 @@ fn over_ring(queue_depth: usize) -> MountConfig {
     }
 }
 
-/// What one of several programs does; each call waits for the others' now and then.
+/// The work of one of several programs; each call waits for the others' now and then.
 fn work(root: &Path, number: u8) {
     let directory = root.join(format!("of-{number}"));
     fs::create_dir(&directory).unwrap();

@@ -186,7 +186,7 @@ structures! {
         in_out: [u8; 128], op_in: [u8; 128], flags: u64, commit_id: u64, payload_sz: u32,
         padding: u32, reserved: u64,
     }
-    /// What a command to the ring's side of FUSE says beside its opcode.
+    /// The arguments of a command to the ring's side of FUSE.
     UringCommand [24] { flags: u64, commit_id: u64, qid: u16, padding: [u16; 3] }
     /// Makes the kernel drop attributes and pages of an inode.
     NotifyInvalInodeOut [24] { ino: u64, off: i64, len: i64 }
@@ -196,7 +196,8 @@ structures! {
 pub const NOTIFY_INVAL_INODE: i32 = 2;
 
 bitflags! {
-    /// What kernel and daemon agree on at INIT. A bit that one of them does not set is off.
+    /// Features that kernel and daemon agree on at INIT. A bit that one of them does not set is
+    /// off.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct InitFlags: u64 {
         /// READs of one file may come side by side.
@@ -287,7 +288,7 @@ bitflags! {
 }
 
 bitflags! {
-    /// What a SETATTR sets.
+    /// The fields that a SETATTR sets.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct SetattrValid: u32 {
         /// `mode`.
@@ -318,14 +319,14 @@ bitflags! {
 }
 
 bitflags! {
-    /// What a READ says of itself.
+    /// The kind of a READ.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct ReadFlags: u32 {
         /// `lock_owner` counts: the READ is direct.
         const LOCKOWNER = 1 << 1;
     }
 
-    /// What a WRITE says of itself.
+    /// The kind of a WRITE.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct WriteFlags: u32 {
         /// Pages of a mapping, or of the kernel's write-back cache.
@@ -336,7 +337,7 @@ bitflags! {
         const KILL_SUIDGID = 1 << 2;
     }
 
-    /// What an answer to CREATE or OPEN says of the descriptor.
+    /// Properties of a descriptor, in answers to CREATE and OPEN.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct OpenFlags: u32 {
         /// Reads and writes pass by the kernel's cache.

@@ -9,7 +9,7 @@ use crate::abi::{InitFlags, InitIn, InitOut, MAJOR, MINOR, MINOR_MIN, OutHeader}
 use crate::kind::Message;
 use crate::request::split;
 
-/// What the daemon wants.
+/// The daemon's wishes.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// Without these there is no session.

@@ -1,11 +1,11 @@
-//! What the kernel asks for: bytes of a message as checked values.
+//! The kernel's requests: bytes of a message as checked values.
 //!
 //! A message is a header, the structure of its kind, and a tail: names, data. The two are taken
 //! apart here by length, and nothing is copied.
 //!
 //! Invariant: a decoded message refers to bytes of the message only, and all that it names lies
-//! within them. Names have at least one byte, and no zero or slash among them. What the bytes ask
-//! for may still be nonsense (any inode, offset, length): the file system checks that.
+//! within them. Names have at least one byte, and no zero or slash among them. A request may still
+//! be nonsense (any inode, offset, length): the file system checks that.
 
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
@@ -39,7 +39,8 @@ pub struct Caller {
     pub pid: u32,
 }
 
-/// What is asked for. Structures are described with the protocol's names in [`abi`](crate::abi).
+/// The operation that is asked for. Structures are described with the protocol's names in
+/// [`abi`](crate::abi).
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "variants and fields have the protocol's names")]
 pub enum Operation<'a> {
@@ -303,7 +304,7 @@ impl FsyncIn {
     }
 }
 
-/// What is left of a message.
+/// The rest of a message.
 struct Body<'a>(&'a [u8]);
 
 impl<'a> Body<'a> {

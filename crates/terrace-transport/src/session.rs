@@ -64,7 +64,7 @@ impl Session {
         &self.counts
     }
 
-    /// What tells the kernel something by itself.
+    /// Sends the kernel orders that it has not asked for.
     pub fn notifier(&self) -> Notifier {
         Notifier { device: Arc::clone(&self.device) }
     }
@@ -214,7 +214,7 @@ impl Notifier {
     /// read or written back.
     ///
     /// # Errors
-    /// What the kernel says. That it does not know the inode is none.
+    /// The kernel's. An inode that the kernel does not know is no error.
     pub fn invalidate(&self, ino: u64, offset: i64, len: i64) -> io::Result<()> {
         let body = NotifyInvalInodeOut { ino, off: offset, len };
         let len = (size_of::<OutHeader>() + size_of_val(&body)) as u32;
@@ -236,7 +236,7 @@ struct MessageBuffer {
 
 impl MessageBuffer {
     const PAGE: usize = 4096;
-    /// What comes before the data of a WRITE.
+    /// The bytes before the data of a WRITE.
     const HEAD: usize = size_of::<InHeader>() + size_of::<WriteIn>();
 
     fn new(message_bytes_max: usize) -> Self {

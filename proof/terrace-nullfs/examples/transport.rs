@@ -1,6 +1,6 @@
-//! What one message costs, by transport, number of threads, cloned descriptors and clients: the
-//! numbers behind the defaults of `MountConfig`. Run it on a quiet machine: `cargo run --release -p terrace-nullfs
-//! --example transport`.
+//! The cost of one message, by transport, number of threads, cloned descriptors and clients: the
+//! numbers behind the defaults of `MountConfig`. Run it on a quiet machine: `cargo run --release -p
+//! terrace-nullfs --example transport`.
 //!
 //! Each cell is the median of several rounds of microseconds per operation and client, on the file
 //! system that does nothing.

@@ -40,7 +40,7 @@ struct NullFs {
     tree: Mutex<Tree>,
 }
 
-/// What a request comes to: an answer, or an errno.
+/// The outcome of a request: an answer, or an errno.
 type Answered<T> = Result<T, i32>;
 
 impl FileSystem for NullFs {

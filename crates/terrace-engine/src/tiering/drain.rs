@@ -435,8 +435,8 @@ impl Drain {
         moved
     }
 
-    /// Where the disk's data may go, the best place first: the disk's own tier and slower ones, any
-    /// other, or, without other disks, PM.
+    /// The tiers that may take the disk's data, the best first: the disk's own tier and slower
+    /// ones, any other, or, without other disks, PM.
     fn tiers_beside(&self, job: &Job) -> Vec<u8> {
         match self.store.space.has_disks_beside(job.device) {
             true => vec![self.store.space.tier(job.device), 1],

@@ -136,12 +136,12 @@ impl Inode {
     }
 }
 
-/// What came of a relocation. What has not moved stays where it is.
+/// The outcome of a relocation. Other blocks stay where they are.
 #[derive(Debug)]
 pub(crate) struct Moved {
     /// Blocks that are elsewhere now.
     pub blocks: u64,
-    /// What kept others from moving.
+    /// The error that kept others from moving.
     pub failed: FsResult<()>,
 }
 
@@ -253,7 +253,7 @@ impl Relocator {
     }
 
     /// Copies pieces to where they go, a buffer at a time, and fills the next one meanwhile. Pieces
-    /// that cannot be read do not keep the others. What cannot be written ends it: the copies made
+    /// that cannot be read do not keep the others. A write that fails ends it: the copies made
     /// before count.
     fn copy_all<'a>(&self, begun: &'a Relocation<'_>) -> (Vec<Copy<'a>>, FsResult<()>) {
         let Relocation { inode, committed, .. } = *begun;

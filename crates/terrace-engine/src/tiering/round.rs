@@ -21,7 +21,7 @@ pub(crate) enum Round {
     Failed { why: String, is_final: bool },
 }
 
-/// Where a round takes data from, and where to, in words.
+/// The source and the destination of a round's data, in words.
 #[derive(Debug)]
 pub(crate) struct Direction {
     pub from: String,

@@ -206,7 +206,7 @@ impl Selector {
                 self.counters.add(Counter::GroupsWritten, batch.len() as u64);
             }
             match moved.failed {
-                // What has moved counts. The next attempt meets the failure first.
+                // The bytes that moved count. The next attempt meets the failure first.
                 Err(error) if moved_bytes > 0 && !error.is_fatal() => break,
                 failed => failed?,
             }

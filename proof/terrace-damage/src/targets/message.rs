@@ -2,7 +2,7 @@
 
 use terrace_transport::{Message, Operation, decode, split};
 
-/// What is decoded lies within the message, and names are names.
+/// All decoded bytes lie within the message, and names are names.
 pub fn message(data: &[u8]) {
     // Messages are aligned; the length in the header is the one that the kernel would have sent.
     let mut words = vec![0_u64; data.len().div_ceil(8)];

@@ -332,8 +332,8 @@ impl Slots {
         unsafe { self.base.add(HEADER_BYTES + slot as usize * META_BYTES).cast().as_ref() }
     }
 
-    /// Where a slot's page is. A thread that dereferences it must own the slot or know it to be
-    /// immutable.
+    /// The place of a slot's page. A thread dereferences it only if it owns the slot, or knows it
+    /// to be immutable.
     pub fn page(&self, slot: SlotId) -> NonNull<[u8; PAGE_BYTES]> {
         assert!(slot < self.count, "slot {slot} of {}", self.count);
         // SAFETY: the slot exists (checked), so its page lies within the mapping.
