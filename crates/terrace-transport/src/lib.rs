@@ -8,25 +8,31 @@
 //! | `request` | bytes of a message as checked values |
 //! | `reply` | answers |
 //! | `init` | INIT: what both sides agree on |
-//! | `session` | the connection, threads on `/dev/fuse`, notifications |
-//! | `ring` | threads on io_uring, a queue for each CPU |
+//! | `session` | a connection from INIT to its end; notifications |
+//! | `device` | threads on `/dev/fuse` |
+//! | `ring`, `slot` | threads on io_uring, a queue for each CPU; their answers |
+//! | `connection` | from a decoded message to the file system |
 //! | `counts` | how many messages of each kind came |
 
 pub mod abi;
+mod connection;
 mod counts;
+mod device;
 mod init;
 mod kind;
 mod reply;
 mod request;
 mod ring;
 mod session;
+mod slot;
 
+pub use connection::FileSystem;
 pub use counts::{MessageCounts, MessageSnapshot};
 pub use init::Terms;
 pub use kind::Message;
 pub use reply::{Listing, Reply};
 pub use request::{Caller, Malformed, Operation, Request, decode, split};
-pub use session::{FileSystem, Notifier, Session, Threads};
+pub use session::{Notifier, Session, Threads};
 
 /// Whether this machine can have rings as a session over io_uring needs them.
 pub fn has_rings() -> bool {

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::abi::{Dirent, OutHeader};
-use crate::ring::{Answer, Slot};
+use crate::slot::{Answer, Slot};
 
 /// Largest errno that the kernel accepts in an answer; beyond it, it refuses the answer and the
 /// caller hangs.

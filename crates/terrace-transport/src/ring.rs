@@ -14,77 +14,25 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Builder, Scope};
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types::Fd};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::abi::{EntryHeaders, InHeader, OutHeader, UringCommand, WriteIn};
+use crate::connection::{Connection, FileSystem};
 use crate::kind::Message;
 use crate::reply::Reply;
 use crate::request::{Caller, Malformed, Operation, Request, decode};
-use crate::session::{FileSystem, Session};
+use crate::slot::{Answer, Slot};
 
 const REGISTER: u32 = 1;
 const COMMIT_AND_FETCH: u32 = 2;
 /// Where the payload begins in an entry's memory: on a page of its own.
 const PAYLOAD_OFFSET: usize = 4096;
-
-/// The answer to one message, before it is committed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Answer {
-    pub error: i32,
-    /// Bytes in the payload, or in `small`.
-    pub len: usize,
-    /// Of a WRITE, whose data still lies in the payload.
-    pub small: [u8; 16],
-}
-
-/// Where the reply to a worker's message is given.
-#[derive(Debug)]
-pub(crate) struct Slot {
-    payload: NonNull<u8>,
-    capacity: usize,
-    answer: Mutex<Option<Answer>>,
-    given: Condvar,
-}
-
-// SAFETY: the payload is memory of the worker, which lives as long as the slot. Only the one reply
-// of the message under way writes to it, before it gives the answer under the lock.
-unsafe impl Send for Slot {}
-// SAFETY: as above.
-unsafe impl Sync for Slot {}
-
-impl Slot {
-    /// The payload, for the one reply.
-    ///
-    /// # Safety
-    /// The caller is the only reply of the message under way, and the message is no WRITE.
-    #[expect(clippy::mut_from_ref, reason = "the reply is its only user")]
-    pub(crate) unsafe fn payload(&self) -> &mut [u8] {
-        // SAFETY: memory of the worker, mapped with this length and filled with zeros at first; the
-        // caller is its only user.
-        unsafe { std::slice::from_raw_parts_mut(self.payload.as_ptr(), self.capacity) }
-    }
-
-    pub(crate) fn give(&self, answer: Answer) {
-        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
-        self.given.notify_one();
-    }
-
-    fn wait(&self) -> Answer {
-        let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            match answer.take() {
-                Some(answer) => return answer,
-                None => answer = self.given.wait(answer).unwrap_or_else(PoisonError::into_inner),
-            }
-        }
-    }
-}
 
 /// A queue of the kernel.
 #[derive(Debug)]
@@ -94,10 +42,10 @@ struct Queue {
     idle: AtomicUsize,
 }
 
-/// All queues of a session, and what their workers share.
+/// All queues of a connection, and what their workers share.
 #[derive(Debug)]
 pub(crate) struct Rings<'a, F> {
-    session: &'a Session,
+    connection: &'a Connection,
     file_system: &'a F,
     queues: Vec<Queue>,
     /// Workers of a queue at most.
@@ -105,10 +53,14 @@ pub(crate) struct Rings<'a, F> {
 }
 
 impl<'a, F: FileSystem> Rings<'a, F> {
-    pub(crate) fn new(session: &'a Session, file_system: &'a F, depth: usize) -> io::Result<Self> {
+    pub(crate) fn new(
+        connection: &'a Connection,
+        file_system: &'a F,
+        depth: usize,
+    ) -> io::Result<Self> {
         let queue = |id| Queue { id, workers: AtomicUsize::new(0), idle: AtomicUsize::new(0) };
         let queues = (0..possible_cpus()?).map(queue).collect();
-        Ok(Self { session, file_system, queues, depth })
+        Ok(Self { connection, file_system, queues, depth })
     }
 
     /// Starts the first worker of each queue; each says when it stands.
@@ -148,7 +100,7 @@ impl<'a, F: FileSystem> Rings<'a, F> {
         stands: Option<Sender<io::Result<()>>>,
     ) {
         pin_to(queue.id);
-        match (Worker::register(self.session, queue.id), stands) {
+        match (Worker::register(self.connection, queue.id), stands) {
             (Err(error), Some(stands)) => drop(stands.send(Err(error))),
             (Err(error), None) => tracing::warn!("queue {}: no further worker: {error}", queue.id),
             (Ok(mut worker), stands) => {
@@ -181,7 +133,7 @@ impl<'a, F: FileSystem> Rings<'a, F> {
             {
                 tracing::warn!("queue {}: no further worker: {error}", queue.id);
             }
-            worker.answer(self.session, self.file_system);
+            worker.answer(self.connection, self.file_system);
             queue.idle.fetch_add(1, Ordering::AcqRel);
         }
         Ok(())
@@ -203,16 +155,13 @@ struct Worker {
 
 impl Worker {
     /// Sets up the ring and hands the entry to the kernel.
-    fn register(session: &Session, queue: u16) -> io::Result<Worker> {
+    fn register(connection: &Connection, queue: u16) -> io::Result<Worker> {
         let ring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(2)?;
-        let memory = EntryMemory::new(session.message_bytes_max())?;
-        let slot = Arc::new(Slot {
-            payload: memory.payload,
-            capacity: memory.payload_bytes,
-            answer: Mutex::default(),
-            given: Condvar::new(),
-        });
-        let device = Arc::clone(session.device());
+        let memory = EntryMemory::new(connection.message_bytes_max)?;
+        // SAFETY: the worker drops its memory after its last message was answered, and until then
+        // leaves the payload to the reply under way.
+        let slot = Arc::new(unsafe { Slot::new(memory.payload, memory.payload_bytes) });
+        let device = Arc::clone(&connection.device);
         let mut worker =
             Worker { ring, device, queue, memory, slot, scratch: Vec::new(), delivered: false };
         worker.push(REGISTER, 0);
@@ -266,7 +215,7 @@ impl Worker {
     }
 
     /// Answers the message in the entry, and asks for the next one.
-    fn answer(&mut self, session: &Session, file_system: &impl FileSystem) {
+    fn answer(&mut self, connection: &Connection, file_system: &impl FileSystem) {
         let headers = *self.memory.headers();
         let (header, _) = InHeader::read_from_prefix(&headers.in_out).expect("long enough");
         let kind = Message::from_opcode(header.opcode);
@@ -286,7 +235,7 @@ impl Worker {
             bytes[op.len()..].copy_from_slice(&self.memory.payload()[..payload_len]);
             decode(&header, &self.scratch.as_bytes()[..len])
         };
-        session.dispatch(kind, decoded, reply, file_system);
+        connection.dispatch(kind, decoded, reply, file_system);
         let answer = self.slot.wait();
         self.memory.store(&header, &answer, is_write);
         self.push(COMMIT_AND_FETCH, headers.commit_id);

@@ -1,32 +1,18 @@
-//! A connection to the kernel, and the threads that serve it: over `/dev/fuse` here, over io_uring
-//! in [`ring`](crate::ring).
-//!
-//! Invariant: each message is answered exactly once ([`Reply`] sees to it), also one that is
-//! malformed or unknown.
+//! A connection to the kernel from INIT to its end, and notifications.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
-use crate::abi::{
-    InHeader, InitFlags, NOTIFY_INVAL_INODE, NotifyInvalInodeOut, OutHeader, WriteIn,
-};
+use crate::abi::{InitFlags, NOTIFY_INVAL_INODE, NotifyInvalInodeOut, OutHeader};
+use crate::connection::{Connection, FileSystem};
 use crate::counts::MessageCounts;
+use crate::device;
 use crate::init::{Terms, negotiate};
-use crate::kind::Message;
-use crate::reply::Reply;
-use crate::request::{Malformed, Operation, Request, decode, split};
 use crate::ring::Rings;
-
-/// Answers messages, from any of several threads.
-pub trait FileSystem: Send + Sync {
-    /// Gives the answer, at once or later. A message that is not supported is answered with
-    /// ENOSYS: of most kinds the kernel never sends another one then.
-    fn answer(&self, request: &Request<'_>, reply: Reply);
-}
 
 /// How a session is served.
 #[derive(Clone, Copy, Debug)]
@@ -42,10 +28,8 @@ pub struct Threads {
 /// A connection on which INIT has been answered.
 #[derive(Debug)]
 pub struct Session {
-    device: Arc<OwnedFd>,
-    counts: Arc<MessageCounts>,
+    connection: Connection,
     flags: InitFlags,
-    message_bytes_max: u32,
 }
 
 impl Session {
@@ -53,33 +37,29 @@ impl Session {
     ///
     /// # Errors
     /// The kernel lacks a required feature, or has ended the connection.
-    pub fn begin(connection: OwnedFd, terms: &Terms) -> io::Result<Session> {
-        let flags = negotiate(&connection, terms)?;
-        let message_bytes_max = terms.message_bytes_max;
-        Ok(Self { device: Arc::new(connection), counts: Arc::default(), flags, message_bytes_max })
+    pub fn begin(device: OwnedFd, terms: &Terms) -> io::Result<Session> {
+        let flags = negotiate(&device, terms)?;
+        let connection = Connection {
+            device: Arc::new(device),
+            counts: Arc::default(),
+            message_bytes_max: terms.message_bytes_max as usize,
+        };
+        Ok(Self { connection, flags })
     }
 
     /// Messages that have come in so far.
     pub fn counts(&self) -> &Arc<MessageCounts> {
-        &self.counts
+        &self.connection.counts
     }
 
     /// Sends the kernel orders that it has not asked for.
     pub fn notifier(&self) -> Notifier {
-        Notifier { device: Arc::clone(&self.device) }
+        Notifier { device: Arc::clone(&self.connection.device) }
     }
 
     /// Whether messages come over io_uring.
     pub fn is_over_io_uring(&self) -> bool {
         self.flags.contains(InitFlags::OVER_IO_URING)
-    }
-
-    pub(crate) fn device(&self) -> &Arc<OwnedFd> {
-        &self.device
-    }
-
-    pub(crate) fn message_bytes_max(&self) -> usize {
-        self.message_bytes_max as usize
     }
 
     /// Serves the connection until it ends: the file system has been unmounted. `started` is told
@@ -98,107 +78,17 @@ impl Session {
         threads: Threads,
         started: impl FnOnce(io::Result<()>),
     ) -> io::Result<()> {
+        let connection = &self.connection;
         if !self.is_over_io_uring() {
             started(Ok(()));
-            return self.serve_device(file_system, threads);
+            return device::serve_all(connection, file_system, threads.count, threads.own_queues);
         }
-        let rings = Rings::new(self, file_system, threads.per_cpu_max)?;
+        let rings = Rings::new(connection, file_system, threads.per_cpu_max)?;
         std::thread::scope(|scope| {
             started(rings.start(scope));
             // Forgets and interrupts.
-            self.serve(&self.device, file_system)
+            device::serve(connection, &connection.device, file_system)
         })
-    }
-
-    fn serve_device(&self, file_system: &impl FileSystem, threads: Threads) -> io::Result<()> {
-        std::thread::scope(|scope| {
-            let start = |number: usize| {
-                let device = match threads.own_queues && number > 0 {
-                    true => Arc::new(clone_queue(&self.device)?),
-                    false => Arc::clone(&self.device),
-                };
-                let serve = move || self.serve(&device, file_system);
-                std::thread::Builder::new()
-                    .name(format!("terrace-fuse-{number}"))
-                    .spawn_scoped(scope, serve)
-            };
-            let mut started = Vec::new();
-            let mut result = Ok(());
-            for number in 0..threads.count {
-                match start(number) {
-                    Ok(thread) => started.push(thread),
-                    Err(error) => result = result.and(Err(error)),
-                }
-            }
-            for thread in started {
-                result = result.and(thread.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
-            }
-            result
-        })
-    }
-
-    /// Takes and answers messages until the connection ends.
-    fn serve(&self, device: &Arc<OwnedFd>, file_system: &impl FileSystem) -> io::Result<()> {
-        let mut buffer = MessageBuffer::new(self.message_bytes_max as usize);
-        loop {
-            match rustix::io::read(device, buffer.space()) {
-                Ok(len) => self.take(device, buffer.message(len), file_system)?,
-                // The request was interrupted before it was read.
-                Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
-                Err(Errno::NODEV) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
-    fn take(
-        &self,
-        device: &Arc<OwnedFd>,
-        message: &[u8],
-        file_system: &impl FileSystem,
-    ) -> io::Result<()> {
-        let (header, body) = split(message)
-            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a malformed FUSE message"))?;
-        let kind = Message::from_opcode(header.opcode);
-        let reply = match kind.is_none_or(Message::is_answered) {
-            true => Reply::new(header.unique, Arc::clone(device)),
-            false => Reply::none(),
-        };
-        self.dispatch(kind, decode(header, body), reply, file_system);
-        Ok(())
-    }
-
-    /// Hands a message to the file system, or answers what is none.
-    pub(crate) fn dispatch(
-        &self,
-        kind: Option<Message>,
-        decoded: Result<Request<'_>, Malformed>,
-        reply: Reply,
-        file_system: &impl FileSystem,
-    ) {
-        match decoded {
-            Ok(request) => {
-                self.count(kind, &request);
-                file_system.answer(&request, reply);
-            }
-            Err(Malformed::Unknown(_)) => reply.error(libc::ENOSYS),
-            Err(malformed) => {
-                tracing::error!("a malformed FUSE message: {malformed:?}");
-                reply.error(libc::EIO);
-            }
-        }
-    }
-
-    fn count(&self, kind: Option<Message>, request: &Request<'_>) {
-        match (kind, request.operation) {
-            (_, Operation::BatchForget(inodes)) => {
-                inodes.iter().for_each(|_| self.counts.add(Message::Forget))
-            }
-            (Some(Message::Rename2), _) => self.counts.add(Message::Rename),
-            (Some(Message::CopyFileRange64), _) => self.counts.add(Message::CopyFileRange),
-            (Some(kind), _) => self.counts.add(kind),
-            (None, _) => {}
-        }
     }
 }
 
@@ -225,43 +115,4 @@ impl Notifier {
             Err(error) => Err(error.into()),
         }
     }
-}
-
-/// Where a message is read into. The data of a WRITE begins on a page, so that a disk can take it
-/// without another copy.
-struct MessageBuffer {
-    bytes: Vec<u8>,
-    start: usize,
-}
-
-impl MessageBuffer {
-    const PAGE: usize = 4096;
-    /// The bytes before the data of a WRITE.
-    const HEAD: usize = size_of::<InHeader>() + size_of::<WriteIn>();
-
-    fn new(message_bytes_max: usize) -> Self {
-        let bytes = vec![0; message_bytes_max + 2 * Self::PAGE];
-        let start = bytes.as_ptr().align_offset(Self::PAGE) + Self::PAGE - Self::HEAD;
-        Self { bytes, start }
-    }
-
-    fn space(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.start..]
-    }
-
-    fn message(&self, len: usize) -> &[u8] {
-        &self.bytes[self.start..self.start + len]
-    }
-}
-
-/// Another descriptor of the connection, with a queue of its own.
-fn clone_queue(device: &OwnedFd) -> io::Result<OwnedFd> {
-    use rustix::fs::{Mode, OFlags};
-    // _IOR(229, 0, u32)
-    const FUSE_DEV_IOC_CLONE: libc::c_ulong = 0x8004_e500;
-    let queue = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-    let original = device.as_raw_fd().cast_unsigned();
-    // SAFETY: the ioctl reads one u32, which lives until it returns.
-    let done = unsafe { libc::ioctl(queue.as_raw_fd(), FUSE_DEV_IOC_CLONE, &raw const original) };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(queue) }
 }

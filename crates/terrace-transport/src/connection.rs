@@ -1,0 +1,63 @@
+//! The part that all threads of a session share, whatever way messages take: the connection, the
+//! counts, and the step from a decoded message to the file system.
+//!
+//! Invariant: each message is answered exactly once ([`Reply`] sees to it), also one that is
+//! malformed or unknown.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use crate::counts::MessageCounts;
+use crate::kind::Message;
+use crate::reply::Reply;
+use crate::request::{Malformed, Operation, Request};
+
+/// Answers messages, from any of several threads.
+pub trait FileSystem: Send + Sync {
+    /// Gives the answer, at once or later. A message that is not supported is answered with
+    /// ENOSYS: of most kinds the kernel never sends another one then.
+    fn answer(&self, request: &Request<'_>, reply: Reply);
+}
+
+/// A connection to the kernel, on which INIT has been answered.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub device: Arc<OwnedFd>,
+    pub counts: Arc<MessageCounts>,
+    pub message_bytes_max: usize,
+}
+
+impl Connection {
+    /// Hands a message to the file system, or answers what is none.
+    pub fn dispatch(
+        &self,
+        kind: Option<Message>,
+        decoded: Result<Request<'_>, Malformed>,
+        reply: Reply,
+        file_system: &impl FileSystem,
+    ) {
+        match decoded {
+            Ok(request) => {
+                self.count(kind, &request);
+                file_system.answer(&request, reply);
+            }
+            Err(Malformed::Unknown(_)) => reply.error(libc::ENOSYS),
+            Err(malformed) => {
+                tracing::error!("a malformed FUSE message: {malformed:?}");
+                reply.error(libc::EIO);
+            }
+        }
+    }
+
+    fn count(&self, kind: Option<Message>, request: &Request<'_>) {
+        match (kind, request.operation) {
+            (_, Operation::BatchForget(inodes)) => {
+                inodes.iter().for_each(|_| self.counts.add(Message::Forget))
+            }
+            (Some(Message::Rename2), _) => self.counts.add(Message::Rename),
+            (Some(Message::CopyFileRange64), _) => self.counts.add(Message::CopyFileRange),
+            (Some(kind), _) => self.counts.add(kind),
+            (None, _) => {}
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The way to the kernel over `/dev/fuse`: one queue for all threads, or one for each.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use crate::abi::{InHeader, WriteIn};
+use crate::connection::{Connection, FileSystem};
+use crate::kind::Message;
+use crate::reply::Reply;
+use crate::request::{decode, split};
+
+/// Serves the connection with so many threads until it ends. With `own_queues` each has a
+/// descriptor and a queue of its own.
+///
+/// # Errors
+/// The connection is broken, or the system gives no thread or descriptor. The threads that run
+/// serve on until it ends.
+pub(crate) fn serve_all(
+    connection: &Connection,
+    file_system: &impl FileSystem,
+    count: usize,
+    own_queues: bool,
+) -> io::Result<()> {
+    std::thread::scope(|scope| {
+        let start = |number: usize| {
+            let device = match own_queues && number > 0 {
+                true => Arc::new(clone_queue(&connection.device)?),
+                false => Arc::clone(&connection.device),
+            };
+            let serve = move || serve(connection, &device, file_system);
+            std::thread::Builder::new()
+                .name(format!("terrace-fuse-{number}"))
+                .spawn_scoped(scope, serve)
+        };
+        let mut started = Vec::new();
+        let mut result = Ok(());
+        for number in 0..count {
+            match start(number) {
+                Ok(thread) => started.push(thread),
+                Err(error) => result = result.and(Err(error)),
+            }
+        }
+        for thread in started {
+            result = result.and(thread.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
+        }
+        result
+    })
+}
+
+/// Takes and answers messages until the connection ends.
+pub(crate) fn serve(
+    connection: &Connection,
+    device: &Arc<OwnedFd>,
+    file_system: &impl FileSystem,
+) -> io::Result<()> {
+    let mut buffer = MessageBuffer::new(connection.message_bytes_max);
+    loop {
+        match rustix::io::read(device, buffer.space()) {
+            Ok(len) => take(connection, device, buffer.message(len), file_system)?,
+            // The request was interrupted before it was read.
+            Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
+            Err(Errno::NODEV) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn take(
+    connection: &Connection,
+    device: &Arc<OwnedFd>,
+    message: &[u8],
+    file_system: &impl FileSystem,
+) -> io::Result<()> {
+    let (header, body) = split(message)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a malformed FUSE message"))?;
+    let kind = Message::from_opcode(header.opcode);
+    let reply = match kind.is_none_or(Message::is_answered) {
+        true => Reply::new(header.unique, Arc::clone(device)),
+        false => Reply::none(),
+    };
+    connection.dispatch(kind, decode(header, body), reply, file_system);
+    Ok(())
+}
+
+/// Where a message is read into. The data of a WRITE begins on a page, so that a disk can take it
+/// without another copy.
+struct MessageBuffer {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl MessageBuffer {
+    const PAGE: usize = 4096;
+    /// The bytes before the data of a WRITE.
+    const HEAD: usize = size_of::<InHeader>() + size_of::<WriteIn>();
+
+    fn new(message_bytes_max: usize) -> Self {
+        let bytes = vec![0; message_bytes_max + 2 * Self::PAGE];
+        let start = bytes.as_ptr().align_offset(Self::PAGE) + Self::PAGE - Self::HEAD;
+        Self { bytes, start }
+    }
+
+    fn space(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..]
+    }
+
+    fn message(&self, len: usize) -> &[u8] {
+        &self.bytes[self.start..self.start + len]
+    }
+}
+
+/// Another descriptor of the connection, with a queue of its own.
+fn clone_queue(device: &OwnedFd) -> io::Result<OwnedFd> {
+    use rustix::fs::{Mode, OFlags};
+    // _IOR(229, 0, u32)
+    const FUSE_DEV_IOC_CLONE: libc::c_ulong = 0x8004_e500;
+    let queue = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let original = device.as_raw_fd().cast_unsigned();
+    // SAFETY: the ioctl reads one u32, which lives until it returns.
+    let done = unsafe { libc::ioctl(queue.as_raw_fd(), FUSE_DEV_IOC_CLONE, &raw const original) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(queue) }
+}
