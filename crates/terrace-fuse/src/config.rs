@@ -19,6 +19,7 @@
 //! do cloned descriptors. Hence the defaults: a thread per processor, at least two and at most
 //! eight, on one descriptor. A volume whose disks serve many readers at once gains from more.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
@@ -40,6 +41,19 @@ pub enum Transport {
     /// it as a whole.
     #[default]
     Device,
+}
+
+impl FromStr for Transport {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text {
+            "auto" => Ok(Transport::Auto),
+            "io_uring" => Ok(Transport::IoUring),
+            "device" => Ok(Transport::Device),
+            _ => Err("choose auto, io_uring or device".to_owned()),
+        }
+    }
 }
 
 /// How to mount.

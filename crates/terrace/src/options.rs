@@ -54,18 +54,11 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ),
     (
         "transport=auto|io_uring|device",
-        "the way of messages from the kernel: io_uring with a queue for each CPU, /dev/fuse, or \
-         io_uring if the kernel offers it (default: device)",
+        "how messages come from the kernel: over io_uring, a queue for each CPU, over /dev/fuse, \
+         or by what the kernel offers (default: device)",
     ),
-    (
-        "queue_depth=N",
-        "over io_uring: requests of one CPU that are served at a time, 1 MiB of memory each at most \
-         (default: 15)",
-    ),
-    (
-        "threads=N",
-        "over /dev/fuse: threads that serve requests (default: one per processor, 2 to 8)",
-    ),
+    ("queue_depth=N", "over io_uring: requests of a CPU served at a time (default: 15)"),
+    ("threads=N", "over /dev/fuse: threads that serve (default: one per processor, 2 to 8)"),
     ("clone_fd", "give each of those threads its own descriptor of /dev/fuse"),
     ("dev", "honour device files (default for root)"),
     ("nodev", "ignore device files (default for other users)"),
@@ -312,7 +305,7 @@ impl MountOptions {
             "cache_dir" => self.cache_dir = Some(value.into()),
             "writeback" => self.writeback_seconds = number(value, 1, 86_400).map_err(bad)?,
             "pm_full" => self.pm_full_percent = number(value, 1, 100).map_err(bad)?,
-            "transport" => self.transport = transport(value).map_err(bad)?,
+            "transport" => self.transport = value.parse().map_err(bad)?,
             "queue_depth" => self.queue_depth = Some(number(value, 2, 1024).map_err(bad)?),
             "threads" => self.threads = Some(number(value, 1, 1024).map_err(bad)?),
             "engine" => self.engine = engine(value).map_err(bad)?,
@@ -362,15 +355,6 @@ fn cache_size(text: &str) -> Result<u64, String> {
             format_size(CACHE_BYTES_MIN)
         )),
         bytes => Ok(bytes),
-    }
-}
-
-fn transport(text: &str) -> Result<Transport, String> {
-    match text {
-        "auto" => Ok(Transport::Auto),
-        "io_uring" => Ok(Transport::IoUring),
-        "device" => Ok(Transport::Device),
-        _ => Err(format!("{} is none of them", quoted(text))),
     }
 }
 
@@ -452,8 +436,8 @@ mod tests {
     fn each_option_sets_its_value() {
         let all = "ro,remount,noatime,durable,allow_other,default_permissions,\
                    cache=1.5G,cache_dir=/run/x,\
-                   writeback=30,pm_full=80,threads=3,transport=io_uring,queue_depth=9,clone_fd,nodev,nosuid,noexec,\
-                   engine=sync,nodirect,\
+                   writeback=30,pm_full=80,threads=3,clone_fd,nodev,nosuid,noexec,\
+                   transport=io_uring,queue_depth=9,engine=sync,nodirect,\
                    disk=/a,disk=/b,model=pm=pm,model=disk2=hdd,log=/l,metrics=/m,\
                    group=4M,migrate_rate=100M";
         let expected = MountOptions {
