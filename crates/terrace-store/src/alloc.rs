@@ -179,14 +179,11 @@ impl DeviceAlloc {
         let want = want.min(self.group_blocks);
         let home_slot = &self.homes[shard % self.homes.len()];
         let home = home_slot.load(Ordering::Relaxed);
-        // A thread that meets another one in the home of its shard takes the next group for its
-        // home: blocks that one thread frees and blocks that another allocates come apart.
-        let first = home + usize::from(self.groups[home].is_locked());
         for exact in [true, false] {
             for i in 0..self.groups.len() {
-                let g = (first + i) % self.groups.len();
+                let g = (home + i) % self.groups.len();
                 if let Some(run) = self.alloc_in_group(g, want, exact, what) {
-                    if g != home {
+                    if i != 0 {
                         home_slot.store(g, Ordering::Relaxed);
                     }
                     return Some(run);

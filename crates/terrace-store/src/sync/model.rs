@@ -52,10 +52,6 @@ impl<T> Mutex<T> {
         MutexGuard { lock: &self.0, held: Some(held(&self.0)) }
     }
 
-    pub fn is_locked(&self) -> bool {
-        self.try_lock().is_none()
-    }
-
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let held = match self.0.try_lock() {
             Ok(held) => held,
