@@ -85,8 +85,9 @@ pub fn actions() -> Vec<Named> {
         ("overwrite-extending", Op::Write(A, 4000, 5000, 19)),
         ("write-beyond-end", Op::Write(A, 7000, 500, 20)),
         ("write-far-beyond-end", Op::Write(A, 50_000, 100, 21)),
-        // As long as PM takes on every volume, with the room that a long write leaves to others.
-        ("write-large", Op::Write(A, 0, 250_000, 22)),
+        // A little longer than the page cache takes at once, so that it is cut in two there; and no
+        // longer than PM takes on every volume, with the room that a long write leaves to others.
+        ("write-large", Op::Write(A, 0, 262_244, 22)),
         ("write-unprivileged", Op::WriteUnprivileged(B, 0, 50, 23)),
         ("write-durable", Op::WriteDurable(A, 3000, 6000, 24)),
         ("patch-durable", Op::WriteDurable(B, 10, 50, 25)),
