@@ -3,6 +3,7 @@
 //! What lives here knows no inode and no device. It may use `terrace-store` and the crates below.
 
 pub(crate) mod counters;
+pub(crate) mod heritage;
 pub(crate) mod options;
 pub(crate) mod pin;
 pub(crate) mod recent;

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use terrace_policy::Params;
-use terrace_store::sync::limit;
+use terrace_store::sync::{Arc, limit};
 
+use super::heritage::Heritage;
 use super::types::AtimePolicy;
 
 /// Told of the progress of long work: what, done, total.
@@ -33,6 +34,8 @@ pub struct OpenOptions {
     pub pm_full_percent: u8,
     /// The policy's thresholds; [`Volume::tune`](crate::Volume::tune) changes them later.
     pub params: Params,
+    /// Memory that outlives the daemon, for one that takes the mount over; `None`: nobody will.
+    pub heritage: Option<Arc<dyn Heritage>>,
     /// Threads write back and reclaim by themselves. Without them that happens only when an
     /// operation needs it, at [`Volume::sync`](crate::Volume::sync) and at
     /// [`Volume::close`](crate::Volume::close): whoever counts every store wants no others in
@@ -51,6 +54,7 @@ impl Default for OpenOptions {
             writeback_seconds: 5,
             pm_full_percent: 90,
             params: Params::default(),
+            heritage: None,
             workers: true,
         }
     }

@@ -28,7 +28,7 @@ impl Inodes {
         if inner.meta.nlink > 0 {
             return;
         }
-        if inode.lookups.load(Ordering::Acquire) > 0 {
+        if inode.lookups.count() > 0 {
             if inode.kind == FileKind::Regular && !inode.orphaned.swap(true, Ordering::AcqRel) {
                 self.open_orphans.come();
             }
@@ -57,6 +57,23 @@ impl Inodes {
         }
         if waiting == 1 {
             self.dirty.shards[inode.shard].notify_lazily();
+        }
+    }
+
+    /// Files that have lost their last name, and that programs had open when the daemon before this
+    /// one died: they stay until the kernel forgets them. One that is damaged is left to the next
+    /// recovery.
+    pub fn adopt_open(&self, open: &[Ino]) {
+        for &ino in open {
+            match self.get(ino) {
+                Ok(inode) => {
+                    let mut inner = inode.inner.write();
+                    // On media, the last name needs no entry to go.
+                    inner.meta.nlink = 0;
+                    self.delete_if_unused(&inode, &mut inner);
+                }
+                Err(error) => tracing::warn!("inode {}, without a name and open: {error}", ino.0),
+            }
         }
     }
 

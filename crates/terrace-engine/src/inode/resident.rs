@@ -22,6 +22,7 @@ use terrace_store::log::{Log, Refs};
 use terrace_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_store::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::base::heritage::Lookups;
 use crate::base::types::{Attr, FileKind, Ino, Time};
 use crate::inode::cache::PageMap;
 use crate::inode::dir::{DirData, NewName};
@@ -36,15 +37,14 @@ pub(crate) struct Inode {
     pub rdev: u32,
     pub crtime: Time,
     pub shard: usize,
-    /// Lookups that have not been forgotten.
-    pub lookups: AtomicU64,
+    /// Lookups that have not been forgotten; of one that was created without a name, whether it may
+    /// get one.
+    pub lookups: Lookups,
     /// Of a directory: its parent; 0 until somebody has come from there.
     pub parent: AtomicU64,
     /// It is a file that has lost its last name while somebody had it looked up, and counts in
     /// `Inodes::open_orphans`.
     pub orphaned: AtomicBool,
-    /// It was created without a name, and may get one.
-    pub linkable: AtomicBool,
     /// Its record and blocks are on the way back; nothing may be added to it.
     pub deleted: AtomicBool,
     /// It was truncated to nothing: what is written next goes to disk at once, for programs that

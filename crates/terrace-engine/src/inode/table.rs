@@ -16,6 +16,7 @@ use terrace_store::space::Purpose;
 use terrace_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_store::sync::{Arc, Mutex, RwLock, limit};
 
+use crate::base::heritage::{Effect, Lookups};
 use crate::base::options::OpenOptions;
 use crate::base::pin::{PIN_XATTR, parse_pin, pin_value};
 use crate::base::recorder::Recorder;
@@ -182,6 +183,14 @@ impl Inodes {
         self.health.turn_read_only(&damage.into());
     }
 
+    /// The request of this thread is about to have this effect. To be told under its locks, right
+    /// before the commit.
+    pub fn is_about_to(&self, effect: Effect) {
+        if let Some(heritage) = &self.options.heritage {
+            heritage.is_about_to(effect);
+        }
+    }
+
     pub fn shard(&self, ino: Ino) -> &Shard {
         &self.shards[self.store.shard_index(ino)]
     }
@@ -310,10 +319,9 @@ impl Inodes {
             rdev: record.rdev,
             crtime: Time(record.created_ns),
             shard: self.store.shard_index(ino),
-            lookups: AtomicU64::new(0),
+            lookups: Lookups::new(ino, self.options.heritage.as_ref()),
             parent: AtomicU64::new(0),
             orphaned: AtomicBool::new(false),
-            linkable: AtomicBool::new(false),
             deleted: AtomicBool::new(false),
             truncated: AtomicBool::new(false),
             pages: self.cache.map(ino.0, record.generation),
@@ -331,16 +339,13 @@ impl Inodes {
     pub fn forget(&self, ino: Ino, count: u64) {
         let shard = self.shard(ino);
         let Some(inode) = shard.inodes.read().get(&ino.0).cloned() else {
+            // Of a daemon that died: a name leads to it, else it would be in memory.
+            if let Some(heritage) = &self.options.heritage {
+                heritage.take_back(ino, count);
+            }
             return;
         };
-        if planted(Bug::ForgetInTwoSteps) {
-            let lookups = inode.lookups.load(Ordering::Acquire);
-            inode.lookups.store(lookups.saturating_sub(count) + count, Ordering::Release);
-        }
-        let before = inode
-            .lookups
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| Some(n.saturating_sub(count)));
-        if before.is_ok_and(|n| n > count) {
+        if inode.lookups.take_back(count) > count {
             return;
         }
         {
@@ -380,7 +385,7 @@ impl Inodes {
         let idle = Arc::strong_count(&inode) == 2
             && inodes.get(&inode.ino.0).is_some_and(|here| Arc::ptr_eq(here, &inode))
             && !inode.deleted.load(Ordering::Acquire)
-            && inode.lookups.load(Ordering::Acquire) == 0
+            && inode.lookups.count() == 0
             && !inode.pages.has_dirty()
             && inode
                 .inner
@@ -402,7 +407,7 @@ impl Inodes {
         };
         each(&|inode, inner| {
             if inner.meta.nlink == 0 {
-                inode.lookups.store(0, Ordering::Release);
+                inode.lookups.take_back(u64::MAX);
                 self.delete_if_unused(inode, inner);
             } else {
                 inner.log.flush_unsettled(&self.store.pm);

@@ -54,7 +54,8 @@ pub(crate) fn open(
         ));
     }
     let mut tables = load_tables(&pm, &sb)?;
-    let mut free_space = FreeSpace::load(&pm, &disks, &sb, &mut tables, progress)?;
+    let heritage = options.heritage.as_ref();
+    let mut free_space = FreeSpace::load(&pm, &disks, &sb, &mut tables, heritage, progress)?;
     let clean = checkpoint::usable_header(&pm, &sb).is_some();
     let (cache, recovered) = open_cache(&options, &sb)?;
     // Written data survives the daemon (P-04): without memory that does, it has to be durable.
@@ -91,6 +92,7 @@ pub(crate) fn open(
     if let Some(reason) = free_space.damage {
         parts.health.turn_read_only(&reason);
     }
+    parts.inodes.adopt_open(&free_space.open);
     adopt(&parts, recovered)?;
     begin_epoch(&parts)?;
     let workers = spawn_workers(&parts)?;

@@ -16,6 +16,7 @@ use terrace_store::space::Space;
 use terrace_store::superblock::{Disks, areas};
 use terrace_store::sync::{Arc, thread};
 
+use crate::base::heritage::Heritage;
 use crate::base::options::Progress;
 use crate::base::types::Ino;
 use crate::base::words::counted;
@@ -58,6 +59,8 @@ pub(super) struct FreeSpace {
     pub damage: Option<FsError>,
     /// What recovery has undone, in words.
     pub undone: Option<String>,
+    /// Inodes without names that are open.
+    pub open: Vec<Ino>,
 }
 
 impl FreeSpace {
@@ -66,6 +69,7 @@ impl FreeSpace {
         disks: &Disks,
         sb: &Superblock,
         tables: &mut [InodeTable],
+        heritage: Option<&Arc<dyn Heritage>>,
         progress: Progress<'_>,
     ) -> FsResult<Self> {
         if let Some(header) = checkpoint::usable_header(pm, sb) {
@@ -79,11 +83,13 @@ impl FreeSpace {
                 Ok((i as u16, alloc))
             };
             match areas(pm, disks).into_iter().map(load).collect::<FsResult<BTreeMap<_, _>>>() {
-                Ok(allocs) => return Ok(Self { allocs, damage: None, undone: None }),
+                Ok(allocs) => {
+                    return Ok(Self { allocs, damage: None, undone: None, open: Vec::new() });
+                }
                 Err(error) => tracing::warn!("{error}; recovering from the logs instead"),
             }
         }
-        Self::recover(pm, disks, sb, tables, progress)
+        Self::recover(pm, disks, sb, tables, heritage, progress)
     }
 
     fn recover(
@@ -91,9 +97,10 @@ impl FreeSpace {
         disks: &Disks,
         sb: &Superblock,
         tables: &mut [InodeTable],
+        heritage: Option<&Arc<dyn Heritage>>,
         progress: Progress<'_>,
     ) -> FsResult<Self> {
-        let what = Scanned { pm, disks, sb, tables, unfinished: Unfinished::Finish };
+        let what = Scanned { pm, disks, sb, tables, unfinished: Unfinished::Finish, heritage };
         let found = scan(what, scan_threads(), progress, &|_, _| {})?;
         let damage = found.problems.first().map(|problem| problem.damage.clone().into());
         if damage.is_none() {
@@ -115,7 +122,8 @@ impl FreeSpace {
                 (d.index, alloc)
             },
         );
-        Ok(Self { allocs: allocs.collect(), damage, undone: undone_in_words(pm, &found.undone) })
+        let undone = undone_in_words(pm, &found.undone);
+        Ok(Self { allocs: allocs.collect(), damage, undone, open: found.open })
     }
 
     /// The allocators with their devices.

@@ -16,6 +16,7 @@ use terrace_store::log::{FindDisk, LogMedia};
 use terrace_store::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use terrace_store::sync::{Arc, Mutex, thread};
 
+use crate::base::heritage::Heritage;
 use crate::base::options::Progress;
 use crate::base::types::{FileKind, Ino};
 use crate::inode::resident::load::Replay;
@@ -139,6 +140,8 @@ pub(crate) struct Scan {
     pub usage: Vec<Usage>,
     /// Records in use that no name leads to.
     pub unnamed: Vec<(Ino, u64)>,
+    /// Inodes without a name that are open.
+    pub open: Vec<Ino>,
     pub references: HashMap<u64, Reference>,
     pub problems: Vec<Problem>,
     pub inodes: u64,
@@ -189,6 +192,8 @@ struct Scanner<'a> {
     /// and read by the second.
     directories_read: Directories,
     unnamed: Mutex<Vec<(Ino, u64)>>,
+    heritage: Option<&'a Arc<dyn Heritage>>,
+    open: Mutex<Vec<Ino>>,
     inodes: AtomicU64,
     directories: AtomicU64,
     undone: Mutex<Vec<(Ino, u64)>>,
@@ -205,6 +210,8 @@ pub(crate) struct Scanned<'a> {
     pub sb: &'a Superblock,
     pub tables: &'a [InodeTable],
     pub unfinished: Unfinished<'a>,
+    /// Of a daemon that died and whose mount goes on: it tells which inodes without names are open.
+    pub heritage: Option<&'a Arc<dyn Heritage>>,
 }
 
 /// Reads everything, with so many threads. `visit` sees each inode in the second pass.
@@ -217,7 +224,7 @@ pub(crate) fn scan(
     progress: Progress<'_>,
     visit: VisitInode<'_>,
 ) -> FsResult<Scan> {
-    let Scanned { pm, disks, sb, tables, unfinished } = what;
+    let Scanned { pm, disks, sb, tables, unfinished, heritage } = what;
     let mut scanner = Scanner {
         pm,
         disks,
@@ -229,6 +236,8 @@ pub(crate) fn scan(
         found: Mutex::default(),
         directories_read: Directories::default(),
         unnamed: Mutex::default(),
+        heritage,
+        open: Mutex::default(),
         inodes: AtomicU64::new(0),
         directories: AtomicU64::new(0),
         undone: Mutex::default(),
@@ -256,6 +265,7 @@ pub(crate) fn scan(
     Ok(Scan {
         usage: scanner.usage,
         unnamed: scanner.unnamed.into_inner(),
+        open: scanner.open.into_inner(),
         references: scanner.directories_read.references,
         problems: scanner.problems.into_inner(),
         inodes: scanner.inodes.into_inner(),
@@ -345,6 +355,10 @@ impl Scanner<'_> {
                 {
                     record
                 }
+                (RecordState::Used(record), None) if self.is_open(ino) => {
+                    self.open.lock().push(ino);
+                    record
+                }
                 (RecordState::Used(_) | RecordState::Damaged, None) => {
                     self.unnamed.lock().push((ino, at));
                     continue;
@@ -381,6 +395,11 @@ impl Scanner<'_> {
                 }
             }
         }
+    }
+
+    /// Whether an inode that has no name is open all the same.
+    fn is_open(&self, ino: Ino) -> bool {
+        self.heritage.is_some_and(|heritage| heritage.lookups(ino) > 0)
     }
 
     /// Marks blocks of an inode, whose record stands at this byte, or of an inode table.

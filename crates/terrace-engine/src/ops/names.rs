@@ -18,7 +18,6 @@ use terrace_store::damage::DamageKind;
 use terrace_store::error::{FsResult, fail};
 use terrace_store::log::entry_damage;
 use terrace_store::planted::{Bug, planted};
-use terrace_store::sync::atomic::Ordering;
 use terrace_store::sync::{Arc, Mutex};
 
 use self::rename::Rename;
@@ -152,7 +151,7 @@ impl Names {
         if inner.meta.nlink == 0 {
             return fail(libc::ESTALE);
         }
-        inode.lookups.fetch_add(1, Ordering::AcqRel);
+        inode.lookups.add();
         Ok(inode.attr(&inner))
     }
 

@@ -11,6 +11,7 @@ use terrace_store::planted::{Bug, planted};
 use terrace_store::space::Purpose;
 use terrace_store::sync::Arc;
 
+use crate::base::heritage::Effect;
 use crate::base::pin::{PIN_XATTR, parse_pin};
 use crate::base::types::{Attr, FileKind, Ino, KillPriv, SetAttr, SetTime, Time, XattrFlags};
 use crate::inode::activity::Activity;
@@ -296,6 +297,7 @@ impl Attributes {
             return Ok(());
         }
         let purpose = if value.is_none() { Purpose::Freeing } else { Purpose::Ordinary };
+        self.inodes.is_about_to(Effect::Attribute);
         if let Err(error) = self.commits.commit(inode.shard, purpose, &mut [&mut inner.log]) {
             if let Some((addr, _)) = external {
                 self.store

@@ -70,6 +70,7 @@ fn used_runs(pm: &Arc<Pm>, sb: &Superblock, progress: Progress<'_>) -> FsResult<
         sb,
         tables: &offline.tables,
         unfinished: offline.unfinished(),
+        heritage: None,
     };
     let found = scan(what, scan_threads(), progress, &|_, _| {})?;
     if !found.problems.is_empty() {

@@ -14,6 +14,7 @@ use terrace_store::sync::Arc;
 
 use super::Files;
 use crate::base::counters::Counter;
+use crate::base::heritage::Effect;
 use crate::base::types::{Ino, Time, WriteOptions};
 use crate::inode::cache::BlankPage;
 use crate::inode::resident::{Inner, Inode};
@@ -118,6 +119,9 @@ impl Files {
                 let mut inner = inode.exclusive()?;
                 let size = old_size.map_or_else(|| inner.file().map(|file| file.size), Ok)?;
                 let offset = if options.append { size } else { offset };
+                if options.append {
+                    self.inodes.is_about_to(Effect::Appended(offset));
+                }
                 if offset.checked_add(data.len() as u64).is_none_or(|end| end > FILE_BYTES_MAX) {
                     return fail(libc::EFBIG);
                 }

@@ -9,6 +9,7 @@ use terrace_store::sync::Arc;
 use terrace_store::sync::atomic::Ordering;
 
 use super::{Names, check_name};
+use crate::base::heritage::Effect;
 use crate::base::pin::{PIN_XATTR, pin_value};
 use crate::base::types::{Attr, FileKind, Ino, NewInode, Time};
 use crate::inode::reclaim::free_record;
@@ -111,8 +112,8 @@ impl Names {
             let mut inner = child.exclusive()?;
             // On media, an inode does not exist until a name leads to it.
             inner.meta.nlink = 0;
-            child.linkable.store(linkable, Ordering::Release);
-            child.lookups.fetch_add(1, Ordering::AcqRel);
+            child.lookups.set_linkable(linkable);
+            child.lookups.add();
             self.inodes.delete_if_unused(child, &mut inner);
             // Other threads may write to it and name it: their fences do not cover this record.
             fence(&self.store.pm)?;
@@ -272,6 +273,7 @@ impl Names {
         log.begin();
         let new = child.named(name, entries.cookie_of(name, 0), now);
         let index = entries.push_add(log, &new);
+        self.inodes.is_about_to(Effect::Named(child.ino));
         self.commits.commit(dir.shard, Purpose::Ordinary, &mut [log])?;
         let position = log.position(index);
         entries.added(&mut log.refs, position, &new);
@@ -294,7 +296,7 @@ impl Names {
             let mut inner = dir.exclusive()?;
             self.check_can_add(&inner, name)?;
             let mut child_inner = child.exclusive()?;
-            if child_inner.meta.nlink == 0 && !child.linkable.load(Ordering::Acquire) {
+            if child_inner.meta.nlink == 0 && !child.lookups.is_linkable() {
                 return fail(libc::ENOENT);
             }
             if child_inner.meta.nlink >= LINKS_MAX {
@@ -309,6 +311,7 @@ impl Names {
             let attr_index = child_inner.push_attr(&meta, mtime);
             let new = child.named(name, entries.cookie_of(name, 0), now);
             let index = entries.push_add(log, &new);
+            self.inodes.is_about_to(Effect::Named(child.ino));
             if planted(Bug::LinksApart) {
                 self.commits.commit(dir.shard, Purpose::Ordinary, &mut [log])?;
                 self.commits.commit(dir.shard, Purpose::Ordinary, &mut [&mut child_inner.log])?;
@@ -322,14 +325,14 @@ impl Names {
             let position = log.position(index);
             entries.added(&mut log.refs, position, &new);
             child_inner.attr_committed(&meta, mtime, attr_index);
-            child.linkable.store(false, Ordering::Release);
+            child.lookups.set_linkable(false);
             if child.orphaned.swap(false, Ordering::AcqRel) {
                 self.inodes.open_orphans.go();
             }
             inner.meta.ctime = now;
             self.commits.tidy(dir.shard, &mut inner)?;
             self.commits.tidy(child.shard, &mut child_inner)?;
-            child.lookups.fetch_add(1, Ordering::AcqRel);
+            child.lookups.add();
             Ok(child.attr(&child_inner))
         })
     }

@@ -91,7 +91,7 @@ impl Names {
                 {
                     break;
                 }
-                child.lookups.fetch_add(1, Ordering::AcqRel);
+                child.lookups.add();
             }
         }
         loaded

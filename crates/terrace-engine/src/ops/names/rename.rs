@@ -8,6 +8,7 @@ use terrace_store::sync::{Arc, RwLockWriteGuard};
 use super::create::Unnamed;
 use super::in_place::InPlace;
 use super::link_loss::LinkLoss;
+use crate::base::heritage::Effect;
 use crate::base::types::{FileKind, Ino, NewInode, RenameFlags, Time};
 use crate::inode::dir::Dentry;
 use crate::inode::resident::{Body, Inner, Inode};
@@ -79,6 +80,7 @@ impl Rename<'_> {
             return Ok(());
         }
         let source_inode = names.child(self.from_dir, &source)?;
+        names.inodes.is_about_to(Effect::Named(source.ino));
         if self.flags.exchange {
             let Some(other) = victim else {
                 return fail(libc::ENOENT);

@@ -7,6 +7,7 @@ use terrace_store::space::Purpose;
 use super::in_place::InPlace;
 use super::link_loss::LinkLoss;
 use super::{Names, check_name};
+use crate::base::heritage::Effect;
 use crate::base::types::{FileKind, Ino, Time};
 use crate::inode::reclaim::free_record;
 use crate::inode::resident::{Body, Inner};
@@ -67,6 +68,7 @@ impl Names {
                 loss: loss.as_ref(),
                 now,
             };
+            self.inodes.is_about_to(Effect::Unnamed);
             let in_place = removal.commit()?;
             inner.meta.ctime = now;
             self.commits.tidy(dir.shard, &mut inner)?;

@@ -58,6 +58,7 @@ impl Check<'_> {
             sb: &self.sb,
             tables: &offline.tables,
             unfinished: offline.unfinished(),
+            heritage: None,
         };
         let scan = scan(what, scan_threads(), self.progress, &visit)?;
         let Gathered { log_entries, data_blocks, extents, names, links } = gathered.into_inner();

@@ -120,6 +120,7 @@ impl Check<'_> {
             sb: &self.sb,
             tables: &offline.tables,
             unfinished,
+            heritage: None,
         };
         let scan = scan(what, scan_threads(), self.progress, &visit)?;
         self.mark_passed_over(offline, &scan);
