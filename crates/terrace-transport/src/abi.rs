@@ -194,6 +194,9 @@ structures! {
 
 /// Code of the notification [`NotifyInvalInodeOut`].
 pub const NOTIFY_INVAL_INODE: i32 = 2;
+/// Code of the notification, without a body, that has the kernel hand out again every request that
+/// was taken and not answered (Linux 6.9).
+pub const NOTIFY_RESEND: i32 = 7;
 
 bitflags! {
     /// Features that kernel and daemon agree on at INIT. A bit that one of them does not set is

@@ -9,8 +9,12 @@ use rustix::io::Errno;
 use crate::abi::{InHeader, WriteIn};
 use crate::connection::{Connection, FileSystem};
 use crate::kind::Message;
+use crate::ledger::Ledger;
 use crate::reply::Reply;
 use crate::request::{decode, split};
+
+/// A request of which so many daemons died is not carried out again.
+const DAEMONS_KILLED_MAX: u32 = 2;
 
 /// Serves the connection with so many threads until it ends. With `own_queues` each has a
 /// descriptor and a queue of its own.
@@ -30,7 +34,7 @@ pub(crate) fn serve_all(
                 true => Arc::new(clone_queue(&connection.device)?),
                 false => Arc::clone(&connection.device),
             };
-            let serve = move || serve(connection, &device, file_system);
+            let serve = move || serve(connection, &device, file_system, number);
             std::thread::Builder::new()
                 .name(format!("terrace-fuse-{number}"))
                 .spawn_scoped(scope, serve)
@@ -50,14 +54,23 @@ pub(crate) fn serve_all(
     })
 }
 
-/// Takes and answers messages until the connection ends.
+/// Takes and answers messages until the connection ends, as the thread with this number.
 pub(crate) fn serve(
     connection: &Connection,
     device: &Arc<OwnedFd>,
     file_system: &impl FileSystem,
+    number: usize,
 ) -> io::Result<()> {
-    let mut buffer = MessageBuffer::new(connection.message_bytes_max);
+    let mut buffer = match connection.ledger {
+        Some(ledger) => MessageBuffer::kept(ledger, number, connection.message_bytes_max)?,
+        None => MessageBuffer::own(connection.message_bytes_max),
+    };
     loop {
+        if let Some(ledger) = connection.ledger {
+            // Whoever looks into the buffer of a dead thread finds no message that was served.
+            buffer.space()[..size_of::<InHeader>()].fill(0);
+            ledger.next_message();
+        }
         match rustix::io::read(device, buffer.space()) {
             Ok(len) => take(connection, device, buffer.message(len), file_system)?,
             // The request was interrupted before it was read.
@@ -77,38 +90,73 @@ fn take(
     let (header, body) = split(message)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a malformed FUSE message"))?;
     let kind = Message::from_opcode(header.opcode);
-    let reply = match kind.is_none_or(Message::is_answered) {
-        true => Reply::new(header.unique, Arc::clone(device)),
-        false => Reply::none(),
-    };
-    connection.dispatch(kind, decode(header, body), reply, file_system);
+    if !kind.is_none_or(Message::is_answered) {
+        connection.dispatch(kind, decode(header, body), Reply::none(), file_system);
+        return Ok(());
+    }
+    let ledger = connection.ledger;
+    let under_way = ledger.and_then(|ledger| ledger.enter(header.unique, header.opcode));
+    let reply = Reply::new(header.unique, Arc::clone(device), under_way);
+    if under_way.is_some_and(|request| request.killed() >= DAEMONS_KILLED_MAX) {
+        let name = kind.map_or("unknown", Message::name);
+        tracing::error!(
+            "{DAEMONS_KILLED_MAX} daemons died of a request ({name}, inode {}): it fails",
+            header.nodeid
+        );
+        reply.error(libc::EIO);
+    } else {
+        connection.dispatch(kind, decode(header, body), reply, file_system);
+    }
+    ledger.into_iter().for_each(Ledger::leave);
     Ok(())
 }
 
 /// Where a message is read into. The data of a WRITE begins on a page, so that a disk can take it
 /// without another copy.
 struct MessageBuffer {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     start: usize,
 }
+
+enum Bytes {
+    Own(Vec<u8>),
+    /// Of the ledger.
+    Kept(&'static mut [u8]),
+}
+
+/// Where a message begins in a buffer of the ledger, which itself begins on a page.
+pub(crate) const MESSAGE_AT: usize = MessageBuffer::PAGE - MessageBuffer::HEAD;
 
 impl MessageBuffer {
     const PAGE: usize = 4096;
     /// The bytes before the data of a WRITE.
     const HEAD: usize = size_of::<InHeader>() + size_of::<WriteIn>();
 
-    fn new(message_bytes_max: usize) -> Self {
+    fn own(message_bytes_max: usize) -> Self {
         let bytes = vec![0; message_bytes_max + 2 * Self::PAGE];
         let start = bytes.as_ptr().align_offset(Self::PAGE) + Self::PAGE - Self::HEAD;
-        Self { bytes, start }
+        Self { bytes: Bytes::Own(bytes), start }
+    }
+
+    /// The one of the thread with this number.
+    fn kept(ledger: &Ledger, number: usize, message_bytes_max: usize) -> io::Result<Self> {
+        let bytes = ledger.sit_down(number, message_bytes_max + Self::PAGE)?;
+        Ok(Self { bytes: Bytes::Kept(bytes), start: MESSAGE_AT })
     }
 
     fn space(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.start..]
+        match &mut self.bytes {
+            Bytes::Own(bytes) => &mut bytes[self.start..],
+            Bytes::Kept(bytes) => &mut bytes[self.start..],
+        }
     }
 
     fn message(&self, len: usize) -> &[u8] {
-        &self.bytes[self.start..self.start + len]
+        let bytes = match &self.bytes {
+            Bytes::Own(bytes) => bytes.as_slice(),
+            Bytes::Kept(bytes) => bytes,
+        };
+        &bytes[self.start..self.start + len]
     }
 }
 

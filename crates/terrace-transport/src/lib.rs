@@ -12,14 +12,17 @@
 //! | `device` | threads on `/dev/fuse` |
 //! | `ring`, `slot` | threads on io_uring, a queue for each CPU; their answers |
 //! | `connection` | from a decoded message to the file system |
+//! | `ledger`, `blame` | what outlives the daemon: requests under way, and which of them killed it |
 //! | `counts` | how many messages of each kind came |
 
 pub mod abi;
+mod blame;
 mod connection;
 mod counts;
 mod device;
 mod init;
 mod kind;
+mod ledger;
 mod reply;
 mod request;
 mod ring;
@@ -30,6 +33,7 @@ pub use connection::FileSystem;
 pub use counts::{MessageCounts, MessageSnapshot};
 pub use init::Terms;
 pub use kind::Message;
+pub use ledger::{Ledger, NOTE_BYTES_MAX, Past, SEATS_MAX};
 pub use reply::{Listing, Reply};
 pub use request::{Caller, Malformed, Operation, Request, decode, split};
 pub use session::{Notifier, Session, Threads};

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::abi::{Dirent, OutHeader};
+use crate::ledger::{Past, UnderWay};
 use crate::slot::{Answer, Slot};
 
 /// Largest errno that the kernel accepts in an answer; beyond it, it refuses the answer and the
@@ -31,7 +32,7 @@ pub struct Reply {
 #[derive(Debug)]
 enum To {
     /// To the message with this number, on this connection.
-    Device(u64, Arc<OwnedFd>),
+    Device(u64, Arc<OwnedFd>, Option<UnderWay>),
     /// To the worker that has the message in its entry.
     Ring(Arc<Slot>),
     /// The same, of a WRITE: its data still lies where answers go.
@@ -40,8 +41,8 @@ enum To {
 
 impl Reply {
     /// To the message with this number, on this connection.
-    pub(crate) fn new(unique: u64, device: Arc<OwnedFd>) -> Self {
-        Self { to: Some(To::Device(unique, device)) }
+    pub(crate) fn new(unique: u64, device: Arc<OwnedFd>, under_way: Option<UnderWay>) -> Self {
+        Self { to: Some(To::Device(unique, device, under_way)) }
     }
 
     /// To the message in a worker's entry.
@@ -52,6 +53,25 @@ impl Reply {
     /// For a message that is not answered.
     pub(crate) fn none() -> Self {
         Self { to: None }
+    }
+
+    /// What was noted of the message, if a daemon before this one took it, too.
+    pub fn past(&self) -> Option<Past> {
+        self.under_way().and_then(|request| request.past())
+    }
+
+    /// Notes what came of the message, for a daemon that takes it again.
+    pub fn note_outcome(&self, outcome: u64) {
+        if let Some(request) = self.under_way() {
+            request.set_outcome(outcome);
+        }
+    }
+
+    fn under_way(&self) -> Option<&UnderWay> {
+        match &self.to {
+            Some(To::Device(_, _, request)) => request.as_ref(),
+            _ => None,
+        }
     }
 
     /// It failed.
@@ -108,7 +128,11 @@ impl Reply {
     fn send(&mut self, error: i32, parts: &[IoSlice<'_>]) {
         match self.to.take() {
             None => {}
-            Some(To::Device(unique, device)) => send_to_device(&device, unique, error, parts),
+            Some(To::Device(unique, device, under_way)) => {
+                under_way.iter().for_each(UnderWay::will_be_answered);
+                send_to_device(&device, unique, error, parts);
+                under_way.into_iter().for_each(UnderWay::is_answered);
+            }
             Some(To::Ring(slot)) => {
                 // SAFETY: this is the one reply of a message that is no WRITE.
                 let len = gather(parts, unsafe { slot.payload() });

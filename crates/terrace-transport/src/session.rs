@@ -4,14 +4,17 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
-use crate::abi::{InitFlags, NOTIFY_INVAL_INODE, NotifyInvalInodeOut, OutHeader};
+use crate::abi::{InitFlags, NOTIFY_INVAL_INODE, NOTIFY_RESEND, NotifyInvalInodeOut, OutHeader};
+use crate::blame;
 use crate::connection::{Connection, FileSystem};
 use crate::counts::MessageCounts;
 use crate::device;
 use crate::init::{Terms, negotiate};
+use crate::ledger::Ledger;
 use crate::ring::Rings;
 
 /// How a session is served.
@@ -37,14 +40,72 @@ impl Session {
     ///
     /// # Errors
     /// The kernel lacks a required feature, or has ended the connection.
-    pub fn begin(device: OwnedFd, terms: &Terms) -> io::Result<Session> {
+    ///
+    /// With a ledger, a successor of this process can take the connection up.
+    pub fn begin(
+        device: OwnedFd,
+        terms: &Terms,
+        ledger: Option<&'static Ledger>,
+    ) -> io::Result<Session> {
         let flags = negotiate(&device, terms)?;
+        if let Some(ledger) = ledger {
+            ledger.begin(flags);
+            blame::watch()?;
+        }
+        Ok(Self::new(device, terms, flags, ledger))
+    }
+
+    /// Takes up the connection of a daemon that died, whose ledger this process has inherited. The
+    /// kernel hands out again every request that has no answer, before all new ones.
+    ///
+    /// # Errors
+    /// The kernel does not hand them out: Linux 6.9 and later does.
+    pub fn take_up(device: OwnedFd, terms: &Terms, ledger: &'static Ledger) -> io::Result<Session> {
+        blame::watch()?;
+        let resend =
+            OutHeader { len: size_of::<OutHeader>() as u32, error: NOTIFY_RESEND, unique: 0 };
+        match rustix::io::write(&device, resend.as_bytes()) {
+            // It was unmounted, as the first thread will find.
+            Ok(_) | Err(Errno::NODEV | Errno::NOTCONN | Errno::PERM) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut waiting = [PollFd::new(&device, PollFlags::IN)];
+        if matches!(poll(&mut waiting, Some(&Timespec::default())), Ok(0)) {
+            // A daemon that has nothing to answer is as good as one that answered.
+            ledger.note_answer();
+        }
+        Ok(Self::new(device, terms, ledger.flags(), Some(ledger)))
+    }
+
+    fn new(
+        device: OwnedFd,
+        terms: &Terms,
+        flags: InitFlags,
+        ledger: Option<&'static Ledger>,
+    ) -> Session {
         let connection = Connection {
             device: Arc::new(device),
             counts: Arc::default(),
             message_bytes_max: terms.message_bytes_max as usize,
+            ledger,
         };
-        Ok(Self { connection, flags })
+        Self { connection, flags }
+    }
+
+    /// Whether a successor can take the connection up.
+    pub fn can_be_taken_up(&self) -> bool {
+        let takes = |flags: InitFlags| {
+            flags.contains(InitFlags::HAS_RESEND) && !flags.contains(InitFlags::OVER_IO_URING)
+        };
+        self.connection.ledger.is_some() && takes(self.flags)
+    }
+
+    /// Another descriptor of the connection.
+    ///
+    /// # Errors
+    /// The system gives none.
+    pub fn share_connection(&self) -> io::Result<OwnedFd> {
+        self.connection.device.try_clone()
     }
 
     /// Messages that have come in so far.
@@ -87,7 +148,7 @@ impl Session {
         std::thread::scope(|scope| {
             started(rings.start(scope));
             // Forgets and interrupts.
-            device::serve(connection, &connection.device, file_system)
+            device::serve(connection, &connection.device, file_system, 0)
         })
     }
 }

@@ -1,0 +1,496 @@
+//! Memory that outlives the daemon, for the one that takes its connection up: requests under way,
+//! lookups that the kernel has not taken back, and the buffers that messages are read into.
+//!
+//! The keeper makes it before it starts a daemon, and each daemon is a fork of the keeper. So all
+//! of them have the same memory at the same address, for as long as they live.
+//!
+//! A daemon can die between any two instructions. The successor has the kernel hand out again every
+//! request that has no answer ([`Session::take_up`](crate::Session::take_up)). Messages that have
+//! none, FORGETs, do not come again: the successor carries them out from the buffers of the dead
+//! threads ([`Ledger::inherit`]).
+//!
+//! Invariants:
+//! * A record belongs to the request with its `unique`, from when the request is taken until after
+//!   its answer. A record whose request was answered right before the daemon died stays in use
+//!   until its place is needed.
+//! * A seat belongs to one thread.
+//! * A word of lookups is never lower than the kernel's count: lookups are counted before an entry
+//!   is answered, and taken back after the thread has noted that it does so.
+
+use std::cell::Cell;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap};
+
+use crate::abi::InitFlags;
+use crate::kind::Message;
+use crate::request::{Operation, decode, split};
+
+/// Records of requests: more than the kernel has under way in the background and threads take.
+const RECORDS: usize = 1024;
+/// Threads that have a place of their own.
+pub const SEATS_MAX: usize = 1024;
+/// Entries that the longest answer to READDIRPLUS holds, and more.
+const ENTRIES_MAX: usize = 8192;
+/// Bytes of a note of the file system.
+pub const NOTE_BYTES_MAX: usize = 16 << 10;
+/// Inode numbers that lookups are counted of.
+const INODES_MAX: u64 = 1 << 37;
+
+const RECORDS_AT: usize = 64 << 10;
+const SEATS_AT: usize = 1 << 20;
+const SEAT_BYTES: usize = 2 << 20;
+/// Where the buffer of a seat begins.
+const BUFFER_AT: usize = 128 << 10;
+const LOOKUPS_AT: usize = SEATS_AT + SEATS_MAX * SEAT_BYTES;
+const BYTES: usize = LOOKUPS_AT + (INODES_MAX * 8) as usize;
+
+/// Set in the number of a request that comes again.
+const RESENT: u64 = 1 << 63;
+/// Set in a word of lookups: the inode may get a first name.
+const LINKABLE: u64 = 1 << 63;
+
+#[repr(C)]
+struct Head {
+    /// Which daemon serves: 1 is the first.
+    life: AtomicU32,
+    /// Whether this daemon, or one before it that the keeper has not counted, answered anything.
+    answered: AtomicU32,
+    /// The flags of INIT.
+    flags: AtomicU64,
+    /// Seats that were ever taken: a look at others would cost memory.
+    seats: AtomicU32,
+    /// Which of the two notes counts.
+    note_turn: AtomicU32,
+    notes: [Note; 2],
+}
+
+#[repr(C)]
+struct Note {
+    len: AtomicU32,
+    bytes: [std::cell::UnsafeCell<u8>; NOTE_BYTES_MAX],
+}
+
+/// A request under way.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct Record {
+    /// 0: the record is free.
+    unique: AtomicU64,
+    /// The daemon that took it last.
+    life: AtomicU32,
+    opcode: AtomicU32,
+    /// How many daemons died of it.
+    blamed: AtomicU32,
+    /// What the file system noted before its effect; 0: nothing.
+    effect: AtomicU32,
+    word: AtomicU64,
+    /// What came of it, plus 1; 0: that is not known.
+    outcome: AtomicU64,
+}
+
+/// What a thread keeps beside its buffer.
+#[repr(C)]
+struct Seat {
+    /// Inodes of the FORGET in the buffer that were forgotten already.
+    forgotten: AtomicU64,
+    /// Inodes looked up for the answer under way.
+    looked_up: AtomicU64,
+    inodes: [AtomicU64; ENTRIES_MAX],
+}
+
+const _: () = assert!(size_of::<Head>() <= RECORDS_AT);
+const _: () = assert!(RECORDS_AT + RECORDS * size_of::<Record>() <= SEATS_AT);
+const _: () = assert!(size_of::<Seat>() <= BUFFER_AT);
+
+/// What the file system noted of a request that a daemon before this one took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Past {
+    /// What it was about to do, in the file system's words: a kind that is not 0, and a number.
+    pub effect: Option<(u32, u64)>,
+    /// What came of it.
+    pub outcome: Option<u64>,
+}
+
+thread_local! {
+    /// The seat of this thread, and the request that it serves.
+    static HERE: Cell<(Option<&'static Seat>, Option<&'static Record>)> =
+        const { Cell::new((None, None)) };
+}
+
+/// The record of the request that this thread serves. Safe in a signal handler.
+pub(crate) fn record_of_thread() -> Option<&'static Record> {
+    HERE.try_with(|here| here.get().1).ok().flatten()
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Ledger {
+    memory: NonNull<u8>,
+}
+
+// SAFETY: all of the memory is atomic, but for buffers, which belong to one thread each, and notes,
+// which are written under a lock and read by one thread before there are others.
+unsafe impl Send for Ledger {}
+// SAFETY: as above.
+unsafe impl Sync for Ledger {}
+
+impl Ledger {
+    /// An empty one, for the life of this process and of its forks.
+    ///
+    /// # Errors
+    /// The system gives no memory: 1 TiB of addresses, of which little is ever used.
+    pub fn new() -> io::Result<&'static Ledger> {
+        let file = memfd_create("terrace-ledger", MemfdFlags::CLOEXEC)?;
+        ftruncate(&file, BYTES as u64)?;
+        let (rights, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: a new mapping, at no particular address.
+        let memory = unsafe { mmap(std::ptr::null_mut(), BYTES, rights, flags, &file, 0)? };
+        // SAFETY: the whole mapping; a core dump needs nothing of it.
+        unsafe { madvise(memory, BYTES, Advice::LinuxDontDump)? };
+        let memory = NonNull::new(memory.cast()).expect("a mapping");
+        Ok(Box::leak(Box::new(Ledger { memory })))
+    }
+
+    /// The structure at this byte.
+    ///
+    /// # Safety
+    /// `T` is all atomic or in cells, any bytes are a value of it, and it lies within the memory,
+    /// aligned.
+    unsafe fn at<T>(&self, byte: usize) -> &'static T {
+        debug_assert!(byte + size_of::<T>() <= BYTES && byte.is_multiple_of(align_of::<T>()));
+        // SAFETY: the memory is mapped as long as the process lives; the rest is the caller's.
+        unsafe { self.memory.add(byte).cast::<T>().as_ref() }
+    }
+
+    fn head(&self) -> &'static Head {
+        // SAFETY: atomics and cells of bytes, at the beginning.
+        unsafe { self.at(0) }
+    }
+
+    fn record(&self, index: usize) -> &'static Record {
+        assert!(index < RECORDS);
+        // SAFETY: all atomic, and within by the constants.
+        unsafe { self.at(RECORDS_AT + index * size_of::<Record>()) }
+    }
+
+    fn seat(&self, number: usize) -> &'static Seat {
+        assert!(number < SEATS_MAX);
+        // SAFETY: all atomic, and within by the constants.
+        unsafe { self.at(SEATS_AT + number * SEAT_BYTES) }
+    }
+
+    /// The word of an inode; `None`: its number is beyond all that are counted.
+    fn lookups_of(&self, ino: u64) -> Option<&'static AtomicU64> {
+        // SAFETY: atomic, and within by the bound.
+        (ino < INODES_MAX).then(|| unsafe { self.at(LOOKUPS_AT + (ino * 8) as usize) })
+    }
+
+    /// Whether a request was answered since this was asked last.
+    pub fn take_answered(&self) -> bool {
+        self.head().answered.swap(0, Ordering::AcqRel) != 0
+    }
+
+    /// A request is about to be answered, or none waits for an answer.
+    pub(crate) fn note_answer(&self) {
+        let answered = &self.head().answered;
+        if answered.load(Ordering::Relaxed) == 0 {
+            answered.store(1, Ordering::Release);
+        }
+    }
+
+    /// The first daemon begins to serve, with these flags of INIT.
+    pub(crate) fn begin(&self, flags: InitFlags) {
+        self.head().flags.store(flags.bits(), Ordering::Release);
+        self.head().life.store(1, Ordering::Release);
+    }
+
+    pub(crate) fn flags(&self) -> InitFlags {
+        InitFlags::from_bits_retain(self.head().flags.load(Ordering::Acquire))
+    }
+
+    /// A successor takes over: what dead threads had read and not forgotten is forgotten, and
+    /// lookups for answers that were never given are taken back. To be called once in a process,
+    /// before anything of it uses the rest.
+    pub fn inherit(&self) {
+        self.head().life.fetch_add(1, Ordering::AcqRel);
+        for number in 0..self.head().seats.load(Ordering::Acquire) as usize {
+            let seat = self.seat(number);
+            while let Some(last) = seat.looked_up.load(Ordering::Relaxed).checked_sub(1) {
+                let ino = seat.inodes[last as usize].load(Ordering::Relaxed);
+                seat.looked_up.store(last, Ordering::Release);
+                self.take_back(ino, 1);
+            }
+            self.forget_what_was_read(number);
+        }
+    }
+
+    /// Carries out the rest of a FORGET in a thread's buffer.
+    fn forget_what_was_read(&self, number: usize) {
+        // SAFETY: no thread of this process has a seat yet, and other processes have ended.
+        let buffer = unsafe { self.buffer(number) };
+        let start = &buffer[crate::device::MESSAGE_AT..];
+        let Ok(len) = <[u8; 4]>::try_from(&start[..4]).map(u32::from_ne_bytes) else { return };
+        let Some(Ok((header, body))) = start.get(..len as usize).map(split) else { return };
+        let kind = Message::from_opcode(header.opcode);
+        if !matches!(kind, Some(Message::Forget | Message::BatchForget)) {
+            return;
+        }
+        let done = || self.seat(number).forgotten.load(Ordering::Acquire) as usize;
+        let forget = |ino, count| {
+            self.seat(number).forgotten.fetch_add(1, Ordering::AcqRel);
+            self.take_back(ino, count);
+        };
+        match decode(header, body).map(|request| (request.ino, request.operation)) {
+            Ok((ino, Operation::Forget { lookups })) if done() == 0 => forget(ino, lookups),
+            Ok((_, Operation::BatchForget(inodes))) => {
+                inodes.iter().skip(done()).for_each(|one| forget(one.nodeid, one.nlookup))
+            }
+            _ => {}
+        }
+    }
+
+    /// The buffer of a seat.
+    ///
+    /// # Safety
+    /// The caller is the only one that uses it.
+    #[expect(clippy::mut_from_ref, reason = "each buffer has one user")]
+    unsafe fn buffer(&self, number: usize) -> &'static mut [u8] {
+        assert!(number < SEATS_MAX);
+        // SAFETY: within the memory by the constants, initialized by the system, and the caller's
+        // alone.
+        unsafe {
+            let start = self.memory.add(SEATS_AT + number * SEAT_BYTES + BUFFER_AT);
+            std::slice::from_raw_parts_mut(start.as_ptr(), SEAT_BYTES - BUFFER_AT)
+        }
+    }
+
+    /// Gives the calling thread the seat with this number, and its buffer of so many bytes.
+    ///
+    /// # Errors
+    /// There are fewer seats, or the buffers are shorter.
+    pub(crate) fn sit_down(&self, number: usize, bytes: usize) -> io::Result<&'static mut [u8]> {
+        if number >= SEATS_MAX || bytes > SEAT_BYTES - BUFFER_AT {
+            return Err(io::Error::other("the keeper has no room for this thread"));
+        }
+        self.head().seats.fetch_max(number as u32 + 1, Ordering::AcqRel);
+        // SAFETY: threads are numbered, so the seat is this thread's alone.
+        let buffer = unsafe { &mut self.buffer(number)[..bytes] };
+        // A fork inherits no pages of shared memory. If the kernel met a page that is not there
+        // while the daemon is being killed, it would fail the request.
+        buffer.fill(0);
+        // SAFETY: memory of this process. Without the right to lock memory it works, too, as long
+        // as nothing of it is swapped out.
+        let _ = unsafe { mlock(buffer.as_mut_ptr().cast(), buffer.len()) };
+        HERE.set((Some(self.seat(number)), None));
+        Ok(buffer)
+    }
+
+    /// The calling thread is about to read into its buffer, where no message stands any more.
+    pub(crate) fn next_message(&self) {
+        if let (Some(seat), _) = HERE.get() {
+            seat.forgotten.store(0, Ordering::Release);
+            seat.looked_up.store(0, Ordering::Release);
+        }
+    }
+
+    /// The calling thread serves this request from now on. `None`: there are more requests than
+    /// records, and this one would simply be carried out again.
+    pub(crate) fn enter(&'static self, unique: u64, opcode: u32) -> Option<UnderWay> {
+        let known = (unique & RESENT != 0).then(|| self.find(unique & !RESENT)).flatten();
+        let record = known.or_else(|| self.claim(unique & !RESENT, opcode));
+        if let Some(record) = record {
+            record.life.store(self.head().life.load(Ordering::Relaxed), Ordering::Release);
+        }
+        HERE.set((HERE.get().0, record));
+        record.map(|record| UnderWay { ledger: self, record, is_known: known.is_some() })
+    }
+
+    /// The calling thread does not serve its request any longer; the answer may come later.
+    pub(crate) fn leave(&self) {
+        HERE.set((HERE.get().0, None));
+    }
+
+    fn find(&self, unique: u64) -> Option<&'static Record> {
+        let mut records = (0..RECORDS).map(|index| self.record(index));
+        records.find(|record| record.unique.load(Ordering::Acquire) == unique)
+    }
+
+    fn claim(&self, unique: u64, opcode: u32) -> Option<&'static Record> {
+        let life = self.head().life.load(Ordering::Relaxed);
+        let take = |record: &Record, from| {
+            let orders = (Ordering::AcqRel, Ordering::Relaxed);
+            record.unique.compare_exchange(from, unique, orders.0, orders.1).is_ok()
+        };
+        let all = || (0..RECORDS).map(|index| self.record(index));
+        let free = |record: &&Record| record.unique.load(Ordering::Relaxed) == 0 && take(record, 0);
+        // Records of requests that were answered in the moment of a death.
+        let left = |record: &&Record| {
+            let of = record.unique.load(Ordering::Relaxed);
+            record.life.load(Ordering::Acquire) != life && take(record, of)
+        };
+        let record = all().find(free).or_else(|| all().find(left).inspect(|r| r.clear()))?;
+        record.opcode.store(opcode, Ordering::Relaxed);
+        Some(record)
+    }
+
+    /// What the request of this thread is about to do, in the file system's words: to be told right
+    /// before it is done.
+    ///
+    /// # Panics
+    /// If the kind is 0.
+    pub fn note_effect(&self, kind: u32, word: u64) {
+        assert_ne!(kind, 0);
+        if let Some(record) = record_of_thread() {
+            record.word.store(word, Ordering::Relaxed);
+            record.effect.store(kind, Ordering::Release);
+        }
+    }
+
+    /// What the request of this thread was about to do, if it has been told.
+    pub fn noted_effect(&self) -> Option<(u32, u64)> {
+        record_of_thread().and_then(Record::noted)
+    }
+
+    /// Lookups of an inode that the kernel has not taken back.
+    pub fn lookups(&self, ino: u64) -> u64 {
+        // One that is not counted may be open.
+        self.lookups_of(ino).map_or(1, |word| word.load(Ordering::Acquire) & !LINKABLE)
+    }
+
+    /// The answer of the calling thread will name the inode: one lookup more.
+    pub fn look_up(&self, ino: u64) {
+        let Some(word) = self.lookups_of(ino) else { return };
+        word.fetch_add(1, Ordering::AcqRel);
+        let (Some(seat), _) = HERE.get() else { return };
+        let len = seat.looked_up.load(Ordering::Relaxed);
+        if let Some(place) = seat.inodes.get(len as usize) {
+            place.store(ino, Ordering::Relaxed);
+            seat.looked_up.store(len + 1, Ordering::Release);
+        }
+    }
+
+    /// The kernel takes lookups back, as the message in the calling thread's buffer says. Returns
+    /// how many there were before.
+    pub fn forget(&self, ino: u64, count: u64) -> u64 {
+        if let (Some(seat), _) = HERE.get() {
+            seat.forgotten.fetch_add(1, Ordering::AcqRel);
+        }
+        self.take_back(ino, count)
+    }
+
+    fn take_back(&self, ino: u64, count: u64) -> u64 {
+        let Some(word) = self.lookups_of(ino) else { return u64::MAX };
+        let less = |word: u64| match (word & !LINKABLE).saturating_sub(count) {
+            0 => Some(0),
+            left => Some(word & LINKABLE | left),
+        };
+        let before = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+        before.unwrap_or_else(|before| before) & !LINKABLE
+    }
+
+    /// Whether an inode without names may get one.
+    pub fn is_linkable(&self, ino: u64) -> bool {
+        self.lookups_of(ino).is_some_and(|word| word.load(Ordering::Acquire) & LINKABLE != 0)
+    }
+
+    /// Notes whether an inode without names may get one, until it has no lookups any more.
+    pub fn set_linkable(&self, ino: u64, linkable: bool) {
+        let Some(word) = self.lookups_of(ino) else { return };
+        match linkable {
+            true => word.fetch_or(LINKABLE, Ordering::AcqRel),
+            false => word.fetch_and(!LINKABLE, Ordering::AcqRel),
+        };
+    }
+
+    /// Keeps a text of the file system for a successor; one that is too long is not kept. Callers
+    /// take turns.
+    pub fn set_note(&self, text: &str) {
+        if text.len() > NOTE_BYTES_MAX {
+            return;
+        }
+        let turn = self.head().note_turn.load(Ordering::Relaxed) + 1;
+        let note = &self.head().notes[turn as usize % 2];
+        for (place, &byte) in note.bytes.iter().zip(text.as_bytes()) {
+            // SAFETY: the other note is the one that counts, and callers take turns.
+            unsafe { *place.get() = byte };
+        }
+        note.len.store(text.len() as u32, Ordering::Relaxed);
+        self.head().note_turn.store(turn, Ordering::Release);
+    }
+
+    /// The text kept last; empty if none was.
+    pub fn note(&self) -> String {
+        let turn = self.head().note_turn.load(Ordering::Acquire);
+        let note = &self.head().notes[turn as usize % 2];
+        let len = note.len.load(Ordering::Relaxed) as usize;
+        // SAFETY: nobody writes to the note that counts.
+        let bytes = note.bytes[..len].iter().map(|place| unsafe { *place.get() });
+        String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
+    }
+}
+
+impl Record {
+    fn noted(&self) -> Option<(u32, u64)> {
+        match self.effect.load(Ordering::Acquire) {
+            0 => None,
+            kind => Some((kind, self.word.load(Ordering::Relaxed))),
+        }
+    }
+
+    /// One more daemon has died of it. Safe in a signal handler.
+    pub(crate) fn blame(&self) {
+        self.blamed.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn clear(&self) {
+        self.blamed.store(0, Ordering::Relaxed);
+        self.effect.store(0, Ordering::Relaxed);
+        self.outcome.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A request under way, with its record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnderWay {
+    ledger: &'static Ledger,
+    record: &'static Record,
+    /// A daemon before this one took it, too.
+    is_known: bool,
+}
+
+impl UnderWay {
+    /// What was noted of it by a daemon before this one.
+    pub fn past(&self) -> Option<Past> {
+        let outcome = self.record.outcome.load(Ordering::Acquire).checked_sub(1);
+        self.is_known.then(|| Past { effect: self.record.noted(), outcome })
+    }
+
+    /// How many daemons died of it.
+    pub fn killed(&self) -> u32 {
+        self.record.blamed.load(Ordering::Acquire)
+    }
+
+    /// Notes what came of it.
+    pub fn set_outcome(&self, outcome: u64) {
+        self.record.outcome.store(outcome + 1, Ordering::Release);
+    }
+
+    /// Its answer is about to be sent: the daemon counts as one that answers, and lookups for the
+    /// answer are the kernel's.
+    pub fn will_be_answered(&self) {
+        self.ledger.note_answer();
+        if let (Some(seat), _) = HERE.get() {
+            seat.looked_up.store(0, Ordering::Release);
+        }
+    }
+
+    /// It has its answer.
+    pub fn is_answered(self) {
+        self.record.clear();
+        self.record.unique.store(0, Ordering::Release);
+    }
+}
