@@ -17,6 +17,7 @@
 //! A panic in here or in the engine leaves the volume's state in memory unknown, and a thread
 //! short. The daemon must not go on: it installs a panic hook that aborts. The next mount recovers.
 
+mod again;
 mod replies;
 
 use std::io;
@@ -27,17 +28,19 @@ use terrace_transport::abi::{
     CopyFileRangeIn, CopyFileRangeOut, FallocateIn, IoctlIn, IoctlOut, LseekOut, ReadIn, SetattrIn,
     SetattrValid, StatfsOut, WriteIn,
 };
-use terrace_transport::{Caller, FileSystem, Operation, Reply, Request};
+use terrace_transport::{Caller, FileSystem, Ledger, Operation, Reply, Request};
 
 use self::replies::{is_direct, new_inode};
 use crate::caller;
 use crate::coherence::Coherence;
 use crate::config::MountConfig;
+use crate::control::Command;
 use crate::control::server::ControlServer;
 use crate::convert::{
     birth, fallocate, file_attr, rename_flags, set_atime, set_mtime, xattr_flags,
 };
 use crate::errors::ErrorLog;
+use crate::heir::keep_thresholds;
 use crate::kernel_cache::KernelCache;
 use crate::terms::{absent, opened, statx};
 
@@ -53,6 +56,7 @@ pub(crate) struct TerraceFs {
     errors: ErrorLog,
     /// Every write is durable when it is answered, so FSYNC is not needed.
     durable: bool,
+    ledger: Option<&'static Ledger>,
 }
 
 impl TerraceFs {
@@ -70,12 +74,23 @@ impl TerraceFs {
             coherence,
             control,
             durable: config.durable,
+            ledger: config.ledger,
         })
     }
 }
 
 impl FileSystem for TerraceFs {
     fn answer(&self, request: &Request<'_>, reply: Reply) {
+        match reply.past() {
+            None => self.answer_first(request, reply),
+            Some(past) => self.answer_again(request, &past, reply),
+        }
+    }
+}
+
+impl TerraceFs {
+    /// As if no daemon had taken the request before.
+    fn answer_first(&self, request: &Request<'_>, reply: Reply) {
         let (volume, ino, caller) = (&self.volume, Ino(request.ino), request.caller);
         match request.operation {
             Operation::Read(read) => self.read(ino, read, reply),
@@ -109,9 +124,7 @@ impl FileSystem for TerraceFs {
             _ => self.answer_about_attributes(request, reply),
         }
     }
-}
 
-impl TerraceFs {
     fn answer_about_names(&self, request: &Request<'_>, reply: Reply) {
         let (volume, ino, caller) = (&self.volume, Ino(request.ino), request.caller);
         match request.operation {
@@ -181,13 +194,7 @@ impl TerraceFs {
             },
             Operation::Statfs => self.statfs(reply),
             Operation::Setxattr { name, value, flags } => {
-                let groups = if name == ACCESS_ACL { caller::groups(caller) } else { None };
-                let flags = xattr_flags(flags);
-                let set = volume.setxattr(ino, name, value, flags, groups.as_deref());
-                if name == ACCESS_ACL && set.is_ok() {
-                    self.kernel.forget_attributes(ino.0);
-                }
-                self.reply_empty(set, reply);
+                self.set_attribute(request, (name, value, flags), reply)
             }
             Operation::Getxattr { name, size } => {
                 self.reply_xattr(volume.getxattr(ino, name), size, reply)
@@ -201,6 +208,22 @@ impl TerraceFs {
             // kernel knows that by itself.
             _ => reply.error(libc::ENOSYS),
         }
+    }
+
+    /// Sets an extended attribute: its name, its value, and whether it must or must not exist.
+    fn set_attribute(
+        &self,
+        request: &Request<'_>,
+        (name, value, flags): (&[u8], &[u8], u32),
+        reply: Reply,
+    ) {
+        let groups = if name == ACCESS_ACL { caller::groups(request.caller) } else { None };
+        let (ino, flags) = (Ino(request.ino), xattr_flags(flags));
+        let set = self.volume.setxattr(ino, name, value, flags, groups.as_deref());
+        if name == ACCESS_ACL && set.is_ok() {
+            self.kernel.forget_attributes(ino.0);
+        }
+        self.reply_empty(set, reply);
     }
 
     fn forget(&self, ino: Ino, lookups: u64) {
@@ -248,7 +271,9 @@ impl TerraceFs {
             self.coherence.caches(ino.0, write.offset, data.len() as u64);
         }
         let options = self.write_options(ino, write, caller);
-        match self.volume.write(ino, write.offset, data, options) {
+        let result = self.volume.write(ino, write.offset, data, options);
+        result.iter().for_each(|&written| reply.note_outcome(written as u64));
+        match result {
             Ok(written) if direct => {
                 let answer = move || reply.value(&replies::written(written as u64));
                 self.coherence.settle(ino.0, write.offset, written as u64, answer);
@@ -276,7 +301,12 @@ impl TerraceFs {
 
     fn ioctl(&self, ino: Ino, ioctl: &IoctlIn, input: &[u8], caller: Caller, reply: Reply) {
         match self.control.answer(&self.volume, ino, caller.uid, ioctl.cmd, input) {
-            Ok(page) => reply.values(&IoctlOut::default(), &page[..]),
+            Ok(page) => {
+                if Command::from_opcode(ioctl.cmd) == Some(Command::SetThreshold) {
+                    self.ledger.iter().for_each(|ledger| keep_thresholds(ledger, &self.volume));
+                }
+                reply.values(&IoctlOut::default(), &page[..]);
+            }
             Err(error) => reply.error(self.errors.errno(&error)),
         }
     }
@@ -285,6 +315,7 @@ impl TerraceFs {
         match fallocate(range.mode.cast_signed()) {
             Some(mode) => {
                 let done = self.volume.fallocate(ino, mode, range.offset, range.length);
+                done.iter().for_each(|()| reply.note_outcome(0));
                 self.reply_empty(done, reply);
             }
             None => reply.error(libc::EOPNOTSUPP),
@@ -314,6 +345,7 @@ impl TerraceFs {
         let &CopyFileRangeIn { off_in, nodeid_out, off_out, len, .. } = copy;
         let copied =
             self.volume.copy_range(from, off_in, Ino(nodeid_out), off_out, len.min(longest));
+        copied.iter().for_each(|&bytes_copied| reply.note_outcome(bytes_copied));
         match copied {
             Ok(bytes_copied) if answer_64 => reply.value(&CopyFileRangeOut { bytes_copied }),
             copied => self.reply_written(copied, reply),

@@ -23,6 +23,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use terrace_transport::{Ledger, SEATS_MAX};
 
 use crate::control::DiskAdder;
 
@@ -89,6 +90,8 @@ pub struct MountConfig {
     pub dev: bool,
     /// Let programs be run.
     pub exec: bool,
+    /// Memory that outlives this process: a successor can take the mount up.
+    pub ledger: Option<&'static Ledger>,
     /// Adds disks; by default none can be.
     pub add_disk: Option<Arc<DiskAdder>>,
 }
@@ -115,6 +118,7 @@ impl Default for MountConfig {
             suid: false,
             dev: false,
             exec: true,
+            ledger: None,
             add_disk: None,
         }
     }
@@ -148,6 +152,12 @@ impl MountConfig {
         });
         if threads == 0 {
             bail!("a mount needs at least one thread");
+        }
+        if self.ledger.is_some() && threads > SEATS_MAX {
+            bail!("threads={threads}: a mount with a keeper has {SEATS_MAX} at most");
+        }
+        if self.ledger.is_some() && self.clone_fd == Some(true) {
+            bail!("clone_fd: a keeper holds one descriptor; leave out one of the two");
         }
         Ok(threads)
     }

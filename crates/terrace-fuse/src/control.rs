@@ -178,7 +178,7 @@ impl Command {
         opcode::read_write::<[u8; PAGE_BYTES]>(b'T', self.number()) as u32
     }
 
-    fn from_opcode(opcode: u32) -> Option<Command> {
+    pub(crate) fn from_opcode(opcode: u32) -> Option<Command> {
         Command::ALL.into_iter().find(|command| command.opcode() == opcode)
     }
 }

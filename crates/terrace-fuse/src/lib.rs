@@ -22,6 +22,7 @@
 //! | `kernel_cache` | how the kernel is told to drop what it has cached |
 //! | `coherence` | direct writes and what the kernel caches |
 //! | `mount`, `mountpoint`, [`mount_table`] | directories, sessions, threads, dead mounts |
+//! | `heir`, `adapter::again` | what a successor of the daemon needs, and does with it |
 //! | [`control`] | how `terrace` commands talk to the daemon |
 //! | `convert`, `errors`, `caller` | types, errnos and logging, groups of the calling process |
 //!
@@ -36,6 +37,7 @@ mod config;
 pub mod control;
 mod convert;
 mod errors;
+mod heir;
 mod kernel_cache;
 mod mount;
 pub mod mount_table;
@@ -43,7 +45,8 @@ mod mountpoint;
 pub mod terms;
 
 pub use config::{MountConfig, Transport};
+pub use heir::{heritage, kept_thresholds};
 pub use kernel_cache::KernelCache;
-pub use mount::{Mounted, Unmounter, mount, mount_with};
+pub use mount::{Handover, Mounted, Unmounter, mount, mount_with, take_up};
 pub use mountpoint::{clean_dead_mount, remount};
-pub use terrace_transport::{Message, MessageCounts, MessageSnapshot};
+pub use terrace_transport::{Ledger, Message, MessageCounts, MessageSnapshot};

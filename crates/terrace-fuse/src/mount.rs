@@ -1,5 +1,6 @@
 //! Mounting a file system and running its session until it is unmounted.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -54,31 +55,14 @@ pub fn mount_with<F: FileSystem + 'static>(
         None => bail!("{} was unmounted while it was being mounted", mountpoint.display()),
     };
     let unmounter = Unmounter { mountpoint, device };
-    let serve = || -> Result<(Arc<MessageCounts>, JoinHandle<std::io::Result<()>>)> {
-        let session = Session::begin(connection, &terms(kernel_checks, config.transport))?;
-        let counts = Arc::clone(session.counts());
-        // A worker that keeps an answer takes no messages, and some must.
-        let answers_kept_max =
-            if session.is_over_io_uring() { threads.per_cpu_max / 2 } else { usize::MAX };
-        let kernel = KernelCache::new(session.notifier(), kernel_checks, answers_kept_max);
-        let file_system = file_system(kernel)?;
-        let (started, told) = std::sync::mpsc::channel();
-        let serve = move || session.run(&file_system, threads, |result| drop(started.send(result)));
-        let thread = std::thread::Builder::new().name("terrace-fuse".to_owned()).spawn(serve)?;
-        match told.recv() {
-            Ok(Ok(())) => Ok((counts, thread)),
-            Ok(Err(error)) => Err(error).context("FUSE over io_uring"),
-            // It has ended, and says why.
-            Err(_) => match thread.join() {
-                Ok(ended) => Err(anyhow!("the session ended at once: {ended:?}")),
-                Err(_) => bail!("a thread of the session panicked"),
-            },
-        }
-    };
-    match serve() {
-        Ok((counts, session)) => {
-            widen_read_ahead(&unmounter.device, READ_AHEAD_BYTES_MAX);
-            Ok(Mounted { session: Some(session), unmounter, counts })
+    let terms = terms(kernel_checks, config.transport, config.ledger.is_some());
+    let started = Session::begin(connection, &terms, config.ledger)
+        .map_err(anyhow::Error::from)
+        .and_then(|session| start(session, threads, kernel_checks, &unmounter, file_system));
+    match started {
+        Ok(mounted) => {
+            widen_read_ahead(&mounted.unmounter.device, READ_AHEAD_BYTES_MAX);
+            Ok(mounted)
         }
         Err(error) => {
             if let Err(left) = unmounter.unmount_lazily() {
@@ -88,6 +72,78 @@ pub fn mount_with<F: FileSystem + 'static>(
                 format!("starting the session of {}", unmounter.mountpoint.display())
             })
         }
+    }
+}
+
+/// What a successor needs to take a mount up, beside the ledger.
+#[derive(Debug)]
+pub struct Handover {
+    /// The connection to the kernel.
+    pub connection: OwnedFd,
+    /// Number of the mount's device, as in /proc/self/mountinfo.
+    pub device: String,
+}
+
+/// Takes up the mount of a daemon that died, with the `config` that it had: `volume`, which was
+/// opened with the heritage of the same ledger, answers what is under way.
+///
+/// # Errors
+/// The kernel does not hand out again what was not answered (before Linux 6.9); the system gives no
+/// thread. The mount stays as it is.
+///
+/// # Panics
+/// If `config` has no ledger.
+pub fn take_up(
+    volume: Arc<Volume>,
+    mountpoint: &Path,
+    config: &MountConfig,
+    handover: Handover,
+) -> Result<Mounted> {
+    let (kernel_checks, threads) = (config.kernel_checks()?, config.threads()?);
+    let threads = Threads { count: threads, own_queues: false, per_cpu_max: config.queue_depth()? };
+    let ledger = config.ledger.expect("a mount that is taken up has a ledger");
+    let Handover { connection, device } = handover;
+    let unmounter = Unmounter { mountpoint: mountpoint.to_owned(), device };
+    let terms = terms(kernel_checks, config.transport, true);
+    let session = Session::take_up(connection, &terms, ledger)
+        .context("taking the connection of the daemon before this one up")?;
+    start(session, threads, kernel_checks, &unmounter, |kernel| {
+        TerraceFs::new(volume, kernel, config)
+    })
+}
+
+/// Starts the threads of a session.
+fn start<F: FileSystem + 'static>(
+    session: Session,
+    threads: Threads,
+    kernel_checks: bool,
+    unmounter: &Unmounter,
+    file_system: impl FnOnce(KernelCache) -> std::io::Result<F>,
+) -> Result<Mounted> {
+    let counts = Arc::clone(session.counts());
+    let connection = match session.can_be_taken_up() {
+        true => Some(session.share_connection()?),
+        false => None,
+    };
+    // A worker that keeps an answer takes no messages, and some must.
+    let answers_kept_max =
+        if session.is_over_io_uring() { threads.per_cpu_max / 2 } else { usize::MAX };
+    let kernel = KernelCache::new(session.notifier(), kernel_checks, answers_kept_max);
+    let file_system = file_system(kernel)?;
+    let (started, told) = std::sync::mpsc::channel();
+    let serve = move || session.run(&file_system, threads, |result| drop(started.send(result)));
+    let thread = std::thread::Builder::new().name("terrace-fuse".to_owned()).spawn(serve)?;
+    match told.recv() {
+        Ok(Ok(())) => {
+            let unmounter = unmounter.clone();
+            Ok(Mounted { session: Some(thread), unmounter, counts, connection })
+        }
+        Ok(Err(error)) => Err(error).context("FUSE over io_uring"),
+        // It has ended, and says why.
+        Err(_) => match thread.join() {
+            Ok(ended) => Err(anyhow!("the session ended at once: {ended:?}")),
+            Err(_) => bail!("a thread of the session panicked"),
+        },
     }
 }
 
@@ -119,6 +175,8 @@ pub struct Mounted {
     session: Option<JoinHandle<std::io::Result<()>>>,
     unmounter: Unmounter,
     counts: Arc<MessageCounts>,
+    /// For a successor, if one can take the mount up.
+    connection: Option<OwnedFd>,
 }
 
 impl Mounted {
@@ -143,6 +201,13 @@ impl Mounted {
     pub fn unmount(self) -> Result<()> {
         self.unmounter.unmount()?;
         self.wait()
+    }
+
+    /// What a successor needs; `None`: no one can take the mount up. To be taken once: a connection
+    /// ends when its last descriptor is closed.
+    pub fn take_handover(&mut self) -> Option<Handover> {
+        let device = self.unmounter.device.clone();
+        self.connection.take().map(|connection| Handover { connection, device })
     }
 
     /// What can unmount it from elsewhere: a thread that waits for signals.

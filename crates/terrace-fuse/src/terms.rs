@@ -64,7 +64,8 @@ const WANTED: InitFlags = InitFlags::PARALLEL_DIROPS
 
 /// The daemon's side of INIT. `kernel_checks`: whether the kernel checks permissions
 /// (`default_permissions`).
-pub(crate) fn terms(kernel_checks: bool, transport: Transport) -> Terms {
+/// `has_ledger`: whether a successor of the daemon may take the connection up.
+pub(crate) fn terms(kernel_checks: bool, transport: Transport, has_ledger: bool) -> Terms {
     // With POSIX_ACL the kernel turns default_permissions on by itself, so a mount that goes
     // without the checks must go without this as well (see `KernelCache::forget_attributes` for
     // what that takes).
@@ -75,9 +76,10 @@ pub(crate) fn terms(kernel_checks: bool, transport: Transport) -> Terms {
         Transport::Auto if !has_rings() => InitFlags::empty(),
         Transport::Auto | Transport::IoUring => InitFlags::OVER_IO_URING,
     };
+    let resend = if has_ledger { InitFlags::HAS_RESEND } else { InitFlags::empty() };
     Terms {
         required: if transport == Transport::IoUring { REQUIRED | ring } else { REQUIRED },
-        wanted: WANTED | acl | ring,
+        wanted: WANTED | acl | ring | resend,
         message_bytes_max: MESSAGE_BYTES_MAX,
         background_max: BACKGROUND_MAX,
         congested: CONGESTED,
