@@ -36,6 +36,11 @@ impl Ready {
         Ready(None)
     }
 
+    /// Whether a command waits in the terminal.
+    pub fn is_awaited(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Leaves the terminal and the working directory behind and lets the parent return.
     ///
     /// # Errors
@@ -44,19 +49,27 @@ impl Ready {
         let Some(mut pipe) = self.0.take() else {
             return Ok(());
         };
-        std::env::set_current_dir("/")?;
-        setsid().context("cannot start a session")?;
-        let null =
-            OpenOptions::new().read(true).write(true).open("/dev/null").context("/dev/null")?;
-        for standard in 0..=2 {
-            // SAFETY: both are open descriptors of this process; nothing owns the standard ones.
-            if unsafe { libc::dup2(null.as_raw_fd(), standard) } < 0 {
-                return Err(io::Error::last_os_error())
-                    .context("cannot redirect standard input and output");
-            }
-        }
+        leave_terminal()?;
         pipe.write_all(READY).context("the command that started this daemon is gone")
     }
+}
+
+/// Leaves the terminal and the working directory behind.
+///
+/// # Errors
+/// /dev/null cannot be opened.
+pub fn leave_terminal() -> Result<()> {
+    std::env::set_current_dir("/")?;
+    setsid().context("cannot start a session")?;
+    let null = OpenOptions::new().read(true).write(true).open("/dev/null").context("/dev/null")?;
+    for standard in 0..=2 {
+        // SAFETY: both are open descriptors of this process; nothing owns the standard ones.
+        if unsafe { libc::dup2(null.as_raw_fd(), standard) } < 0 {
+            return Err(io::Error::last_os_error())
+                .context("cannot redirect standard input and output");
+        }
+    }
+    Ok(())
 }
 
 /// Runs `work` in a child process and returns when it says that it serves, or with its error. To be
@@ -324,12 +337,29 @@ pub fn on_termination(act: impl Fn(i32) + Send + 'static) -> Result<()> {
         .name("signals".to_owned())
         .spawn(listen)
         .context("cannot start a thread")?;
-    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+    handle_signals(TERMINATIONS, on_signal)?;
+    // A keeper starts its daemons with these blocked.
+    block_signals(TERMINATIONS, false);
+    Ok(())
+}
+
+/// Signals that ask a process to end.
+pub const TERMINATIONS: [libc::c_int; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+
+/// Has `handler`, which is async-signal-safe, called at these signals.
+///
+/// # Errors
+/// The system refuses a handler.
+pub fn handle_signals<const N: usize>(
+    signals: [libc::c_int; N],
+    handler: extern "C" fn(libc::c_int),
+) -> Result<()> {
+    for signal in signals {
         // SAFETY: all-zero is a valid sigaction (no flags, empty mask); the handler is
         // async-signal-safe.
         let result = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = on_signal as *const () as usize;
+            action.sa_sigaction = handler as *const () as usize;
             action.sa_flags = libc::SA_RESTART;
             libc::sigaction(signal, &action, std::ptr::null_mut())
         };
@@ -338,4 +368,18 @@ pub fn on_termination(act: impl Fn(i32) + Send + 'static) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Has signals wait, or come, in this thread and in those that it starts.
+pub fn block_signals<const N: usize>(signals: [libc::c_int; N], block: bool) {
+    let how = if block { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
+    // SAFETY: the set is a valid one of this frame, filled before it is used.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        for signal in signals {
+            libc::sigaddset(&mut set, signal);
+        }
+        libc::pthread_sigmask(how, &set, std::ptr::null_mut());
+    }
 }

@@ -6,6 +6,7 @@ mod daemon;
 mod devices;
 mod exit;
 mod helper;
+mod keeper;
 mod memory;
 mod metrics;
 mod models;

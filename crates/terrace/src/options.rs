@@ -60,6 +60,12 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("queue_depth=N", "over io_uring: requests of a CPU served at a time (default: 15)"),
     ("threads=N", "over /dev/fuse: threads that serve (default: one per processor, 2 to 8)"),
     ("clone_fd", "give each of those threads its own descriptor of /dev/fuse"),
+    (
+        "keeper",
+        "when the daemon dies, another one takes the mount up, and programs see a pause (Linux 6.9, \
+         over /dev/fuse)",
+    ),
+    ("nokeeper", "the mount dies with its daemon (default)"),
     ("dev", "honour device files (default for root)"),
     ("nodev", "ignore device files (default for other users)"),
     ("suid", "honour set-id bits (default for root)"),
@@ -160,6 +166,8 @@ pub struct MountOptions {
     pub threads: Option<usize>,
     /// `clone_fd`.
     pub clone_fd: bool,
+    /// `keeper`, `nokeeper`.
+    pub keeper: bool,
     /// `dev`, `nodev`.
     pub dev: bool,
     /// `suid`, `nosuid`.
@@ -204,6 +212,7 @@ impl MountOptions {
             queue_depth: None,
             threads: None,
             clone_fd: false,
+            keeper: false,
             dev: privileged,
             suid: privileged,
             exec: true,
@@ -266,6 +275,8 @@ impl MountOptions {
             "allow_other" => self.allow_other = true,
             "default_permissions" => self.default_permissions = true,
             "clone_fd" => self.clone_fd = true,
+            "keeper" => self.keeper = true,
+            "nokeeper" => self.keeper = false,
             "dev" => self.dev = true,
             "nodev" => self.dev = false,
             "suid" => self.suid = true,

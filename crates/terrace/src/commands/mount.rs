@@ -5,19 +5,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use terrace_engine::{FsError, FsResult, OpenOptions, Volume};
 use terrace_fuse::control::{self, AddDisk};
-use terrace_fuse::{MountConfig, Unmounter};
+use terrace_fuse::{Ledger, MountConfig, Transport, Unmounter};
 use terrace_media::PmKind;
 
 use crate::cli::MountArgs;
 use crate::daemon::{self, Log, Ready};
 use crate::devices::{Access, DeviceOptions, Devices, identity, refused, tell_exposure};
 use crate::exit::{FAILED, Usage};
+use crate::keeper::{self, Role};
 use crate::memory;
 use crate::metrics;
 use crate::options::MountOptions;
@@ -61,6 +63,9 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
     if request.options.remount {
         return remount(request);
     }
+    if request.options.keeper {
+        prepare_for_keeper(&mut request.options)?;
+    }
     prepare_mountpoint(&mut request)?;
     make_absolute(&mut request)?;
     let log = match &request.options.log {
@@ -68,10 +73,29 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
         None if request.foreground => Log::Stderr,
         None => daemon::default_log(&request.mountpoint).map_or(Log::Nowhere, Log::File),
     };
+    let keep = |ready: &mut Ready| match request.options.keeper {
+        true => keeper::keep(ready, &log, &|role| serve(&request, &log, role)),
+        false => serve(&request, &log, &mut Role::Alone(ready)),
+    };
     if request.foreground {
-        return serve(&request, &log, &mut Ready::nobody());
+        return keep(&mut Ready::nobody());
     }
-    daemon::in_background(|ready| serve(&request, &log, ready))
+    daemon::in_background(keep)
+}
+
+/// A mount with a keeper has its messages over `/dev/fuse`, and one descriptor of that.
+fn prepare_for_keeper(options: &mut MountOptions) -> Result<()> {
+    if options.transport == Transport::IoUring {
+        bail!(
+            "keeper: takes up mounts over /dev/fuse; leave out transport=io_uring, or mount with \
+             -o nokeeper"
+        );
+    }
+    if options.clone_fd {
+        bail!("keeper: holds one descriptor of /dev/fuse; leave out clone_fd or keeper");
+    }
+    options.transport = Transport::Device;
+    Ok(())
 }
 
 /// Changes those of the options given that the kernel sees to, of a mount. When that lets nothing
@@ -94,7 +118,7 @@ fn remount(mut request: MountRequest) -> Result<()> {
             "{place}: its daemon cannot write ({reason}); unmount the volume, and mount it again"
         );
     }
-    match terrace_fuse::remount(&mount, &config(&request)) {
+    match terrace_fuse::remount(&mount, &config(&request, None)) {
         Err(Errno::BUSY) => {
             bail!("{place}: files are open for writing; `fuser -vm {place}` shows by whom")
         }
@@ -144,16 +168,35 @@ fn make_absolute(request: &mut MountRequest) -> Result<()> {
 
 /// The daemon's life: open, mount, serve, close. A signal ends it at any time, and cleanly once the
 /// volume is open.
-fn serve(request: &MountRequest, log: &Log, ready: &mut Ready) -> Result<()> {
+fn serve(request: &MountRequest, log: &Log, role: &mut Role<'_>) -> Result<()> {
     let ending = Arc::new(Ending::default());
     let asked = Arc::clone(&ending);
     daemon::on_termination(move |signal| asked.ask(signal))?;
     daemon::start_log(log)?;
-    let (volume, kind) = open(request, &ending)?;
-    let mount = || terrace_fuse::mount(Arc::clone(&volume), &request.mountpoint, &config(request));
-    let started = serve_metrics(request, &volume).and_then(|metrics| Ok((mount()?, metrics)));
+    let (volume, kind) = match role {
+        Role::Successor(ledger, _, signal) => open_again(request, ledger, *signal)?,
+        Role::Alone(_) | Role::First(..) => open(request, role.ledger(), &ending)?,
+    };
+    let config = config(request, role.ledger());
+    let handover = role.take_handover();
+    let is_first = handover.is_none();
+    let mount = || match handover {
+        None => terrace_fuse::mount(Arc::clone(&volume), &request.mountpoint, &config),
+        Some(handover) => {
+            terrace_fuse::take_up(Arc::clone(&volume), &request.mountpoint, &config, handover)
+        }
+    };
+    let metrics = match serve_metrics(request, &volume) {
+        Err(error) if !is_first => {
+            // Programs that use the mount matter more.
+            tracing::error!("no metrics are served: {error:#}");
+            Ok(None)
+        }
+        metrics => metrics,
+    };
+    let started = metrics.and_then(|metrics| Ok((mount()?, metrics)));
     // Metrics are served until the volume is closed.
-    let (mounted, _metrics) = match started {
+    let (mut mounted, _metrics) = match started {
         Ok(started) => started,
         Err(error) => {
             // The error worth telling is the first one; a volume that is not closed is recovered.
@@ -162,11 +205,16 @@ fn serve(request: &MountRequest, log: &Log, ready: &mut Ready) -> Result<()> {
         }
     };
     let (pm, mountpoint) = (request.pm.display(), request.mountpoint.display());
-    tracing::info!(%pm, %mountpoint, "mounted");
-    tell_kind(request, kind);
+    match is_first {
+        true => {
+            tracing::info!(%pm, %mountpoint, "mounted");
+            tell_kind(request, kind);
+        }
+        false => tracing::info!(%pm, %mountpoint, "the mount is served again"),
+    }
     let unmounter = mounted.unmounter();
     ending.is_mounted(unmounter.clone(), Arc::clone(&volume));
-    let served = ready.serve().inspect_err(|_| {
+    let served = role.serves(&mut mounted).inspect_err(|_| {
         // Nobody knows of the mount.
         let _ = unmounter.unmount_lazily();
     });
@@ -234,7 +282,7 @@ fn serve_metrics(request: &MountRequest, volume: &Arc<Volume>) -> Result<Option<
         .transpose()
 }
 
-fn config(request: &MountRequest) -> MountConfig {
+fn config(request: &MountRequest, ledger: Option<&'static Ledger>) -> MountConfig {
     let options = &request.options;
     let of_devices = options.clone();
     MountConfig {
@@ -250,6 +298,7 @@ fn config(request: &MountRequest) -> MountConfig {
         suid: options.suid,
         dev: options.dev,
         exec: options.exec,
+        ledger,
         add_disk: Some(Arc::new(move |volume, wanted| add_disk(volume, wanted, &of_devices))),
     }
 }
@@ -295,8 +344,41 @@ fn device_options(options: &MountOptions) -> DeviceOptions<'_> {
     }
 }
 
+/// How long a successor waits for devices: a dead daemon's requests to a disk may still be under
+/// way, and keep it locked.
+const DEVICES_FREE: Duration = Duration::from_secs(30);
+
+/// Opens the volume of a daemon that died of a signal, with the thresholds that it had. A signal
+/// that comes meanwhile counts afterwards: programs wait for answers.
+fn open_again(
+    request: &MountRequest,
+    ledger: &'static Ledger,
+    signal: i32,
+) -> Result<(Arc<Volume>, PmKind)> {
+    tracing::warn!("the daemon died of signal {signal}: another one takes its mount up");
+    ledger.inherit();
+    let mut request = MountRequest { quiet: true, ..request.clone() };
+    if let Some(params) = terrace_fuse::kept_thresholds(ledger) {
+        request.options.params = params;
+    }
+    let begun = Instant::now();
+    loop {
+        match open(&request, Some(ledger), &Ending::default()) {
+            Err(error) if begun.elapsed() < DEVICES_FREE => {
+                tracing::warn!("trying again: {error:#}");
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            opened => return opened,
+        }
+    }
+}
+
 /// Opens the volume; recovery happens here.
-fn open(request: &MountRequest, ending: &Ending) -> Result<(Arc<Volume>, PmKind)> {
+fn open(
+    request: &MountRequest,
+    ledger: Option<&'static Ledger>,
+    ending: &Ending,
+) -> Result<(Arc<Volume>, PmKind)> {
     let options = &request.options;
     let devices = Devices::open(&request.pm, &options.disks, &device_options(options))?;
     let kind = devices.pm.kind();
@@ -313,6 +395,7 @@ fn open(request: &MountRequest, ending: &Ending) -> Result<(Arc<Volume>, PmKind)
         writeback_seconds: options.writeback_seconds,
         pm_full_percent: options.pm_full_percent,
         params: options.params,
+        heritage: ledger.map(terrace_fuse::heritage),
         workers: true,
     };
     let progress = Progress::new(request.quiet);
