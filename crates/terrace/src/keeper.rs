@@ -189,13 +189,15 @@ fn spare_this_process() -> Option<String> {
 
 /// The daemon under way; 0: there is none.
 static DAEMON: AtomicI32 = AtomicI32::new(0);
-/// A signal that came while there was none.
-static LATE: AtomicI32 = AtomicI32::new(0);
+/// The last signal that asked the mount to end; 0: none has. A daemon that dies may not have got
+/// it, so its successor gets it, too.
+static ASKED: AtomicI32 = AtomicI32::new(0);
 
 /// Passes a signal on to the daemon.
 extern "C" fn pass_on(signal: libc::c_int) {
+    ASKED.store(signal, Ordering::SeqCst);
     match DAEMON.load(Ordering::SeqCst) {
-        0 => LATE.store(signal, Ordering::SeqCst),
+        0 => {}
         // SAFETY: async-signal-safe, and the daemon has not been waited for yet.
         daemon => drop(unsafe { libc::kill(daemon, signal) }),
     }
@@ -217,7 +219,7 @@ fn start(score: &Option<String>, work: impl FnOnce() -> Result<()>) -> Result<i3
         }
         daemon => {
             DAEMON.store(daemon, Ordering::SeqCst);
-            match LATE.swap(0, Ordering::SeqCst) {
+            match ASKED.load(Ordering::SeqCst) {
                 0 => {}
                 signal => pass_on(signal),
             }

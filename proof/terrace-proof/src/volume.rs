@@ -7,7 +7,11 @@
 use crate::skip::note;
 use crate::{Scratch, run, skip, tool, wait_or_kill};
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, pidfd_send_signal, waitpid,
+};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -252,33 +256,95 @@ impl TestVolume {
         Ok(command)
     }
 
-    /// SIGKILL for the daemon, as a crash of it would be. The mount answers with errors from now
-    /// on.
+    /// SIGKILL for the daemon, as a crash of it would be, and for its keeper, if it has one. The
+    /// mount answers with errors from now on.
     ///
     /// # Errors
     /// If the daemon had already ended by itself, which is a crash that the test did not order.
     pub fn kill(&mut self) -> Result<()> {
-        let Some(mut daemon) = self.daemon.take() else {
+        let Some(mut process) = self.daemon.take() else {
             return Ok(());
         };
-        if let Some(status) = daemon.try_wait()? {
+        if let Some(status) = process.try_wait()? {
             bail!("the daemon ended before it was killed: {status}\n{}", self.daemon_log());
         }
-        daemon.kill()?;
-        daemon.wait()?;
-        Ok(())
+        let daemon = self.has_keeper().then(|| daemon_of_stopped(process.id())).transpose()?;
+        process.kill()?;
+        process.wait()?;
+        daemon.flatten().map_or(Ok(()), |daemon| end(daemon, Signal::KILL))
+    }
+
+    /// Whether a keeper starts a successor when the daemon dies.
+    pub fn has_keeper(&self) -> bool {
+        let said = self.spec.options.iter().rev().find(|option| option.ends_with("keeper"));
+        said.is_some_and(|option| option == "keeper")
+    }
+
+    /// The process that the test started: the keeper, or, without one, the daemon.
+    ///
+    /// # Errors
+    /// Nothing is mounted.
+    pub fn process(&self) -> Result<Pid> {
+        let process = self.daemon.as_ref().context("no daemon")?.id();
+        Pid::from_raw(process.cast_signed()).context("a process")
+    }
+
+    /// The daemon that a keeper has at this moment, if any.
+    pub fn daemon_of_keeper(&self) -> Option<Pid> {
+        self.daemon.as_ref().and_then(|keeper| child_of(keeper.id()))
+    }
+
+    /// The process that serves the mount. With a keeper it waits for the next one if need be.
+    ///
+    /// # Errors
+    /// Nothing is mounted; the keeper has ended, or starts none.
+    pub fn serving(&self) -> Result<Pid> {
+        let process = self.process()?;
+        if !self.has_keeper() {
+            return Ok(process);
+        }
+        let deadline = Instant::now() + DAEMON_LIMIT;
+        while Instant::now() < deadline {
+            if let Some(daemon) = child_of(process.as_raw_pid().cast_unsigned()) {
+                return Ok(daemon);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        bail!("the keeper has no daemon\n{}", self.daemon_log());
+    }
+
+    /// SIGKILL for the daemon of a mount with a keeper. Returns when it is dead.
+    ///
+    /// # Errors
+    /// As [`Self::serving`].
+    pub fn kill_daemon(&self) -> Result<()> {
+        end(self.serving()?, Signal::KILL)
+    }
+
+    /// Waits until the process that the test started has ended by itself; says whether it was with
+    /// success.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub fn ended(&mut self) -> Result<bool> {
+        let mut process = self.daemon.take().context("no daemon")?;
+        Ok(wait_or_kill(&mut process, DAEMON_LIMIT)?.success())
     }
 
     /// Kills the daemon after `limit`, unless the result is dropped before: a daemon that does not
     /// answer any more holds programs in the kernel, where nothing else ends their wait.
     pub fn kill_after(&self, limit: Duration) -> Watch {
-        let daemon =
-            self.daemon.as_ref().and_then(|daemon| Pid::from_raw(i32::try_from(daemon.id()).ok()?));
+        let (process, has_keeper) = (self.process().ok(), self.has_keeper());
         let (watch, dropped) = channel();
         std::thread::spawn(move || {
             if dropped.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
                 // Nobody has waited for it yet, so that its number is still its own.
-                daemon.map(|daemon| rustix::process::kill_process(daemon, Signal::KILL));
+                if let Some(process) = process {
+                    let id = process.as_raw_pid().cast_unsigned();
+                    let daemon = has_keeper.then(|| daemon_of_stopped(id).ok().flatten()).flatten();
+                    let _ = kill_process(process, Signal::KILL);
+                    daemon.map(|daemon| end(daemon, Signal::KILL));
+                }
             }
         });
         Watch { _ends_the_watch: watch }
@@ -447,15 +513,54 @@ impl Drop for TestVolume {
         } else {
             note(log);
         }
-        if self.unmount().is_err() || rustix::fs::statvfs(&self.mountpoint).is_err() {
+        // A test may have waited for a daemon that did not end.
+        let unmounted = self.unmount().is_ok();
+        let is_mounted = || device_of(&self.mountpoint).ok() != device_of(self.scratch.path()).ok();
+        if !unmounted || rustix::fs::statvfs(&self.mountpoint).is_err() || is_mounted() {
             // Lazily: the test may have panicked with files open.
             if let Ok(fusermount) = tool("fusermount3") {
                 let _ = run(Command::new(fusermount).args(["-u", "-z"]).arg(&self.mountpoint));
             }
         }
-        if let Some(mut daemon) = self.daemon.take() {
-            let _ = wait_or_kill(&mut daemon, Duration::from_secs(10));
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while self.daemon.as_mut().is_some_and(|process| matches!(process.try_wait(), Ok(None))) {
+            if Instant::now() > deadline {
+                let _ = self.kill();
+            }
+            std::thread::sleep(Duration::from_millis(5));
         }
+    }
+}
+
+/// The first child of a process.
+fn child_of(process: u32) -> Option<Pid> {
+    let children =
+        std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
+    Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
+}
+
+/// The daemon of a keeper, a child of ours that starts no other one from now on.
+fn daemon_of_stopped(keeper: u32) -> Result<Option<Pid>> {
+    let process = Pid::from_raw(keeper.cast_signed()).context("a process")?;
+    kill_process(process, Signal::STOP)?;
+    waitpid(Some(process), WaitOptions::UNTRACED)?;
+    Ok(child_of(keeper))
+}
+
+/// Sends a signal to a process, which need not be a child, and waits until it has ended.
+fn end(process: Pid, signal: Signal) -> Result<()> {
+    // What it names stays the same process.
+    let Ok(handle) = pidfd_open(process, PidfdFlags::empty()) else {
+        return Ok(());
+    };
+    match pidfd_send_signal(&handle, signal) {
+        Ok(()) | Err(Errno::SRCH) => {}
+        Err(error) => return Err(error).context("cannot send a signal to the daemon"),
+    }
+    let limit = Timespec::try_from(DAEMON_LIMIT)?;
+    match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&limit))? {
+        0 => bail!("the daemon outlives {signal:?}"),
+        _ => Ok(()),
     }
 }
 

@@ -54,9 +54,14 @@ fn run_start(args: &ScrubStartArgs, quiet: bool) -> Result<ExitCode> {
     let status = wait(&mountpoint, quiet).with_context(|| {
         format!("{place}: the scrub went out of sight; the daemon's log says what became of it")
     })?;
-    show(&mountpoint, args.json)?;
+    if status.state() != ScrubState::Never {
+        show(&mountpoint, args.json)?;
+    }
     match status.state() {
         ScrubState::Finished => Ok(exit_code(&status)),
+        ScrubState::Never => {
+            bail!("{place}: the daemon died, and the scrub with it; start it again")
+        }
         _ => bail!("{place}: the scrub was cancelled"),
     }
 }
