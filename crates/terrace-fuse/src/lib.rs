@@ -22,6 +22,7 @@
 //! | `kernel_cache` | how the kernel is told to drop what it has cached |
 //! | `coherence` | direct writes and what the kernel caches |
 //! | `mount`, `mountpoint`, [`mount_table`] | directories, sessions, threads, dead mounts |
+//! | `transport` | whether the kernel offers io_uring; how a mount is served |
 //! | [`control`] | how `terrace` commands talk to the daemon |
 //! | `convert`, `errors`, `caller` | types, errnos and logging, groups of the calling process |
 //!
@@ -41,9 +42,11 @@ mod mount;
 pub mod mount_table;
 mod mountpoint;
 pub mod terms;
+mod transport;
 
 pub use config::{MountConfig, Transport};
 pub use kernel_cache::KernelCache;
 pub use mount::{Mounted, Unmounter, mount, mount_with};
 pub use mountpoint::{clean_dead_mount, remount};
-pub use terrace_transport::{Message, MessageCounts, MessageSnapshot};
+pub use terrace_transport::{Message, MessageCounts, MessageSnapshot, count_cpus, has_rings};
+pub use transport::{RingOffer, TransportStatus};

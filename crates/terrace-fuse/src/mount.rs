@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, anyhow, bail};
 use terrace_engine::Volume;
-use terrace_transport::{FileSystem, MessageCounts, Session, Threads, has_rings};
+use terrace_transport::{FileSystem, MessageCounts, Session, Threads};
 
 use crate::adapter::TerraceFs;
 use crate::config::{MountConfig, Transport};
@@ -14,6 +14,7 @@ use crate::kernel_cache::KernelCache;
 use crate::mount_table;
 use crate::mountpoint::{attach, canonical, clean_dead_mount, detach, widen_read_ahead};
 use crate::terms::{READ_AHEAD_BYTES_MAX, terms};
+use crate::transport::{RingOffer, Serving};
 
 /// Mounts `volume` at `mountpoint` and serves it in threads of its own. A dead mount found there is
 /// removed first.
@@ -54,19 +55,18 @@ pub fn mount_with<F: FileSystem + 'static>(
         None => bail!("{} was unmounted while it was being mounted", mountpoint.display()),
     };
     let unmounter = Unmounter { mountpoint, device };
-    let serve = || -> Result<(Arc<MessageCounts>, JoinHandle<std::io::Result<()>>)> {
+    let serve = || -> Result<(Arc<MessageCounts>, bool, JoinHandle<std::io::Result<()>>)> {
         let session = Session::begin(connection, &terms(kernel_checks, config.transport))?;
         let counts = Arc::clone(session.counts());
-        // A worker that keeps an answer takes no messages, and some must.
-        let answers_kept_max =
-            if session.is_over_io_uring() { threads.per_cpu_max / 2 } else { usize::MAX };
-        let kernel = KernelCache::new(session.notifier(), kernel_checks, answers_kept_max);
+        let entries_per_queue_max = session.is_over_io_uring().then_some(threads.per_cpu_max);
+        let serving = Serving { load: session.load(), entries_per_queue_max };
+        let kernel = KernelCache::new(session.notifier(), kernel_checks, serving);
         let file_system = file_system(kernel)?;
         let (started, told) = std::sync::mpsc::channel();
         let serve = move || session.run(&file_system, threads, |result| drop(started.send(result)));
         let thread = std::thread::Builder::new().name("terrace-fuse".to_owned()).spawn(serve)?;
         match told.recv() {
-            Ok(Ok(())) => Ok((counts, thread)),
+            Ok(Ok(())) => Ok((counts, entries_per_queue_max.is_some(), thread)),
             Ok(Err(error)) => Err(error).context("FUSE over io_uring"),
             // It has ended, and says why.
             Err(_) => match thread.join() {
@@ -76,9 +76,9 @@ pub fn mount_with<F: FileSystem + 'static>(
         }
     };
     match serve() {
-        Ok((counts, session)) => {
+        Ok((counts, over_io_uring, session)) => {
             widen_read_ahead(&unmounter.device, READ_AHEAD_BYTES_MAX);
-            Ok(Mounted { session: Some(session), unmounter, counts })
+            Ok(Mounted { session: Some(session), unmounter, counts, over_io_uring })
         }
         Err(error) => {
             if let Err(left) = unmounter.unmount_lazily() {
@@ -94,20 +94,14 @@ pub fn mount_with<F: FileSystem + 'static>(
 /// # Errors
 /// The kernel or this machine has no FUSE over io_uring; what would switch it on.
 fn must_have_rings() -> Result<()> {
-    const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
-    match std::fs::read_to_string(SWITCH) {
-        Err(_) => bail!("this kernel has no FUSE over io_uring: Linux 6.14 or later has it"),
-        Ok(state) if state.trim() != "Y" => bail!(
-            "FUSE over io_uring is switched off: `echo Y > {SWITCH}` switches it on until the next \
-             reboot, `options fuse enable_uring=1` in a file of /etc/modprobe.d, or \
-             fuse.enable_uring=1 on the kernel's command line, for good"
-        ),
-        Ok(_) if !has_rings() => bail!(
-            "this machine lets the daemon have no rings of io_uring: see \
-             /proc/sys/kernel/io_uring_disabled, and what a container forbids"
-        ),
-        Ok(_) => Ok(()),
-    }
+    let offer = RingOffer::here();
+    let Some(obstacle) = offer.obstacle() else {
+        return Ok(());
+    };
+    let now = offer.remedy_now().map(|remedy| format!("; {remedy} helps until the next reboot"));
+    let for_good = offer.remedy_for_good().map(|remedy| format!("; {remedy} helps for good"));
+    let remedies = [now, for_good].map(Option::unwrap_or_default).concat();
+    bail!("{obstacle}{remedies}; see `terrace doctor`")
 }
 
 /// A mounted file system and the threads that serve it.
@@ -119,6 +113,7 @@ pub struct Mounted {
     session: Option<JoinHandle<std::io::Result<()>>>,
     unmounter: Unmounter,
     counts: Arc<MessageCounts>,
+    over_io_uring: bool,
 }
 
 impl Mounted {
@@ -158,6 +153,11 @@ impl Mounted {
     /// The same, to keep when the mount is gone.
     pub fn shared_counts(&self) -> Arc<MessageCounts> {
         Arc::clone(&self.counts)
+    }
+
+    /// Whether messages come over io_uring.
+    pub fn is_over_io_uring(&self) -> bool {
+        self.over_io_uring
     }
 
     /// The mount point: absolute, without links.

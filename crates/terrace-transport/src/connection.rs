@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::counts::MessageCounts;
 use crate::kind::Message;
+use crate::load::LoadMeter;
 use crate::reply::Reply;
 use crate::request::{Malformed, Operation, Request};
 
@@ -24,6 +25,7 @@ pub trait FileSystem: Send + Sync {
 pub(crate) struct Connection {
     pub device: Arc<OwnedFd>,
     pub counts: Arc<MessageCounts>,
+    pub load: LoadMeter,
     pub message_bytes_max: usize,
 }
 

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use crate::abi::{InHeader, WriteIn};
 use crate::connection::{Connection, FileSystem};
 use crate::kind::Message;
+use crate::load::Load;
 use crate::reply::Reply;
 use crate::request::{decode, split};
 
@@ -57,6 +58,8 @@ pub(crate) fn serve(
     file_system: &impl FileSystem,
 ) -> io::Result<()> {
     let mut buffer = MessageBuffer::new(connection.message_bytes_max);
+    let buffer_bytes = buffer.bytes.len();
+    let _counted = connection.load.add(Load { threads: 1, buffer_bytes, ..Load::default() });
     loop {
         match rustix::io::read(device, buffer.space()) {
             Ok(len) => take(connection, device, buffer.message(len), file_system)?,

@@ -13,6 +13,7 @@
 //! | `ring`, `slot` | threads on io_uring, a queue for each CPU; their answers |
 //! | `connection` | from a decoded message to the file system |
 //! | `counts` | how many messages of each kind came |
+//! | `load` | how many threads, queues and buffers serve |
 
 pub mod abi;
 mod connection;
@@ -20,6 +21,7 @@ mod counts;
 mod device;
 mod init;
 mod kind;
+mod load;
 mod reply;
 mod request;
 mod ring;
@@ -30,8 +32,10 @@ pub use connection::FileSystem;
 pub use counts::{MessageCounts, MessageSnapshot};
 pub use init::Terms;
 pub use kind::Message;
+pub use load::{Load, LoadMeter};
 pub use reply::{Listing, Reply};
 pub use request::{Caller, Malformed, Operation, Request, decode, split};
+pub use ring::count_cpus;
 pub use session::{Notifier, Session, Threads};
 
 /// Whether this machine can have rings as a session over io_uring needs them.

@@ -12,6 +12,7 @@ use crate::connection::{Connection, FileSystem};
 use crate::counts::MessageCounts;
 use crate::device;
 use crate::init::{Terms, negotiate};
+use crate::load::LoadMeter;
 use crate::ring::Rings;
 
 /// How a session is served.
@@ -42,6 +43,7 @@ impl Session {
         let connection = Connection {
             device: Arc::new(device),
             counts: Arc::default(),
+            load: LoadMeter::default(),
             message_bytes_max: terms.message_bytes_max as usize,
         };
         Ok(Self { connection, flags })
@@ -50,6 +52,11 @@ impl Session {
     /// Messages that have come in so far.
     pub fn counts(&self) -> &Arc<MessageCounts> {
         &self.connection.counts
+    }
+
+    /// What serves the session, at any moment.
+    pub fn load(&self) -> LoadMeter {
+        self.connection.load.clone()
     }
 
     /// Sends the kernel orders that it has not asked for.
