@@ -11,12 +11,13 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use terrace_engine::{FsError, FsResult, OpenOptions, Volume};
 use terrace_fuse::control::{self, AddDisk};
-use terrace_fuse::{MountConfig, Unmounter};
+use terrace_fuse::{MountConfig, Mounted, RingOffer, Unmounter};
 use terrace_media::PmKind;
 
 use crate::cli::MountArgs;
 use crate::daemon::{self, Log, Ready};
 use crate::devices::{Access, DeviceOptions, Devices, identity, refused, tell_exposure};
+use crate::doctor::ring_remark;
 use crate::exit::{FAILED, Usage};
 use crate::memory;
 use crate::metrics;
@@ -164,6 +165,7 @@ fn serve(request: &MountRequest, log: &Log, ready: &mut Ready) -> Result<()> {
     let (pm, mountpoint) = (request.pm.display(), request.mountpoint.display());
     tracing::info!(%pm, %mountpoint, "mounted");
     tell_kind(request, kind);
+    tell_transport(request, &mounted);
     let unmounter = mounted.unmounter();
     ending.is_mounted(unmounter.clone(), Arc::clone(&volume));
     let served = ready.serve().inspect_err(|_| {
@@ -341,6 +343,15 @@ fn tell_kind(request: &MountRequest, kind: PmKind) {
         }
     };
     output::remark(request.quiet, &remark);
+}
+
+/// Says so if messages would come over io_uring, but the kernel does not offer it.
+fn tell_transport(request: &MountRequest, mounted: &Mounted) {
+    if !mounted.is_over_io_uring()
+        && let Some(remark) = ring_remark(request.options.transport, RingOffer::here())
+    {
+        output::remark(request.quiet, &remark);
+    }
 }
 
 /// Ends the mount on a signal. Where files are in use, the mount is hidden at once and ends with
