@@ -1,4 +1,5 @@
-//! The kernel's cache of a mount, and the orders to drop parts of it.
+//! The kernel's cache of a mount, and the orders to drop parts of it. Nothing is ever stored there:
+//! a store overtakes writes (`tests/stores.rs`).
 
 use std::io;
 
