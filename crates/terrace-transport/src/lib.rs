@@ -14,6 +14,7 @@
 //! | `connection` | from a decoded message to the file system |
 //! | `ledger`, `blame` | what outlives the daemon: requests under way, and which of them killed it |
 //! | `counts` | how many messages of each kind came |
+//! | `load` | how many threads, queues and buffers serve |
 
 pub mod abi;
 mod blame;
@@ -23,6 +24,7 @@ mod device;
 mod init;
 mod kind;
 mod ledger;
+mod load;
 mod reply;
 mod request;
 mod ring;
@@ -34,8 +36,10 @@ pub use counts::{MessageCounts, MessageSnapshot};
 pub use init::Terms;
 pub use kind::Message;
 pub use ledger::{Ledger, NOTE_BYTES_MAX, Past, SEATS_MAX};
+pub use load::{Load, LoadMeter};
 pub use reply::{Listing, Reply};
 pub use request::{Caller, Malformed, Operation, Request, decode, split};
+pub use ring::count_cpus;
 pub use session::{Notifier, Session, Threads};
 
 /// Whether this machine can have rings as a session over io_uring needs them.

@@ -25,6 +25,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::abi::{EntryHeaders, InHeader, OutHeader, UringCommand, WriteIn};
 use crate::connection::{Connection, FileSystem};
 use crate::kind::Message;
+use crate::load::{Counted, Load};
 use crate::reply::Reply;
 use crate::request::{Caller, Malformed, Operation, Request, decode};
 use crate::slot::{Answer, Slot};
@@ -50,6 +51,7 @@ pub(crate) struct Rings<'a, F> {
     queues: Vec<Queue>,
     /// Workers of a queue at most.
     depth: usize,
+    _counted: Counted,
 }
 
 impl<'a, F: FileSystem> Rings<'a, F> {
@@ -59,8 +61,9 @@ impl<'a, F: FileSystem> Rings<'a, F> {
         depth: usize,
     ) -> io::Result<Self> {
         let queue = |id| Queue { id, workers: AtomicUsize::new(0), idle: AtomicUsize::new(0) };
-        let queues = (0..possible_cpus()?).map(queue).collect();
-        Ok(Self { connection, file_system, queues, depth })
+        let queues: Vec<_> = (0..possible_cpus()?).map(queue).collect();
+        let counted = connection.load.add(Load { queues: queues.len(), ..Load::default() });
+        Ok(Self { connection, file_system, queues, depth, _counted: counted })
     }
 
     /// Starts the first worker of each queue; each says when it stands.
@@ -151,6 +154,7 @@ struct Worker {
     scratch: Vec<u64>,
     /// The first message came with the registration.
     delivered: bool,
+    _counted: Counted,
 }
 
 impl Worker {
@@ -162,8 +166,11 @@ impl Worker {
         // leaves the payload to the reply under way.
         let slot = Arc::new(unsafe { Slot::new(memory.payload, memory.payload_bytes) });
         let device = Arc::clone(&connection.device);
-        let mut worker =
-            Worker { ring, device, queue, memory, slot, scratch: Vec::new(), delivered: false };
+        let buffer_bytes = PAYLOAD_OFFSET + connection.message_bytes_max;
+        let share = Load { workers: 1, entries: 1, buffer_bytes, ..Load::default() };
+        let _counted = connection.load.add(share);
+        let (scratch, delivered) = (Vec::new(), false);
+        let mut worker = Worker { ring, device, queue, memory, slot, scratch, delivered, _counted };
         worker.push(REGISTER, 0);
         worker.ring.submit()?;
         // Most often the kernel keeps the entry until there is a message.
@@ -338,7 +345,7 @@ fn possible_cpus() -> io::Result<u16> {
 }
 
 /// How many CPUs a list such as `0-3,8` has.
-fn count_cpus(list: &str) -> Option<u16> {
+pub fn count_cpus(list: &str) -> Option<u16> {
     let count = |range: &str| -> Option<u16> {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (u16, u16) = (first.parse().ok()?, last.parse().ok()?);

@@ -15,6 +15,7 @@ use crate::counts::MessageCounts;
 use crate::device;
 use crate::init::{Terms, negotiate};
 use crate::ledger::Ledger;
+use crate::load::LoadMeter;
 use crate::ring::Rings;
 
 /// How a session is served.
@@ -86,6 +87,7 @@ impl Session {
         let connection = Connection {
             device: Arc::new(device),
             counts: Arc::default(),
+            load: LoadMeter::default(),
             message_bytes_max: terms.message_bytes_max as usize,
             ledger,
         };
@@ -111,6 +113,11 @@ impl Session {
     /// Messages that have come in so far.
     pub fn counts(&self) -> &Arc<MessageCounts> {
         &self.connection.counts
+    }
+
+    /// What serves the session, at any moment.
+    pub fn load(&self) -> LoadMeter {
+        self.connection.load.clone()
     }
 
     /// Sends the kernel orders that it has not asked for.

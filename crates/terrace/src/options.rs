@@ -447,7 +447,8 @@ mod tests {
     fn each_option_sets_its_value() {
         let all = "ro,remount,noatime,durable,allow_other,default_permissions,\
                    cache=1.5G,cache_dir=/run/x,\
-                   writeback=30,pm_full=80,threads=3,clone_fd,nodev,nosuid,noexec,\
+                   writeback=30,pm_full=80,threads=3,clone_fd,keeper,nodev,nosuid,\
+                   noexec,\
                    transport=io_uring,queue_depth=9,engine=sync,nodirect,\
                    disk=/a,disk=/b,model=pm=pm,model=disk2=hdd,log=/l,metrics=/m,\
                    group=4M,migrate_rate=100M";
@@ -466,6 +467,7 @@ mod tests {
             queue_depth: Some(9),
             threads: Some(3),
             clone_fd: true,
+            keeper: true,
             dev: false,
             suid: false,
             exec: false,
@@ -481,8 +483,8 @@ mod tests {
                 params
             },
             metrics: Some("/m".parse().unwrap()),
-            flags: "ro remount noatime durable allow_other default_permissions clone_fd nodev \
-                    nosuid noexec nodirect"
+            flags: "ro remount noatime durable allow_other default_permissions clone_fd \
+                    keeper nodev nosuid noexec nodirect"
                 .split(' ')
                 .map(str::to_owned)
                 .collect(),

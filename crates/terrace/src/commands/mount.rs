@@ -12,12 +12,13 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use terrace_engine::{FsError, FsResult, OpenOptions, Volume};
 use terrace_fuse::control::{self, AddDisk};
-use terrace_fuse::{Ledger, MountConfig, Transport, Unmounter};
+use terrace_fuse::{Ledger, MountConfig, Mounted, RingOffer, Transport, Unmounter};
 use terrace_media::PmKind;
 
 use crate::cli::MountArgs;
 use crate::daemon::{self, Log, Ready};
 use crate::devices::{Access, DeviceOptions, Devices, identity, refused, tell_exposure};
+use crate::doctor::ring_remark;
 use crate::exit::{FAILED, Usage};
 use crate::keeper::{self, Role};
 use crate::memory;
@@ -209,6 +210,7 @@ fn serve(request: &MountRequest, log: &Log, role: &mut Role<'_>) -> Result<()> {
         true => {
             tracing::info!(%pm, %mountpoint, "mounted");
             tell_kind(request, kind);
+            tell_transport(request, &mounted);
         }
         false => tracing::info!(%pm, %mountpoint, "the mount is served again"),
     }
@@ -424,6 +426,15 @@ fn tell_kind(request: &MountRequest, kind: PmKind) {
         }
     };
     output::remark(request.quiet, &remark);
+}
+
+/// Says so if messages would come over io_uring, but the kernel does not offer it.
+fn tell_transport(request: &MountRequest, mounted: &Mounted) {
+    if !mounted.is_over_io_uring()
+        && let Some(remark) = ring_remark(request.options.transport, RingOffer::here())
+    {
+        output::remark(request.quiet, &remark);
+    }
 }
 
 /// Ends the mount on a signal. Where files are in use, the mount is hidden at once and ends with
