@@ -2,6 +2,7 @@ package dev.terrace.objects.placement;
 
 import java.time.Duration;
 import java.util.ArrayDeque;
+import java.util.Arrays;
 import java.util.Deque;
 import java.util.List;
 import java.util.stream.IntStream;
@@ -19,6 +20,7 @@ final class BranchAndBound {
     private final PricedProblem priced;
     private final long end;
     private final int most;
+    private final int[] twins;
     private final Deque<Part> parts = new ArrayDeque<>();
     private int @Nullable [] best;
     private double value;
@@ -50,6 +52,7 @@ final class BranchAndBound {
     private BranchAndBound(PricedProblem priced, Duration limit, int most) {
         this.priced = priced;
         this.most = most;
+        twins = priced.twins();
         end = System.nanoTime() + limit.toNanos();
         value = priced.worst();
     }
@@ -72,8 +75,9 @@ final class BranchAndBound {
                 return new Answer(best, Math.min(bound, value), false);
             }
             Part part = parts.pop();
-            if (part.bound < priced.enough(value)) {
-                look(part, i == 0 ? FIRST_STEPS : STEPS);
+            int[] open = part.choices();
+            if (part.bound < priced.enough(value) && order(open)) {
+                look(open, part.prices, i == 0 ? FIRST_STEPS : STEPS);
             }
         }
         return new Answer(best, value, true);
@@ -87,28 +91,39 @@ final class BranchAndBound {
         }
     }
 
-    private void look(Part part, int steps) {
-        PriceAscent ascent = ascend(part, steps);
-        offer(Assignments.improved(priced.problem(), ascent.assignment()));
-        if (ascent.bound() < priced.enough(value)) {
-            split(ascent);
+    /// Leaves one of all orders of twins: no one lies on a device before that of its twin.
+    ///
+    /// @return whether each field still has a device
+    private boolean order(int[] open) {
+        for (int field = 0; field < open.length; field++) {
+            if (twins[field] >= 0) {
+                open[field] &= -Integer.lowestOneBit(open[twins[field]]);
+            }
         }
+        for (int field = open.length - 1; field >= 0; field--) {
+            if (twins[field] >= 0) {
+                open[twins[field]] &= 2 * Integer.highestOneBit(open[field]) - 1;
+            }
+        }
+        return Arrays.stream(open).allMatch(each -> each != 0);
     }
 
-    private PriceAscent ascend(Part part, int steps) {
-        PriceAscent ascent = new PriceAscent(priced, part.choices(), part.prices);
+    private void look(int[] open, double[] prices, int steps) {
+        PriceAscent ascent = new PriceAscent(priced, open, prices);
         boolean isHigher = true;
         for (int step = 0; isHigher && step < steps; step++) {
             isHigher = ascent.step(priced.enough(value));
             offer(ascent.assignment());
         }
-        return ascent;
+        offer(Assignments.improved(priced.problem(), ascent.assignment()));
+        if (ascent.bound() < priced.enough(value)) {
+            split(open, ascent);
+        }
     }
 
     /// Leaves out the devices of fields that the bound shows to be too dear, and splits what is
     /// left by the field that weighs most and is least decided.
-    private void split(PriceAscent ascent) {
-        int[] open = ascent.open();
+    private void split(int[] open, PriceAscent ascent) {
         int[] cheapest = new int[open.length];
         double[] prices = ascent.prices();
         double bound = priced.bound(open, prices, new double[prices.length], cheapest);

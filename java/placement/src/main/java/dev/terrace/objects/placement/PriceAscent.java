@@ -47,11 +47,6 @@ final class PriceAscent {
         best = start.clone();
     }
 
-    /// The devices that each field may lie on, one bit for each.
-    int[] open() {
-        return open.clone();
-    }
-
     /// The best bound that was found.
     double bound() {
         return bound;

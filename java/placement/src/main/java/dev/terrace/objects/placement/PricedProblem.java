@@ -1,7 +1,9 @@
 package dev.terrace.objects.placement;
 
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.function.ToDoubleFunction;
 import java.util.stream.IntStream;
 
@@ -122,6 +124,18 @@ final class PricedProblem {
             }
         }
         return choices;
+    }
+
+    /// Of each field the last one before it whose choices are all the same; -1 if there is none.
+    /// Two such fields may change places, and nothing is better or worse.
+    int[] twins() {
+        Map<List<Choice>, Integer> last = new HashMap<>();
+        int[] twins = new int[fields()];
+        for (int field = 0; field < twins.length; field++) {
+            Integer twin = last.put(problem.fields().get(field).choices(), field);
+            twins[field] = twin == null ? -1 : twin;
+        }
+        return twins;
     }
 
     /// What an assignment costs, or by how much it is too large, in whole bytes; infinite if it has
