@@ -41,7 +41,7 @@ pub fn mount_with<F: FileSystem + 'static>(
     let threads = Threads {
         count: config.threads()?,
         own_queues: config.clone_fd.unwrap_or(false),
-        per_cpu_max: config.queue_depth()?,
+        per_cpu: config.queue_depth()?,
     };
     if config.transport == Transport::IoUring {
         must_have_rings()?;
@@ -57,9 +57,9 @@ pub fn mount_with<F: FileSystem + 'static>(
     let serve = || -> Result<(Arc<MessageCounts>, JoinHandle<std::io::Result<()>>)> {
         let session = Session::begin(connection, &terms(kernel_checks, config.transport))?;
         let counts = Arc::clone(session.counts());
-        // A worker that keeps an answer takes no messages, and some must.
+        // A worker that keeps an answer takes no messages, and some of each queue must.
         let answers_kept_max =
-            if session.is_over_io_uring() { threads.per_cpu_max / 2 } else { usize::MAX };
+            if session.is_over_io_uring() { threads.per_cpu * 3 / 4 } else { usize::MAX };
         let kernel = KernelCache::new(session.notifier(), kernel_checks, answers_kept_max);
         let file_system = file_system(kernel)?;
         let (started, told) = std::sync::mpsc::channel();

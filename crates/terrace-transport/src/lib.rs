@@ -11,12 +11,14 @@
 //! | `session` | a connection from INIT to its end; notifications |
 //! | `device` | threads on `/dev/fuse` |
 //! | `ring`, `slot` | threads on io_uring, a queue for each CPU; their answers |
+//! | `cpus` | the CPUs of the machine, and those that threads may use |
 //! | `connection` | from a decoded message to the file system |
 //! | `counts` | how many messages of each kind came |
 
 pub mod abi;
 mod connection;
 mod counts;
+mod cpus;
 mod device;
 mod init;
 mod kind;

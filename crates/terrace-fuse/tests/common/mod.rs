@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub mod switch;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
