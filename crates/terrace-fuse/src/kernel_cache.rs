@@ -30,7 +30,7 @@ impl KernelCache {
     /// How many answers may wait for [`Self::drop_pages`], by what the transport needs: over
     /// io_uring, a worker that keeps an answer takes no messages, and some must.
     pub(crate) fn answers_kept_max(&self) -> usize {
-        self.serving.entries_per_queue_max.map_or(usize::MAX, |entries| entries / 2)
+        self.serving.entries_per_queue_max.map_or(usize::MAX, |entries| entries * 3 / 4)
     }
 
     /// Makes the kernel ask again for an inode's attributes after an access ACL was set on it,

@@ -43,7 +43,7 @@ pub fn mount_with<F: FileSystem + 'static>(
     let threads = Threads {
         count: config.threads()?,
         own_queues: config.clone_fd.unwrap_or(false),
-        per_cpu_max: config.queue_depth()?,
+        per_cpu: config.queue_depth()?,
     };
     if config.transport == Transport::IoUring {
         must_have_rings()?;
@@ -101,7 +101,7 @@ pub fn take_up(
     handover: Handover,
 ) -> Result<Mounted> {
     let (kernel_checks, threads) = (config.kernel_checks()?, config.threads()?);
-    let threads = Threads { count: threads, own_queues: false, per_cpu_max: config.queue_depth()? };
+    let threads = Threads { count: threads, own_queues: false, per_cpu: config.queue_depth()? };
     let ledger = config.ledger.expect("a mount that is taken up has a ledger");
     let Handover { connection, device } = handover;
     let unmounter = Unmounter { mountpoint: mountpoint.to_owned(), device };
@@ -126,7 +126,7 @@ fn start<F: FileSystem + 'static>(
         true => Some(session.share_connection()?),
         false => None,
     };
-    let entries_per_queue_max = session.is_over_io_uring().then_some(threads.per_cpu_max);
+    let entries_per_queue_max = session.is_over_io_uring().then_some(threads.per_cpu);
     let serving = Serving { load: session.load(), entries_per_queue_max };
     let kernel = KernelCache::new(session.notifier(), kernel_checks, serving);
     let file_system = file_system(kernel)?;

@@ -6,49 +6,9 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use common::{Behind, TestMount, alone, is_root, skip};
-use parking_lot::ReentrantMutexGuard;
+use common::switch::{SWITCH, Switch, over_ring};
+use common::{Behind, TestMount};
 use terrace_fuse::{Message, MountConfig, Transport, TransportStatus};
-
-const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
-
-/// The kernel offers io_uring, or does not; when this is dropped, it does as before. Held by one
-/// test at a time.
-struct Switch {
-    before: String,
-    _alone: ReentrantMutexGuard<'static, ()>,
-}
-
-impl Switch {
-    /// `None` if this kernel or user cannot.
-    fn set(test: &str, state: &str) -> Option<Switch> {
-        let alone = alone(test)?;
-        let why_not = match fs::read_to_string(SWITCH) {
-            Ok(before) if is_root() => {
-                fs::write(SWITCH, state).expect("root sets it");
-                return Some(Switch { before, _alone: alone });
-            }
-            Ok(_) => "only root switches FUSE over io_uring on",
-            Err(_) => "this kernel has no FUSE over io_uring",
-        };
-        skip(test, why_not);
-        None
-    }
-}
-
-impl Drop for Switch {
-    fn drop(&mut self) {
-        let _ = fs::write(SWITCH, &self.before);
-    }
-}
-
-fn over_ring(queue_depth: usize) -> MountConfig {
-    MountConfig {
-        transport: Transport::IoUring,
-        queue_depth: Some(queue_depth),
-        ..MountConfig::default()
-    }
-}
 
 /// The work of one of several programs; each call waits for the others' now and then.
 fn work(root: &Path, number: u8) {

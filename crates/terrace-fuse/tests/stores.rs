@@ -74,7 +74,7 @@ impl Daemon {
             congested: 12,
         };
         let same = device.try_clone().expect("a descriptor");
-        Session::begin(same, &terms).expect("INIT");
+        Session::begin(same, &terms, None).expect("INIT");
         Some(Daemon { directory, device, contents: Vec::new(), buffer: vec![0; (1 << 17) + 512] })
     }
 

@@ -11,6 +11,7 @@
 //! | `session` | a connection from INIT to its end; notifications |
 //! | `device` | threads on `/dev/fuse` |
 //! | `ring`, `slot` | threads on io_uring, a queue for each CPU; their answers |
+//! | `cpus` | the CPUs of the machine, and those that threads may use |
 //! | `connection` | from a decoded message to the file system |
 //! | `ledger`, `blame` | what outlives the daemon: requests under way, and which of them killed it |
 //! | `counts` | how many messages of each kind came |
@@ -20,6 +21,7 @@ pub mod abi;
 mod blame;
 mod connection;
 mod counts;
+mod cpus;
 mod device;
 mod init;
 mod kind;
@@ -33,13 +35,13 @@ mod slot;
 
 pub use connection::FileSystem;
 pub use counts::{MessageCounts, MessageSnapshot};
+pub use cpus::count_cpus;
 pub use init::Terms;
 pub use kind::Message;
 pub use ledger::{Ledger, NOTE_BYTES_MAX, Past, SEATS_MAX};
 pub use load::{Load, LoadMeter};
 pub use reply::{Listing, Reply};
 pub use request::{Caller, Malformed, Operation, Request, decode, split};
-pub use ring::count_cpus;
 pub use session::{Notifier, Session, Threads};
 
 /// Whether this machine can have rings as a session over io_uring needs them.

@@ -25,8 +25,8 @@ pub struct Threads {
     pub count: usize,
     /// Each has a descriptor and queue of its own.
     pub own_queues: bool,
-    /// Over io_uring: how many, at most, take messages from the queue of one CPU.
-    pub per_cpu_max: usize,
+    /// Over io_uring: how many take messages from the queue of one CPU.
+    pub per_cpu: usize,
 }
 
 /// A connection on which INIT has been answered.
@@ -151,7 +151,7 @@ impl Session {
             started(Ok(()));
             return device::serve_all(connection, file_system, threads.count, threads.own_queues);
         }
-        let rings = Rings::new(connection, file_system, threads.per_cpu_max)?;
+        let rings = Rings::new(connection, file_system, threads.per_cpu)?;
         std::thread::scope(|scope| {
             started(rings.start(scope));
             // Forgets and interrupts.

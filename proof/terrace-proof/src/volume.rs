@@ -2,7 +2,8 @@
 //!
 //! The daemon runs in the foreground as our own child, so that it can be killed by its process id
 //! and nobody else's daemon can be hit. In directory mode (`TERRACE_PROOF_DIR`) the same interface
-//! hands out a plain directory; killing, remounting and checking then do nothing.
+//! hands out a plain directory; killing, remounting and checking then do nothing. With
+//! `TERRACE_PROOF_TRANSPORT` set, volumes are mounted with that transport.
 
 use crate::skip::note;
 use crate::{Scratch, run, skip, tool, wait_or_kill};
@@ -452,6 +453,12 @@ impl TestVolume {
         let chosen = options.iter().any(|option| option.starts_with("cache_dir="));
         if let Some(memory) = self.memory.as_ref().filter(|_| !chosen) {
             options.push(format!("cache_dir={}", memory.join("cache").display()));
+        }
+        let chosen = options.iter().any(|option| option.starts_with("transport="));
+        if let Ok(transport) = std::env::var("TERRACE_PROOF_TRANSPORT")
+            && !chosen
+        {
+            options.push(format!("transport={transport}"));
         }
         command.args(["-o", &options.join(",")]);
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log_path())?;
