@@ -53,8 +53,8 @@ pub struct MountOptions {
     pub threads: Option<usize>,
     /// `clone_fd`.
     pub clone_fd: bool,
-    /// `keeper`, `nokeeper`.
-    pub keeper: bool,
+    /// `keeper`, `nokeeper`; `None`: where one can be had.
+    pub keeper: Option<bool>,
     /// `dev`, `nodev`.
     pub dev: bool,
     /// `suid`, `nosuid`.
@@ -99,7 +99,7 @@ impl MountOptions {
             queue_depth: None,
             threads: None,
             clone_fd: false,
-            keeper: false,
+            keeper: None,
             dev: privileged,
             suid: privileged,
             exec: true,
@@ -162,8 +162,8 @@ impl MountOptions {
             "allow_other" => self.allow_other = true,
             "default_permissions" => self.default_permissions = true,
             "clone_fd" => self.clone_fd = true,
-            "keeper" => self.keeper = true,
-            "nokeeper" => self.keeper = false,
+            "keeper" => self.keeper = Some(true),
+            "nokeeper" => self.keeper = Some(false),
             "dev" => self.dev = true,
             "nodev" => self.dev = false,
             "suid" => self.suid = true,
@@ -354,7 +354,7 @@ mod tests {
             queue_depth: Some(9),
             threads: Some(3),
             clone_fd: true,
-            keeper: true,
+            keeper: Some(true),
             dev: false,
             suid: false,
             exec: false,

@@ -277,8 +277,14 @@ impl TestVolume {
 
     /// Whether a keeper starts a successor when the daemon dies.
     pub fn has_keeper(&self) -> bool {
-        let said = self.spec.options.iter().rev().find(|option| option.ends_with("keeper"));
-        said.is_some_and(|option| option == "keeper")
+        let options = &self.spec.options;
+        let said = options.iter().rev().find(|option| option.ends_with("keeper"));
+        let needs = |option: &String| option == "clone_fd" || option == "transport=io_uring";
+        let transport = std::env::var("TERRACE_PROOF_TRANSPORT").unwrap_or_default();
+        match said {
+            Some(option) => option == "keeper",
+            None => !options.iter().any(needs) && transport != "io_uring",
+        }
     }
 
     /// The process that the test started: the keeper, or, without one, the daemon.

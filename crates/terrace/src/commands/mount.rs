@@ -64,9 +64,7 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
     if request.options.remount {
         return remount(request);
     }
-    if request.options.keeper {
-        prepare_for_keeper(&mut request.options)?;
-    }
+    let has_keeper = prepare_for_keeper(&mut request.options)?;
     prepare_mountpoint(&mut request)?;
     make_absolute(&mut request)?;
     let log = match &request.options.log {
@@ -74,8 +72,11 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
         None if request.foreground => Log::Stderr,
         None => daemon::default_log(&request.mountpoint).map_or(Log::Nowhere, Log::File),
     };
-    let keep = |ready: &mut Ready| match request.options.keeper {
-        true => keeper::keep(ready, &log, &|role| serve(&request, &log, role)),
+    let keep = |ready: &mut Ready| match has_keeper {
+        true => {
+            let is_wanted = request.options.keeper == Some(true);
+            keeper::keep(ready, &log, is_wanted, &|role| serve(&request, &log, role))
+        }
         false => serve(&request, &log, &mut Role::Alone(ready)),
     };
     if request.foreground {
@@ -84,8 +85,19 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
     daemon::in_background(keep)
 }
 
-/// A mount with a keeper has its messages over `/dev/fuse`, and one descriptor of that.
-fn prepare_for_keeper(options: &mut MountOptions) -> Result<()> {
+/// Whether the mount gets a keeper: where it is not left out, and messages come over one descriptor
+/// of `/dev/fuse`.
+fn prepare_for_keeper(options: &mut MountOptions) -> Result<bool> {
+    let over_io_uring = match options.transport {
+        Transport::IoUring => true,
+        Transport::Auto => RingOffer::here() == RingOffer::Offered,
+        Transport::Device => false,
+    };
+    match options.keeper {
+        None => return Ok(!over_io_uring && !options.clone_fd),
+        Some(false) => return Ok(false),
+        Some(true) => {}
+    }
     if options.transport == Transport::IoUring {
         bail!(
             "keeper: takes up mounts over /dev/fuse; leave out transport=io_uring, or mount with \
@@ -96,7 +108,7 @@ fn prepare_for_keeper(options: &mut MountOptions) -> Result<()> {
         bail!("keeper: holds one descriptor of /dev/fuse; leave out clone_fd or keeper");
     }
     options.transport = Transport::Device;
-    Ok(())
+    Ok(true)
 }
 
 /// Changes those of the options given that the kernel sees to, of a mount. When that lets nothing

@@ -44,10 +44,10 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("clone_fd", "give each of those threads its own descriptor of /dev/fuse"),
     (
         "keeper",
-        "when the daemon dies, another one takes the mount up, and programs see a pause (Linux 6.9, \
-         over /dev/fuse)",
+        "when the daemon dies, another one takes the mount up, and programs see a pause (default \
+         over /dev/fuse with Linux 6.9 or later)",
     ),
-    ("nokeeper", "the mount dies with its daemon (default)"),
+    ("nokeeper", "the mount dies with its daemon"),
     ("dev", "honour device files (default for root)"),
     ("nodev", "ignore device files (default for other users)"),
     ("suid", "honour set-id bits (default for root)"),
