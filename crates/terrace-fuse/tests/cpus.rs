@@ -307,7 +307,8 @@ fn cpus_come_and_go() {
     during.meet_on(second);
     let workers = during.workers_of(second);
     assert_eq!(workers.len(), 2 * DEPTH, "those of both mounts");
-    assert!(workers.iter().all(|cpus| cpus == &[second]), "{workers:?}");
+    // One that found itself there has no need to return.
+    assert!(workers.iter().all(|cpus| cpus.contains(&second)), "{workers:?}");
     before.mounted.unmount().unwrap();
     during.mounted.unmount().unwrap();
 }

@@ -24,9 +24,9 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{Builder, Scope};
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types::Fd};
@@ -86,17 +86,24 @@ impl<'a, F: FileSystem> Rings<'a, F> {
     }
 
     /// Starts the workers, and waits until they stand.
+    ///
+    /// The kernel sends requests as soon as each queue has one worker. So that nearly all others
+    /// are there by then, too, all get ready before the first one asks for messages.
     pub(crate) fn start<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> io::Result<()> {
         allow_descriptors(self.queues.len() * self.depth);
-        let (stands, told) = std::sync::mpsc::channel();
+        let steps = Steps::new();
+        let not_yet = steps.go.write().unwrap_or_else(PoisonError::into_inner);
+        let mut count = 0;
         for queue in &self.queues {
             let is_whole = queue.is_whole.load(Ordering::Relaxed);
             for number in 0..if is_whole { self.depth } else { RESERVE } {
-                self.start_worker(scope, queue, number, stands.clone())?;
+                self.start_worker(scope, queue, number, &steps)?;
+                count += 1;
             }
         }
-        drop(stands);
-        told.iter().collect()
+        steps.done.iter().take(count).collect::<io::Result<()>>()?;
+        drop(not_yet);
+        steps.done.iter().take(count).collect()
     }
 
     fn start_worker<'scope>(
@@ -104,41 +111,50 @@ impl<'a, F: FileSystem> Rings<'a, F> {
         scope: &'scope Scope<'scope, '_>,
         queue: &'scope Queue,
         number: usize,
-        stands: Sender<io::Result<()>>,
+        steps: &Steps,
     ) -> io::Result<()> {
         let name = format!("terrace-fuse-{}.{number}", queue.id);
-        let work = move || self.work(scope, queue, stands);
+        let (says, go) = (steps.says.clone(), Arc::clone(&steps.go));
+        let work = move || self.work(scope, queue, &says, &go);
         Builder::new().name(name).spawn_scoped(scope, work).map(drop)
     }
 
     /// Brings in the workers that the queue lacks, and waits until they stand.
     #[cold]
     fn complete<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, queue: &'scope Queue) {
-        let (stands, told) = std::sync::mpsc::channel();
-        let mut result = Ok(());
+        let steps = Steps::new();
+        let (mut result, mut count) = (Ok(()), 0);
         for number in RESERVE..self.depth {
-            result = result.and(self.start_worker(scope, queue, number, stands.clone()));
+            match self.start_worker(scope, queue, number, &steps) {
+                Ok(()) => count += 1,
+                Err(error) => result = Err(error),
+            }
         }
-        drop(stands);
-        let stood: io::Result<()> = told.iter().collect();
-        if let Err(error) = result.and(stood) {
+        let ready: io::Result<()> = steps.done.iter().take(count).collect();
+        let stand: io::Result<()> = steps.done.iter().take(count).collect();
+        if let Err(error) = result.and(ready).and(stand) {
             tracing::warn!("queue {}: fewer workers than it should have: {error}", queue.id);
         }
     }
 
+    /// A worker's life. It says twice how far it is: when it is ready, and when it stands.
     fn work<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         queue: &'scope Queue,
-        stands: Sender<io::Result<()>>,
+        says: &Sender<io::Result<()>>,
+        go: &RwLock<()>,
     ) {
         self.cpus.keep_to(queue.id);
-        let (worker, registered) = match Worker::register(self.connection, queue.id) {
-            Ok(worker) => (Some(worker), Ok(())),
-            Err(error) => (None, Err(error)),
+        let (worker, ready) = split(Worker::new(self.connection, queue.id));
+        let _ = says.send(ready);
+        drop(go.read());
+        let (worker, stands) = match worker.map(Worker::register) {
+            Some(registered) => split(registered),
+            None => (None, Ok(())),
         };
-        let _ = stands.send(registered);
-        drop(stands);
+        let _ =
+            says.send(stands.or_else(|error| if has_ended(&error) { Ok(()) } else { Err(error) }));
         let ended = worker.map_or(Ok(()), |mut worker| self.serve(scope, queue, &mut worker));
         if let Err(error) = ended {
             // Its entry is lost. The other workers of the queue go on.
@@ -166,6 +182,33 @@ impl<'a, F: FileSystem> Rings<'a, F> {
     }
 }
 
+/// What starts workers: what they say, and a lock that holds those back which are ready.
+struct Steps {
+    says: Sender<io::Result<()>>,
+    done: Receiver<io::Result<()>>,
+    go: Arc<RwLock<()>>,
+}
+
+impl Steps {
+    fn new() -> Self {
+        let (says, done) = channel();
+        Self { says, done, go: Arc::default() }
+    }
+}
+
+fn split<T>(result: io::Result<T>) -> (Option<T>, io::Result<()>) {
+    match result {
+        Ok(value) => (Some(value), Ok(())),
+        Err(error) => (None, Err(error)),
+    }
+}
+
+/// Whether the connection has ended: the file system was unmounted, or the kernel told to drop it.
+fn has_ended(error: &io::Error) -> bool {
+    let ends = [libc::ENOTCONN, libc::ECANCELED, libc::ECONNABORTED, libc::ENODEV];
+    error.raw_os_error().is_some_and(|errno| ends.contains(&errno))
+}
+
 /// A thread's ring, with its one entry.
 struct Worker {
     ring: IoUring<squeue::Entry128, cqueue::Entry>,
@@ -181,8 +224,8 @@ struct Worker {
 }
 
 impl Worker {
-    /// Sets up the ring and hands the entry to the kernel.
-    fn register(connection: &Connection, queue: u16) -> io::Result<Worker> {
+    /// Sets up the ring.
+    fn new(connection: &Connection, queue: u16) -> io::Result<Worker> {
         let ring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(2)?;
         let memory = EntryMemory::new(connection.message_bytes_max)?;
         // SAFETY: the worker drops its memory after its last message was answered, and until then
@@ -193,15 +236,19 @@ impl Worker {
         let share = Load { workers: 1, entries: 1, buffer_bytes, ..Load::default() };
         let _counted = connection.load.add(share);
         let (scratch, delivered) = (Vec::new(), false);
-        let mut worker = Worker { ring, device, queue, memory, slot, scratch, delivered, _counted };
-        worker.push(REGISTER, 0);
-        worker.ring.submit()?;
+        Ok(Worker { ring, device, queue, memory, slot, scratch, delivered, _counted })
+    }
+
+    /// Hands the entry to the kernel.
+    fn register(mut self) -> io::Result<Worker> {
+        self.push(REGISTER, 0);
+        self.ring.submit()?;
         // Most often the kernel keeps the entry until there is a message.
-        let done = worker.ring.completion().next().map(|done| done.result());
-        worker.delivered = done == Some(0);
+        let done = self.ring.completion().next().map(|done| done.result());
+        self.delivered = done == Some(0);
         match done {
             Some(refused) if refused < 0 => Err(io::Error::from_raw_os_error(-refused)),
-            _ => Ok(worker),
+            _ => Ok(self),
         }
     }
 
@@ -234,11 +281,8 @@ impl Worker {
                 None => {}
                 Some(0) => return Ok(true),
                 Some(ended) => {
-                    let ends = [libc::ENOTCONN, libc::ECANCELED, libc::ECONNABORTED, libc::ENODEV];
-                    return match ends.contains(&-ended) {
-                        true => Ok(false),
-                        false => Err(io::Error::from_raw_os_error(-ended)),
-                    };
+                    let error = io::Error::from_raw_os_error(-ended);
+                    return if has_ended(&error) { Ok(false) } else { Err(error) };
                 }
             }
         }

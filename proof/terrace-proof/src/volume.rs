@@ -338,6 +338,11 @@ impl TestVolume {
         Ok(wait_or_kill(&mut process, DAEMON_LIMIT)?.success())
     }
 
+    /// The daemon's process; `None` if there is none, as in directory mode.
+    pub fn daemon_id(&self) -> Option<u32> {
+        self.daemon.as_ref().map(Child::id)
+    }
+
     /// Kills the daemon after `limit`, unless the result is dropped before: a daemon that does not
     /// answer any more holds programs in the kernel, where nothing else ends their wait.
     pub fn kill_after(&self, limit: Duration) -> Watch {
