@@ -58,7 +58,7 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut 
             record_of_thread().into_iter().for_each(crate::ledger::Record::blame);
         }
         let index = FAULTS.iter().position(|&fault| fault == signal);
-        let before = index.and_then(|index| *(&raw const BEFORE[index]));
+        let before = index.and_then(|index| BEFORE[index]);
         let mut default: libc::sigaction = std::mem::zeroed();
         default.sa_sigaction = libc::SIG_DFL;
         libc::sigaction(signal, &before.unwrap_or(default), std::ptr::null_mut());

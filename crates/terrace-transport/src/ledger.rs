@@ -257,7 +257,6 @@ impl Ledger {
     ///
     /// # Safety
     /// The caller is the only one that uses it.
-    #[expect(clippy::mut_from_ref, reason = "each buffer has one user")]
     unsafe fn buffer(&self, number: usize) -> &'static mut [u8] {
         assert!(number < SEATS_MAX);
         // SAFETY: within the memory by the constants, initialized by the system, and the caller's

@@ -97,6 +97,7 @@ fn new_volume(durable: bool) -> Arc<Volume> {
         writeback_seconds: 5,
         pm_full_percent: 90,
         params: Default::default(),
+        heritage: None,
         workers: true,
     };
     Volume::open(pm, disks, options, &|_, _, _| ()).expect("opening the volume")
