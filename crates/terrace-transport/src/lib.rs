@@ -13,6 +13,7 @@
 //! | `ring`, `slot` | threads on io_uring, a queue for each CPU; their answers |
 //! | `connection` | from a decoded message to the file system |
 //! | `ledger`, `blame` | what outlives the daemon: requests under way, and which of them killed it |
+//! | [`planted`] | steps of a daemon's life, and bugs, for tests |
 //! | `counts` | how many messages of each kind came |
 
 pub mod abi;
@@ -23,6 +24,7 @@ mod device;
 mod init;
 mod kind;
 mod ledger;
+pub mod planted;
 mod reply;
 mod request;
 mod ring;
