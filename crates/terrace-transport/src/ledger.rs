@@ -390,12 +390,18 @@ impl Ledger {
         }
     }
 
-    /// The kernel takes lookups back, as the message in the calling thread's buffer says. Returns
+    /// The kernel takes lookups back, as the message in the calling thread's buffer says; or the
+    /// thread does, of the inode that it looked up last, which its answer will not name. Returns
     /// how many there were before.
     pub fn forget(&self, ino: u64, count: u64) -> u64 {
         let before = planted(Bug::ForgetMarkedLate).then(|| self.take_back(ino, count));
         if let (Some(seat), _) = HERE.get() {
-            seat.forgotten.fetch_add(1, Ordering::AcqRel);
+            let last = seat.looked_up.load(Ordering::Relaxed).checked_sub(1);
+            match last.filter(|&last| seat.inodes[last as usize].load(Ordering::Relaxed) == ino) {
+                // A successor must not take it back once more.
+                Some(last) => seat.looked_up.store(last, Ordering::Release),
+                None => drop(seat.forgotten.fetch_add(1, Ordering::AcqRel)),
+            }
         }
         before.unwrap_or_else(|| self.take_back(ino, count))
     }
