@@ -11,6 +11,7 @@ use crate::connection::{Connection, FileSystem};
 use crate::kind::Message;
 use crate::ledger::Ledger;
 use crate::load::Load;
+use crate::planted::{Step, step};
 use crate::reply::Reply;
 use crate::request::{decode, split};
 
@@ -75,7 +76,10 @@ pub(crate) fn serve(
             ledger.next_message();
         }
         match rustix::io::read(device, buffer.space()) {
-            Ok(len) => take(connection, device, buffer.message(len), file_system)?,
+            Ok(len) => {
+                step(Step::Taken);
+                take(connection, device, buffer.message(len), file_system)?;
+            }
             // The request was interrupted before it was read.
             Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
             Err(Errno::NODEV) => return Ok(()),

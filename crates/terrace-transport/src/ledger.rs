@@ -20,13 +20,14 @@
 use std::cell::Cell;
 use std::io;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap};
 
 use crate::abi::InitFlags;
 use crate::kind::Message;
+use crate::planted::{AtomicU32, AtomicU64, Bug, planted};
 use crate::request::{Operation, decode, split};
 
 /// Records of requests: more than the kernel has under way in the background and threads take.
@@ -119,6 +120,8 @@ thread_local! {
     /// The seat of this thread, and the request that it serves.
     static HERE: Cell<(Option<&'static Seat>, Option<&'static Record>)> =
         const { Cell::new((None, None)) };
+    /// What a planted bug notes later.
+    static LATE: Cell<Option<(u32, u64)>> = const { Cell::new(None) };
 }
 
 /// The record of the request that this thread serves. Safe in a signal handler.
@@ -194,6 +197,17 @@ impl Ledger {
         self.head().answered.swap(0, Ordering::AcqRel) != 0
     }
 
+    /// Makes it empty again. No daemon must use it.
+    ///
+    /// # Errors
+    /// The system's.
+    #[cfg(feature = "planted")]
+    pub fn clear(&self) -> io::Result<()> {
+        // SAFETY: the whole mapping, of which nobody holds anything but atomics.
+        unsafe { madvise(self.memory.as_ptr().cast(), BYTES, Advice::LinuxRemove)? };
+        Ok(())
+    }
+
     /// A request is about to be answered, or none waits for an answer.
     pub(crate) fn note_answer(&self) {
         let answered = &self.head().answered;
@@ -219,6 +233,9 @@ impl Ledger {
         self.head().life.fetch_add(1, Ordering::AcqRel);
         for number in 0..self.head().seats.load(Ordering::Acquire) as usize {
             let seat = self.seat(number);
+            if planted(Bug::LookupsNotTakenBack) {
+                seat.looked_up.store(0, Ordering::Release);
+            }
             while let Some(last) = seat.looked_up.load(Ordering::Relaxed).checked_sub(1) {
                 let ino = seat.inodes[last as usize].load(Ordering::Relaxed);
                 seat.looked_up.store(last, Ordering::Release);
@@ -257,7 +274,6 @@ impl Ledger {
     ///
     /// # Safety
     /// The caller is the only one that uses it.
-    #[expect(clippy::mut_from_ref, reason = "each buffer has one user")]
     unsafe fn buffer(&self, number: usize) -> &'static mut [u8] {
         assert!(number < SEATS_MAX);
         // SAFETY: within the memory by the constants, initialized by the system, and the caller's
@@ -344,9 +360,10 @@ impl Ledger {
     /// If the kind is 0.
     pub fn note_effect(&self, kind: u32, word: u64) {
         assert_ne!(kind, 0);
-        if let Some(record) = record_of_thread() {
-            record.word.store(word, Ordering::Relaxed);
-            record.effect.store(kind, Ordering::Release);
+        if planted(Bug::EffectNotedLate) {
+            LATE.set(Some((kind, word)));
+        } else if let Some(record) = record_of_thread() {
+            record.note(kind, word);
         }
     }
 
@@ -373,13 +390,20 @@ impl Ledger {
         }
     }
 
-    /// The kernel takes lookups back, as the message in the calling thread's buffer says. Returns
+    /// The kernel takes lookups back, as the message in the calling thread's buffer says; or the
+    /// thread does, of the inode that it looked up last, which its answer will not name. Returns
     /// how many there were before.
     pub fn forget(&self, ino: u64, count: u64) -> u64 {
+        let before = planted(Bug::ForgetMarkedLate).then(|| self.take_back(ino, count));
         if let (Some(seat), _) = HERE.get() {
-            seat.forgotten.fetch_add(1, Ordering::AcqRel);
+            let last = seat.looked_up.load(Ordering::Relaxed).checked_sub(1);
+            match last.filter(|&last| seat.inodes[last as usize].load(Ordering::Relaxed) == ino) {
+                // A successor must not take it back once more.
+                Some(last) => seat.looked_up.store(last, Ordering::Release),
+                None => drop(seat.forgotten.fetch_add(1, Ordering::AcqRel)),
+            }
         }
-        self.take_back(ino, count)
+        before.unwrap_or_else(|| self.take_back(ino, count))
     }
 
     fn take_back(&self, ino: u64, count: u64) -> u64 {
@@ -434,6 +458,11 @@ impl Ledger {
 }
 
 impl Record {
+    fn note(&self, kind: u32, word: u64) {
+        self.word.store(word, Ordering::Relaxed);
+        self.effect.store(kind, Ordering::Release);
+    }
+
     fn noted(&self) -> Option<(u32, u64)> {
         match self.effect.load(Ordering::Acquire) {
             0 => None,
@@ -465,6 +494,9 @@ pub(crate) struct UnderWay {
 impl UnderWay {
     /// What was noted of it by a daemon before this one.
     pub fn past(&self) -> Option<Past> {
+        if planted(Bug::NotesIgnored) {
+            return None;
+        }
         let outcome = self.record.outcome.load(Ordering::Acquire).checked_sub(1);
         self.is_known.then(|| Past { effect: self.record.noted(), outcome })
     }
@@ -482,6 +514,9 @@ impl UnderWay {
     /// Its answer is about to be sent: the daemon counts as one that answers, and lookups for the
     /// answer are the kernel's.
     pub fn will_be_answered(&self) {
+        if planted(Bug::EffectNotedLate) {
+            LATE.take().into_iter().for_each(|(kind, word)| self.record.note(kind, word));
+        }
         self.ledger.note_answer();
         if let (Some(seat), _) = HERE.get() {
             seat.looked_up.store(0, Ordering::Release);

@@ -14,6 +14,7 @@
 //! | `cpus` | the CPUs of the machine, and those that threads may use |
 //! | `connection` | from a decoded message to the file system |
 //! | `ledger`, `blame` | what outlives the daemon: requests under way, and which of them killed it |
+//! | [`planted`] | steps of a daemon's life, and bugs, for tests |
 //! | `counts` | how many messages of each kind came |
 //! | `load` | how many threads, queues and buffers serve |
 
@@ -27,6 +28,7 @@ mod init;
 mod kind;
 mod ledger;
 mod load;
+pub mod planted;
 mod reply;
 mod request;
 mod ring;
