@@ -5,6 +5,7 @@
 //! hands out a plain directory; killing, remounting and checking then do nothing. With
 //! `TERRACE_PROOF_TRANSPORT` set, volumes are mounted with that transport.
 
+use crate::killer::Killer;
 use crate::skip::note;
 use crate::{Scratch, run, skip, tool, wait_or_kill};
 use anyhow::{Context, Result, bail};
@@ -154,6 +155,7 @@ pub struct TestVolume {
     pm: PathBuf,
     mountpoint: PathBuf,
     daemon: Option<Child>,
+    killer: Option<Killer>,
 }
 
 impl TestVolume {
@@ -169,6 +171,7 @@ impl TestVolume {
                 pm: PathBuf::new(),
                 mountpoint,
                 daemon: None,
+                killer: None,
             });
         }
         let binary = terrace_binary()?;
@@ -191,6 +194,7 @@ impl TestVolume {
             memory: Some(memory),
             mountpoint,
             daemon: None,
+            killer: None,
         };
         volume.format()?;
         volume.start()?;
@@ -263,6 +267,7 @@ impl TestVolume {
     /// # Errors
     /// If the daemon had already ended by itself, which is a crash that the test did not order.
     pub fn kill(&mut self) -> Result<()> {
+        drop(self.killer.take());
         let Some(mut process) = self.daemon.take() else {
             return Ok(());
         };
@@ -273,6 +278,11 @@ impl TestVolume {
         process.kill()?;
         process.wait()?;
         daemon.flatten().map_or(Ok(()), |daemon| end(daemon, Signal::KILL))
+    }
+
+    /// Whether its daemons are killed while it is used (`TERRACE_PROOF_KILLS`).
+    pub fn is_killed_again_and_again(&self) -> bool {
+        self.killer.is_some()
     }
 
     /// Whether a keeper starts a successor when the daemon dies.
@@ -412,6 +422,7 @@ impl TestVolume {
     /// # Errors
     /// If something still uses the mount, or the daemon failed.
     pub fn unmount(&mut self) -> Result<()> {
+        drop(self.killer.take());
         if self.daemon.is_none() {
             return Ok(());
         }
@@ -492,6 +503,10 @@ impl TestVolume {
                 && device_of(&self.mountpoint).ok() != Some(before)
             {
                 self.daemon = Some(daemon);
+                self.killer = match self.has_keeper() {
+                    true => Killer::asked_for(self.process()?, &self.mountpoint)?,
+                    false => None,
+                };
                 let served = std::fs::read_dir(&self.mountpoint).map(drop);
                 return served
                     .with_context(|| format!("the mount does not serve\n{}", self.daemon_log()));
@@ -551,7 +566,7 @@ impl Drop for TestVolume {
 }
 
 /// The first child of a process.
-fn child_of(process: u32) -> Option<Pid> {
+pub(crate) fn child_of(process: u32) -> Option<Pid> {
     let children =
         std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
     Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
@@ -566,7 +581,7 @@ fn daemon_of_stopped(keeper: u32) -> Result<Option<Pid>> {
 }
 
 /// Sends a signal to a process, which need not be a child, and waits until it has ended.
-fn end(process: Pid, signal: Signal) -> Result<()> {
+pub(crate) fn end(process: Pid, signal: Signal) -> Result<()> {
     // What it names stays the same process.
     let Ok(handle) = pidfd_open(process, PidfdFlags::empty()) else {
         return Ok(());
