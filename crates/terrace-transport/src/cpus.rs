@@ -60,6 +60,11 @@ pub(crate) fn is_online(cpu: u16) -> io::Result<bool> {
     Ok(list("online")?.iter().any(|&(first, last)| (first..=last).contains(&cpu)))
 }
 
+/// How many CPUs run programs.
+pub fn online_cpus() -> io::Result<usize> {
+    Ok(list("online")?.iter().map(|&(first, last)| usize::from(last - first) + 1).sum())
+}
+
 /// The ranges of a list of the kernel's: `possible` or `online`.
 fn list(name: &str) -> io::Result<Vec<(u16, u16)>> {
     let list = std::fs::read_to_string(format!("/sys/devices/system/cpu/{name}"))?;
