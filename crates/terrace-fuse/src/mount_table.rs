@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
-use rustix::io::Errno;
 
 /// What the kernel calls our mounts.
 pub const FS_TYPE: &str = "fuse.terrace";
@@ -94,7 +93,13 @@ pub fn at(place: &Path) -> Result<Option<Mount>> {
 /// daemon: so it is made to ask.
 pub fn is_dead(mountpoint: &Path) -> bool {
     let answer = statx(CWD, mountpoint, AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS);
-    matches!(answer, Err(Errno::NOTCONN | Errno::CONNABORTED))
+    answer.is_err_and(|error| is_of_dead(error.raw_os_error()))
+}
+
+/// Whether a call fails with this errno because the daemon of its mount is dead. The kernel takes a
+/// moment to end what went over io_uring, and until then has the other two.
+pub(crate) fn is_of_dead(errno: i32) -> bool {
+    matches!(errno, libc::ENOTCONN | libc::ECONNABORTED | libc::ECANCELED)
 }
 
 /// Undoes the kernel's `\040` for characters that separate fields.
@@ -150,5 +155,6 @@ mod tests {
     fn the_root_is_mounted_and_alive() {
         assert!(at(Path::new("/")).unwrap().is_some());
         assert!(!is_dead(Path::new("/")));
+        assert!(is_of_dead(libc::ECANCELED) && !is_of_dead(libc::EIO));
     }
 }

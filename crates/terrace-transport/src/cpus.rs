@@ -61,6 +61,12 @@ pub(crate) fn is_online(cpu: u16) -> io::Result<bool> {
     Ok(online.iter().any(|&(first, last)| (first..=last).contains(&cpu)))
 }
 
+/// How many CPUs run programs.
+pub fn online_cpus() -> io::Result<usize> {
+    let list = read_list("online")?;
+    count_cpus(&list).map(usize::from).ok_or_else(|| no_list(&list))
+}
+
 /// A list of the kernel's: `possible` or `online`.
 fn read_list(name: &str) -> io::Result<String> {
     Ok(std::fs::read_to_string(format!("/sys/devices/system/cpu/{name}"))?.trim().to_owned())

@@ -37,13 +37,14 @@ mod slot;
 
 pub use connection::FileSystem;
 pub use counts::{MessageCounts, MessageSnapshot};
-pub use cpus::count_cpus;
+pub use cpus::{count_cpus, online_cpus};
 pub use init::Terms;
 pub use kind::Message;
 pub use ledger::{Ledger, NOTE_BYTES_MAX, Past, SEATS_MAX};
 pub use load::{Load, LoadMeter};
 pub use reply::{Listing, Reply};
 pub use request::{Caller, Malformed, Operation, Request, decode, split};
+pub use ring::allow_descriptors;
 pub use session::{Notifier, Session, Threads};
 
 /// Whether this machine can have rings as a session over io_uring needs them.

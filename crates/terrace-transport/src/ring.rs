@@ -90,7 +90,7 @@ impl<'a, F: FileSystem> Rings<'a, F> {
     /// The kernel sends requests as soon as each queue has one worker. So that nearly all others
     /// are there by then, too, all get ready before the first one asks for messages.
     pub(crate) fn start<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> io::Result<()> {
-        allow_descriptors(self.queues.len() * self.depth);
+        let _ = allow_descriptors(self.queues.len() * self.depth);
         let steps = Steps::new();
         let not_yet = steps.go.write().unwrap_or_else(PoisonError::into_inner);
         let mut count = 0;
@@ -395,17 +395,19 @@ impl Drop for EntryMemory {
     }
 }
 
-/// Lets the process have so many descriptors beside the first 1000, as far as it may: each worker's
-/// ring is one.
-fn allow_descriptors(count: usize) {
+/// Lets the process have so many descriptors beside the first 1000, as far as it may, for rings of
+/// so many workers. Returns how many it may have.
+pub fn allow_descriptors(count: usize) -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.unwrap_or(u64::MAX).min(1000 + count as u64);
     if limit.current.is_some_and(|current| current < wanted) {
         limit.current = Some(wanted);
-        // Where that fails, so does a ring, and says so.
+        // Where that fails, so may a ring, and says so.
         let _ = setrlimit(Resource::Nofile, limit);
     }
+    let current = getrlimit(Resource::Nofile).current;
+    current.map_or(usize::MAX, |current| usize::try_from(current).unwrap_or(usize::MAX))
 }
 
 /// Whether this machine can have rings as workers use them.
