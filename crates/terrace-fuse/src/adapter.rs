@@ -66,7 +66,7 @@ impl TerraceFs {
         kernel: KernelCache,
         config: &MountConfig,
     ) -> io::Result<Self> {
-        let control = ControlServer::new(config.add_disk.clone());
+        let control = ControlServer::new(config.add_disk.clone()).served(kernel.serving().clone());
         let coherence = Coherence::new(kernel.clone())?;
         Ok(Self {
             errors: ErrorLog::new(volume.pm_path()),

@@ -18,6 +18,12 @@
 //! nobody, so a second one is worth its 5 to 10 %; more than one per processor only costs, and so
 //! do cloned descriptors. Hence the defaults: a thread per processor, at least two and at most
 //! eight, on one descriptor. A volume whose disks serve many readers at once gains from more.
+//!
+//! Over io_uring a thread takes a message and keeps it until that is answered, so the threads of a
+//! CPU's queue are all that it serves at a time. An idle one costs little (measured with 128 more
+//! of them: 2 MiB of memory and as much of the kernel's for their stacks, no time), but each has a
+//! descriptor. So a queue has as many as all queues together may have, [`WORKERS`], at least
+//! [`QUEUE_DEPTH_MIN`] and at most [`QUEUE_DEPTH_MAX`].
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -27,8 +33,12 @@ use terrace_transport::{Ledger, SEATS_MAX};
 
 use crate::control::DiskAdder;
 
-/// With it, the buffers of a CPU's queue take no more than 16 MiB.
-const QUEUE_DEPTH: usize = 15;
+/// Threads for all queues over io_uring, by default.
+const WORKERS: usize = 128;
+/// Threads for the queue of a CPU by default, on a machine with many of these.
+const QUEUE_DEPTH_MIN: usize = 8;
+/// The same, on one with few.
+const QUEUE_DEPTH_MAX: usize = 64;
 
 /// The way of messages between kernel and daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,8 +86,8 @@ pub struct MountConfig {
     pub threads: Option<usize>,
     /// The way of messages.
     pub transport: Transport,
-    /// Over io_uring: threads for the queue of each CPU at most, each with a buffer for the longest
-    /// message (1 MiB and a page, in use as far as messages were so long); by default 15.
+    /// Over io_uring: threads for the queue of each CPU, each with a buffer for the longest message
+    /// (1 MiB and a page, in use as far as messages were so long); by default 8 to 64 (see above).
     pub queue_depth: Option<usize>,
     /// Give each thread a descriptor and queue of its own; by default not (measured above).
     pub clone_fd: Option<bool>,
@@ -136,10 +146,14 @@ impl MountConfig {
         Ok(self.default_permissions.unwrap_or(!private_of_root))
     }
 
-    /// How many threads take messages from the queue of a CPU, at most. One is not enough: it may
-    /// wait for messages of its own queue.
+    /// How many threads take messages from the queue of a CPU. One is not enough: it may wait for
+    /// messages of its own queue.
     pub(crate) fn queue_depth(&self) -> Result<usize> {
-        match self.queue_depth.unwrap_or(QUEUE_DEPTH) {
+        let by_default = || {
+            let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+            (WORKERS / cpus).clamp(QUEUE_DEPTH_MIN, QUEUE_DEPTH_MAX)
+        };
+        match self.queue_depth.unwrap_or_else(by_default) {
             depth @ ..2 => bail!("queue_depth={depth}: choose 2 or more"),
             depth => Ok(depth),
         }

@@ -26,6 +26,8 @@ pub struct Mount {
     pub read_only: bool,
     /// What the kernel sees to by itself, in the words of mount(8), such as `rw,nosuid,relatime`.
     pub options: String,
+    /// What its type sees to, such as `size=64k,huge=never`.
+    pub type_options: String,
     /// Who mounted it, of a FUSE mount.
     pub user: Option<u32>,
 }
@@ -47,12 +49,12 @@ impl Mount {
         let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
         let fs_type = unescape(rest.next()?);
         let source = unescape(rest.next()?);
-        let mut of_type = rest.next()?.split(|&byte| byte == b',');
-        let user = of_type.find_map(|option| {
-            str::from_utf8(option.strip_prefix(b"user_id=")?).ok()?.parse().ok()
-        });
+        let type_options = String::from_utf8_lossy(rest.next()?).into_owned();
+        let user = type_options
+            .split(',')
+            .find_map(|option| option.strip_prefix("user_id=")?.parse().ok());
         let (mountpoint, source) = (mountpoint.into(), source.into());
-        Some(Mount { device, mountpoint, fs_type, source, read_only, options, user })
+        Some(Mount { device, mountpoint, fs_type, source, read_only, options, type_options, user })
     }
 }
 
@@ -72,7 +74,12 @@ pub fn of_process(pid: &str) -> Result<Vec<Mount>> {
     let path = format!("/proc/{pid}/mountinfo");
     let table =
         std::fs::read(&path).with_context(|| format!("cannot read {path}; is /proc mounted?"))?;
-    Ok(table.split(|&byte| byte == b'\n').filter_map(Mount::parse).collect())
+    Ok(of_text(&table))
+}
+
+/// The mounts of a table as mountinfo(5) describes it, oldest first.
+pub fn of_text(table: &[u8]) -> Vec<Mount> {
+    table.split(|&byte| byte == b'\n').filter_map(Mount::parse).collect()
 }
 
 /// What is mounted exactly at `place` (absolute, without links), the topmost if several are.
@@ -126,6 +133,7 @@ mod tests {
         assert_eq!(mount.device, "0:98");
         assert_eq!(mount.mountpoint, Path::new(r"/mnt/a b\c"));
         assert_eq!(mount.source, Path::new("/dev/shm/p m"));
+        assert_eq!(mount.type_options, "rw,user_id=1000,x=1");
         assert!(mount.is_terrace());
         let plain = Mount::parse(b"22 1 0:21 / / ro,noatime - ext4 /dev/root rw").unwrap();
         assert!(!plain.is_terrace() && plain.user.is_none());

@@ -10,6 +10,7 @@ use crate::abi::{InHeader, WriteIn};
 use crate::connection::{Connection, FileSystem};
 use crate::kind::Message;
 use crate::ledger::Ledger;
+use crate::load::Load;
 use crate::planted::{Step, step};
 use crate::reply::Reply;
 use crate::request::{decode, split};
@@ -66,6 +67,8 @@ pub(crate) fn serve(
         Some(ledger) => MessageBuffer::kept(ledger, number, connection.message_bytes_max)?,
         None => MessageBuffer::own(connection.message_bytes_max),
     };
+    let buffer_bytes = buffer.space().len();
+    let _counted = connection.load.add(Load { threads: 1, buffer_bytes, ..Load::default() });
     loop {
         if let Some(ledger) = connection.ledger {
             // Whoever looks into the buffer of a dead thread finds no message that was served.

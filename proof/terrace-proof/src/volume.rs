@@ -2,7 +2,8 @@
 //!
 //! The daemon runs in the foreground as our own child, so that it can be killed by its process id
 //! and nobody else's daemon can be hit. In directory mode (`TERRACE_PROOF_DIR`) the same interface
-//! hands out a plain directory; killing, remounting and checking then do nothing.
+//! hands out a plain directory; killing, remounting and checking then do nothing. With
+//! `TERRACE_PROOF_TRANSPORT` set, volumes are mounted with that transport.
 
 use crate::skip::note;
 use crate::{Scratch, run, skip, tool, wait_or_kill};
@@ -276,8 +277,14 @@ impl TestVolume {
 
     /// Whether a keeper starts a successor when the daemon dies.
     pub fn has_keeper(&self) -> bool {
-        let said = self.spec.options.iter().rev().find(|option| option.ends_with("keeper"));
-        said.is_some_and(|option| option == "keeper")
+        let options = &self.spec.options;
+        let said = options.iter().rev().find(|option| option.ends_with("keeper"));
+        let needs = |option: &String| option == "clone_fd" || option == "transport=io_uring";
+        let transport = std::env::var("TERRACE_PROOF_TRANSPORT").unwrap_or_default();
+        match said {
+            Some(option) => option == "keeper",
+            None => !options.iter().any(needs) && transport != "io_uring",
+        }
     }
 
     /// The process that the test started: the keeper, or, without one, the daemon.
@@ -329,6 +336,11 @@ impl TestVolume {
     pub fn ended(&mut self) -> Result<bool> {
         let mut process = self.daemon.take().context("no daemon")?;
         Ok(wait_or_kill(&mut process, DAEMON_LIMIT)?.success())
+    }
+
+    /// The daemon's process; `None` if there is none, as in directory mode.
+    pub fn daemon_id(&self) -> Option<u32> {
+        self.daemon.as_ref().map(Child::id)
     }
 
     /// Kills the daemon after `limit`, unless the result is dropped before: a daemon that does not
@@ -452,6 +464,12 @@ impl TestVolume {
         let chosen = options.iter().any(|option| option.starts_with("cache_dir="));
         if let Some(memory) = self.memory.as_ref().filter(|_| !chosen) {
             options.push(format!("cache_dir={}", memory.join("cache").display()));
+        }
+        let chosen = options.iter().any(|option| option.starts_with("transport="));
+        if let Ok(transport) = std::env::var("TERRACE_PROOF_TRANSPORT")
+            && !chosen
+        {
+            options.push(format!("transport={transport}"));
         }
         command.args(["-o", &options.join(",")]);
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log_path())?;

@@ -1,7 +1,8 @@
 //! Files with dirty pages, and the bells of those who write them back.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use terrace_policy::{DirtyState, writeback_due};
 use terrace_store::planted::{Bug, planted};
 use terrace_store::sync::atomic::Ordering;
 use terrace_store::sync::{Arc, Condvar, HashMap, Mutex};
@@ -79,7 +80,7 @@ impl DirtyFiles {
     pub fn note_dirty(&self, inode: &Arc<Inode>) {
         let urgent = inode.truncated.load(Ordering::Relaxed);
         let shard = &self.shards[inode.shard];
-        let first = {
+        let (first, urgent) = {
             let mut dirty = shard.dirty.lock();
             let first = dirty.is_empty();
             let file = dirty.entry(inode.ino.0).or_insert_with(|| DirtyFile {
@@ -88,10 +89,13 @@ impl DirtyFiles {
                 urgent,
             });
             file.urgent |= urgent;
-            first || urgent
+            (first, file.urgent)
         };
-        if first || terrace_policy::is_crowded(self.cache.dirty_pages(), self.cache.budget_pages())
-        {
+        // A worker that is woken looks at all dirty files. So it is woken for one that is due by
+        // itself; it finds by its own clock those that have grown old.
+        let state = DirtyState { age: Duration::ZERO, urgent, pages: inode.pages.dirty_pages() };
+        let (dirty, budget) = (self.cache.dirty_pages(), self.cache.budget_pages());
+        if first || writeback_due(state, Duration::MAX, dirty, budget).is_some() {
             shard.notify();
         }
     }

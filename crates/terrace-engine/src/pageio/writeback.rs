@@ -300,9 +300,11 @@ impl PageIo {
     fn due_files(&self, shard: usize) -> Vec<(DirtyFile, Due)> {
         let age_limit = Duration::from_secs(self.options.writeback_seconds.into());
         let (dirty, budget) = (self.cache.dirty_pages(), self.cache.budget_pages());
+        let now = Instant::now();
         let due = |file: &DirtyFile| {
             let pages = file.inode.pages.dirty_pages();
-            let state = DirtyState { age: file.since.elapsed(), urgent: file.urgent, pages };
+            let age = now.saturating_duration_since(file.since);
+            let state = DirtyState { age, urgent: file.urgent, pages };
             writeback_due(state, age_limit, dirty, budget).map(|due| (file.clone(), due))
         };
         self.dirty.shards[shard].dirty.lock().values().filter_map(due).collect()
