@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap};
 
-use crate::abi::InitFlags;
+use crate::abi::{InHeader, InitFlags, WriteIn};
 use crate::kind::Message;
 use crate::planted::{AtomicU32, AtomicU64, Bug, planted};
 use crate::request::{Operation, decode, split};
@@ -46,6 +46,9 @@ const SEATS_AT: usize = 1 << 20;
 const SEAT_BYTES: usize = 2 << 20;
 /// Where the buffer of a seat begins.
 const BUFFER_AT: usize = 128 << 10;
+/// Where a message begins in a buffer, which begins on a page: so that the data of a WRITE does,
+/// too.
+pub(crate) const MESSAGE_AT: usize = 4096 - size_of::<InHeader>() - size_of::<WriteIn>();
 const LOOKUPS_AT: usize = SEATS_AT + SEATS_MAX * SEAT_BYTES;
 const BYTES: usize = LOOKUPS_AT + (INODES_MAX * 8) as usize;
 
@@ -254,7 +257,7 @@ impl Ledger {
     fn forget_what_was_read(&self, number: usize) {
         // SAFETY: no thread of this process has a seat yet, and other processes have ended.
         let buffer = unsafe { self.buffer(number) };
-        let start = &buffer[crate::device::MESSAGE_AT..];
+        let start = &buffer[MESSAGE_AT..];
         let Ok(len) = <[u8; 4]>::try_from(&start[..4]).map(u32::from_ne_bytes) else { return };
         let Some(Ok((header, body))) = start.get(..len as usize).map(split) else { return };
         let kind = Message::from_opcode(header.opcode);
