@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use crate::abi::{InHeader, WriteIn};
+use crate::abi::InHeader;
 use crate::connection::{Connection, FileSystem};
 use crate::kind::Message;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, MESSAGE_AT};
 use crate::load::Load;
 use crate::planted::{Step, step};
 use crate::reply::Reply;
@@ -131,17 +131,12 @@ enum Bytes {
     Kept(&'static mut [u8]),
 }
 
-/// Where a message begins in a buffer of the ledger, which itself begins on a page.
-pub(crate) const MESSAGE_AT: usize = MessageBuffer::PAGE - MessageBuffer::HEAD;
-
 impl MessageBuffer {
     const PAGE: usize = 4096;
-    /// The bytes before the data of a WRITE.
-    const HEAD: usize = size_of::<InHeader>() + size_of::<WriteIn>();
 
     fn own(message_bytes_max: usize) -> Self {
         let bytes = vec![0; message_bytes_max + 2 * Self::PAGE];
-        let start = bytes.as_ptr().align_offset(Self::PAGE) + Self::PAGE - Self::HEAD;
+        let start = bytes.as_ptr().align_offset(Self::PAGE) + MESSAGE_AT;
         Self { bytes: Bytes::Own(bytes), start }
     }
 

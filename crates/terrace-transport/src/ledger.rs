@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap};
 
-use crate::abi::InitFlags;
+use crate::abi::{InHeader, InitFlags, WriteIn};
 use crate::kind::Message;
 use crate::planted::{AtomicU32, AtomicU64, Bug, planted};
 use crate::request::{Operation, decode, split};
@@ -46,9 +46,14 @@ const SEATS_AT: usize = 1 << 20;
 const SEAT_BYTES: usize = 2 << 20;
 /// Where the buffer of a seat begins.
 const BUFFER_AT: usize = 128 << 10;
+/// Where a message begins in a buffer, which begins on a page: so that the data of a WRITE does,
+/// too.
+pub(crate) const MESSAGE_AT: usize = 4096 - size_of::<InHeader>() - size_of::<WriteIn>();
 const LOOKUPS_AT: usize = SEATS_AT + SEATS_MAX * SEAT_BYTES;
 const BYTES: usize = LOOKUPS_AT + (INODES_MAX * 8) as usize;
 
+/// The `unique` of a record that a thread is taking.
+const TAKING: u64 = u64::MAX;
 /// Set in the number of a request that comes again.
 const RESENT: u64 = 1 << 63;
 /// Set in a word of lookups: the inode may get a first name.
@@ -231,6 +236,9 @@ impl Ledger {
     /// before anything of it uses the rest.
     pub fn inherit(&self) {
         self.head().life.fetch_add(1, Ordering::AcqRel);
+        let taking = |record: &&Record| record.unique.load(Ordering::Acquire) == TAKING;
+        let records = (0..RECORDS).map(|index| self.record(index));
+        records.filter(taking).for_each(|record| record.unique.store(0, Ordering::Release));
         for number in 0..self.head().seats.load(Ordering::Acquire) as usize {
             let seat = self.seat(number);
             if planted(Bug::LookupsNotTakenBack) {
@@ -249,7 +257,7 @@ impl Ledger {
     fn forget_what_was_read(&self, number: usize) {
         // SAFETY: no thread of this process has a seat yet, and other processes have ended.
         let buffer = unsafe { self.buffer(number) };
-        let start = &buffer[crate::device::MESSAGE_AT..];
+        let start = &buffer[MESSAGE_AT..];
         let Ok(len) = <[u8; 4]>::try_from(&start[..4]).map(u32::from_ne_bytes) else { return };
         let Some(Ok((header, body))) = start.get(..len as usize).map(split) else { return };
         let kind = Message::from_opcode(header.opcode);
@@ -339,17 +347,19 @@ impl Ledger {
         let life = self.head().life.load(Ordering::Relaxed);
         let take = |record: &Record, from| {
             let orders = (Ordering::AcqRel, Ordering::Relaxed);
-            record.unique.compare_exchange(from, unique, orders.0, orders.1).is_ok()
+            record.unique.compare_exchange(from, TAKING, orders.0, orders.1).is_ok()
         };
         let all = || (0..RECORDS).map(|index| self.record(index));
         let free = |record: &&Record| record.unique.load(Ordering::Relaxed) == 0 && take(record, 0);
         // Records of requests that were answered in the moment of a death.
         let left = |record: &&Record| {
             let of = record.unique.load(Ordering::Relaxed);
-            record.life.load(Ordering::Acquire) != life && take(record, of)
+            of != TAKING && record.life.load(Ordering::Acquire) != life && take(record, of)
         };
         let record = all().find(free).or_else(|| all().find(left).inspect(|r| r.clear()))?;
+        record.life.store(life, Ordering::Relaxed);
         record.opcode.store(opcode, Ordering::Relaxed);
+        record.unique.store(unique, Ordering::Release);
         Some(record)
     }
 
@@ -527,5 +537,40 @@ impl UnderWay {
     pub fn is_answered(self) {
         self.record.clear();
         self.record.unique.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_left_by_a_dead_daemon_make_way_and_leave_nothing() {
+        let ledger = Ledger::new().unwrap();
+        ledger.begin(InitFlags::empty());
+        for unique in 1..=RECORDS as u64 {
+            let request = ledger.enter(unique * 2, 1).expect("a free record");
+            ledger.note_effect(1, 9);
+            request.set_outcome(5);
+        }
+        assert!(ledger.enter(9000, 1).is_none(), "all are in use");
+        ledger.inherit();
+        let known = ledger.enter(RESENT | 4, 1).expect("a record");
+        assert_eq!(known.past(), Some(Past { effect: Some((1, 9)), outcome: Some(5) }));
+        for unique in 5000..5000 + RECORDS as u64 - 1 {
+            let request = ledger.enter(unique, 1).expect("one that is left");
+            assert_eq!((request.past(), ledger.noted_effect()), (None, None));
+        }
+        assert!(ledger.enter(9000, 1).is_none(), "none is taken from this daemon");
+    }
+
+    #[test]
+    fn records_that_a_dead_daemon_was_taking_are_free() {
+        let ledger = Ledger::new().unwrap();
+        ledger.begin(InitFlags::empty());
+        (0..RECORDS).for_each(|index| ledger.record(index).unique.store(TAKING, Ordering::Release));
+        assert!(ledger.enter(2, 1).is_none());
+        ledger.inherit();
+        assert!(ledger.enter(2, 1).is_some());
     }
 }

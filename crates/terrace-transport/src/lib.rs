@@ -13,7 +13,7 @@
 //! | `ring`, `slot` | threads on io_uring, a queue for each CPU; their answers |
 //! | `cpus` | the CPUs of the machine, and those that threads may use |
 //! | `connection` | from a decoded message to the file system |
-//! | `ledger`, `blame` | what outlives the daemon: requests under way, and which of them killed it |
+//! | `ledger`, `blame` | what outlives the daemon: requests under way, and which killed it |
 //! | [`planted`] | steps of a daemon's life, and bugs, for tests |
 //! | `counts` | how many messages of each kind came |
 //! | `load` | how many threads, queues and buffers serve |
