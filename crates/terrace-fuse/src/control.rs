@@ -466,8 +466,8 @@ fn explain(error: io::Error, path: &Path) -> anyhow::Error {
             path.display()
         ),
         Some(libc::ECANCELED) => anyhow::anyhow!(
-            "{}: the recording is over: its daemon died, or for ten seconds nobody asked for what was \
-             recorded",
+            "{}: the recording is over: its daemon died, or for ten seconds nobody asked for what \
+             was recorded",
             path.display()
         ),
         Some(libc::EXDEV) => anyhow::anyhow!(

@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal};
 
 use crate::Rng;
+use crate::process::{child_of, end};
 use crate::skip::note;
-use crate::volume::{child_of, end};
 
 /// Kills the daemon of one keeper again and again until it is dropped.
 #[derive(Debug)]

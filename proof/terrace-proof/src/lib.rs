@@ -13,6 +13,7 @@
 
 mod command;
 mod killer;
+mod process;
 mod rng;
 mod scratch;
 mod skip;

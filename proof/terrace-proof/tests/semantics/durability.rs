@@ -127,15 +127,16 @@ fn names_and_attributes_survive_a_power_cut() {
     });
 }
 
-/// **P-48** With a keeper, programs notice a crash of the daemon as a pause: no call fails, and each
-/// call takes effect exactly once. Open files stay open, also those without a name, and locks and
-/// mappings stay.
+/// **P-48** With a keeper, programs notice a crash of the daemon as a pause: no call fails, and
+/// each call takes effect exactly once. Open files stay open, also those without a name, and locks
+/// and mappings stay.
 ///
 /// The tests of `keeper` have the rest.
 #[test]
 fn a_daemon_crash_is_a_pause() {
     proof(|| {
-        let mut volume = VolumeSpec::new("pause").mount()?;
+        let spec = VolumeSpec::new("pause").options("keeper,transport=device");
+        let mut volume = spec.mount()?;
         let (path, gone) = (volume.join("file"), volume.join("gone"));
         let (mut file, mut unnamed) = (File::create_new(&path)?, File::create_new(&gone)?);
         rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
