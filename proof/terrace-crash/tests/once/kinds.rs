@@ -379,6 +379,7 @@ kinds! {
     };
     Disk "append-durable" |case| case.write("g", 0, 9000, libc::O_APPEND | libc::O_DSYNC);
     Disk "write-direct" |case| {
+        // Another thread answers it, so the order of its last steps, and their number, may differ.
         let (size, offset) = (8192, 4096);
         let write_flags = terrace_transport::abi::WriteFlags::LOCKOWNER.bits();
         let flags = libc::O_DIRECT.cast_unsigned();
