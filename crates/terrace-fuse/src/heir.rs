@@ -1,4 +1,4 @@
-//! What a successor of this daemon needs, between the engine's words and the transport's ledger.
+//! Translates between the engine's words for a heritage and the transport's ledger.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use terrace_engine::{Effect, Heritage, Ino, Volume};
 use terrace_policy::{Param, Params};
 use terrace_transport::{Ledger, Past};
 
-/// What the engine keeps for a successor, in this ledger.
+/// A heritage of the engine that lies in this ledger.
 pub fn heritage(ledger: &'static Ledger) -> Arc<dyn Heritage> {
     Arc::new(Heir(ledger))
 }
@@ -70,7 +70,7 @@ fn in_words((kind, word): (u32, u64)) -> Option<Effect> {
     }
 }
 
-/// What a request was about to do when the daemon died.
+/// The effect that a request was about to have when the daemon died.
 pub(crate) fn effect_of(past: &Past) -> Option<Effect> {
     past.effect.and_then(in_words)
 }

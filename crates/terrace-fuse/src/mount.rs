@@ -76,7 +76,7 @@ pub fn mount_with<F: FileSystem + 'static>(
     }
 }
 
-/// What a successor needs to take a mount up, beside the ledger.
+/// A successor takes a mount up with this and the ledger.
 #[derive(Debug)]
 pub struct Handover {
     /// The connection to the kernel.

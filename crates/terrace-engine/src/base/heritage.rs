@@ -1,6 +1,6 @@
-//! What a daemon that dies leaves to its successor beside the media and the page cache: how often
-//! the kernel has looked each inode up, and what each request under way was about to commit. The
-//! front end keeps it in memory that outlives the daemon.
+//! The heritage that a dying daemon leaves to its successor, beside the media and the page cache:
+//! the kernel's lookups of each inode, and the effect that each request under way was about to
+//! have. The front end keeps it in memory that outlives the daemon.
 //!
 //! Invariants:
 //! * A request tells of its effect under its locks and right before the commit, so the effect is
@@ -17,8 +17,9 @@ use terrace_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::types::Ino;
 
-/// What a request is about to commit. Only requests that cannot simply be carried out again have
-/// one: a write at an offset, a truncation or a change of mode does the same the second time.
+/// The effect that a request is about to have. Only requests that cannot simply be carried out
+/// again have one: a write at an offset, a truncation or a change of mode does the same the second
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The new name leads to this inode: create, link, rename.

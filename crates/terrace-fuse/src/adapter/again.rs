@@ -9,8 +9,8 @@
 //! | REMOVEXATTR | that it was to come | the attribute is gone |
 //!
 //! That is enough, because the kernel holds directories and files locked until the answer: nobody
-//! else has changed the name, or moved the end of the file, since. What was not noted has had no
-//! effect. If what came of a WRITE, FALLOCATE or COPY_FILE_RANGE was noted, that is the answer.
+//! else has changed the name, or moved the end of the file, since. A request without a note has had
+//! no effect. A noted outcome of a WRITE, FALLOCATE or COPY_FILE_RANGE is the answer.
 //! Everything else does the same when it is done again.
 
 use terrace_engine::{Attr, Effect, Ino};
@@ -115,7 +115,7 @@ impl TerraceFs {
         None
     }
 
-    /// Where a name leads.
+    /// The inode that a name leads to.
     fn leads_to(&self, dir: Ino, name: &[u8]) -> Option<Ino> {
         let found = self.volume.lookup(dir, name).ok()?.ino;
         self.volume.forget(found, 1);
