@@ -30,9 +30,47 @@ cargo test --workspace --locked --no-fail-fast
 tests=$?
 [ $tests = 0 ] && [ $schedules = 0 ] || echo "test: tests above failed; going on with the Java part" >&2
 
+# Programs once more, while their daemon is killed every half second on average: they must not notice.
+export TERRACE_PROOF_KILLS=500
+programs="--test fsx --test git --test mariadb --test rocksdb --test sqlite --test tar"
+[ -z "${TERRACE_LONG:-}" ] || programs="$programs --test fio"
+# shellcheck disable=SC2086 # a list
+cargo test --package terrace-proof --locked --no-fail-fast $programs
+kills=$?
+unset TERRACE_PROOF_KILLS
+[ $kills = 0 ] || echo "test: tests whose daemon is killed failed; going on with those over io_uring" >&2
+
+# Tests that go through a mount once more, with messages over io_uring. With TERRACE_LONG these are all of terrace-proof
+# but those that read documents and sources. The kernel's switch is restored, also after Ctrl-C.
+switch=/sys/module/fuse/parameters/enable_uring
+ring=0
+if [ ! -e $switch ]; then
+    echo "test: SKIPPED the outer proof over io_uring: this kernel has no FUSE over io_uring" >&2
+elif [ "$(id -u)" != 0 ]; then
+    echo "test: SKIPPED the outer proof over io_uring: only root switches it on" >&2
+else
+    before=$(cat $switch)
+    restore() { echo "$before" >$switch; }
+    trap restore EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+    echo Y >$switch
+    programs="--test fsx --test git --test pjdfstest --test semantics --test sqlite --test tar"
+    if [ -n "${TERRACE_LONG:-}" ]; then
+        programs=$(cd proof/terrace-proof/tests && ls | sed 's/\.rs$//' | grep -vx 'docs\|dependencies\|keeper' |
+            sed 's/^/--test /')
+    fi
+    # shellcheck disable=SC2086 # a list
+    TERRACE_PROOF_TRANSPORT=io_uring cargo test --package terrace-proof --locked --no-fail-fast $programs
+    ring=$?
+    trap - EXIT INT TERM HUP
+    restore
+fi
+[ $ring = 0 ] || echo "test: tests over io_uring failed; going on with the Java part" >&2
+
 make --no-print-directory test-objects
 java=$?
 
-for status in $tests $schedules $run $java $lint; do
+for status in $tests $kills $ring $schedules $run $java $lint; do
     [ "$status" = 0 ] || exit "$status"
 done

@@ -30,6 +30,7 @@ use terrace_transport::abi::{
     CopyFileRangeIn, CopyFileRangeOut, FallocateIn, IoctlIn, IoctlOut, LseekOut, ReadIn, SetattrIn,
     SetattrValid, StatfsOut, WriteIn,
 };
+use terrace_transport::planted::{Bug, planted};
 use terrace_transport::{Caller, FileSystem, Ledger, Operation, Reply, Request};
 
 use self::replies::{is_direct, new_inode};
@@ -69,7 +70,7 @@ impl TerraceFs {
         kernel: KernelCache,
         config: &MountConfig,
     ) -> io::Result<Self> {
-        let control = ControlServer::new(config.add_disk.clone());
+        let control = ControlServer::new(config.add_disk.clone()).served(kernel.serving().clone());
         let coherence = Coherence::new(kernel.clone())?;
         Ok(Self {
             errors: Arc::new(ErrorLog::new(volume.pm_path())),
@@ -305,6 +306,9 @@ impl TerraceFs {
             self.coherence.caches(ino.0, write.offset, data.len() as u64);
         }
         let options = self.write_options(ino, write, caller);
+        if planted(Bug::OutcomeNotedEarly) {
+            reply.note_outcome(data.len() as u64);
+        }
         let result = self.volume.write(ino, write.offset, data, options);
         result.iter().for_each(|&written| reply.note_outcome(written as u64));
         match result {

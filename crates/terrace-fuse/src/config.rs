@@ -18,17 +18,27 @@
 //! nobody, so a second one is worth its 5 to 10 %; more than one per processor only costs, and so
 //! do cloned descriptors. Hence the defaults: a thread per processor, at least two and at most
 //! eight, on one descriptor. A volume whose disks serve many readers at once gains from more.
+//!
+//! Over io_uring a thread takes a message and keeps it until that is answered, so the threads of a
+//! CPU's queue are all that it serves at a time. An idle one costs little (98 more of them: 2 MiB
+//! of memory, and 0.12 s of each mount on a busy machine), but each has a descriptor. So by default
+//! the queues of all CPUs share [`WORKERS`]; each has at least [`QUEUE_DEPTH_MIN`] and at most
+//! [`QUEUE_DEPTH_MAX`].
 
 use std::str::FromStr;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
-use terrace_transport::{Ledger, SEATS_MAX};
+use anyhow::{Context, Result, bail};
+use terrace_transport::{Ledger, SEATS_MAX, allow_descriptors, online_cpus};
 
 use crate::control::DiskAdder;
 
-/// With it, the buffers of a CPU's queue take no more than 16 MiB.
-const QUEUE_DEPTH: usize = 15;
+/// Threads for all queues over io_uring, by default.
+const WORKERS: usize = 128;
+/// Threads for the queue of a CPU by default, on a machine with many of these.
+const QUEUE_DEPTH_MIN: usize = 8;
+/// The same, on one with few.
+const QUEUE_DEPTH_MAX: usize = 64;
 
 /// The way of messages between kernel and daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,8 +48,7 @@ pub enum Transport {
     /// io_uring: a queue for each CPU, answered on the CPU that asked (Linux 6.14 or later, with
     /// the parameter `enable_uring` of its module `fuse`).
     IoUring,
-    /// `/dev/fuse`: one queue for all. The default: what programs are promised has been proved on
-    /// it as a whole.
+    /// `/dev/fuse`: one queue for all. The default.
     #[default]
     Device,
 }
@@ -76,8 +85,8 @@ pub struct MountConfig {
     pub threads: Option<usize>,
     /// The way of messages.
     pub transport: Transport,
-    /// Over io_uring: threads for the queue of each CPU at most, each with a buffer for the longest
-    /// message (1 MiB and a page, in use as far as messages were so long); by default 15.
+    /// Over io_uring: threads for the queue of each CPU, each with a buffer for the longest message
+    /// (1 MiB and a page, in use as far as messages were so long); by default 8 to 64 (see above).
     pub queue_depth: Option<usize>,
     /// Give each thread a descriptor and queue of its own; by default not (measured above).
     pub clone_fd: Option<bool>,
@@ -136,10 +145,10 @@ impl MountConfig {
         Ok(self.default_permissions.unwrap_or(!private_of_root))
     }
 
-    /// How many threads take messages from the queue of a CPU, at most. One is not enough: it may
-    /// wait for messages of its own queue.
+    /// How many threads take messages from the queue of a CPU. One is not enough: it may wait for
+    /// messages of its own queue.
     pub(crate) fn queue_depth(&self) -> Result<usize> {
-        match self.queue_depth.unwrap_or(QUEUE_DEPTH) {
+        match self.queue_depth.map_or_else(default_queue_depth, Ok)? {
             depth @ ..2 => bail!("queue_depth={depth}: choose 2 or more"),
             depth => Ok(depth),
         }
@@ -163,6 +172,14 @@ impl MountConfig {
     }
 }
 
+/// A CPU's part of [`WORKERS`]. Workers take no more than half of the descriptors that the process
+/// may have.
+fn default_queue_depth() -> Result<usize> {
+    let cpus = online_cpus().context("/sys/devices/system/cpu/online")?.max(1);
+    let depth = (WORKERS / cpus).clamp(QUEUE_DEPTH_MIN, QUEUE_DEPTH_MAX);
+    Ok(depth.min(allow_descriptors(depth * cpus) / 2 / cpus).max(2))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,6 +193,12 @@ mod tests {
         );
         let private = MountConfig::default();
         assert_eq!(private.kernel_checks().unwrap(), !rustix::process::geteuid().is_root());
+    }
+
+    #[test]
+    fn queues_have_workers_by_default() {
+        let depth = MountConfig::default().queue_depth().unwrap();
+        assert!((2..=QUEUE_DEPTH_MAX).contains(&depth), "{depth}");
     }
 
     #[test]

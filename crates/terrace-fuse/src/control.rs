@@ -40,6 +40,7 @@ pub mod server;
 mod wire;
 
 use self::wire::{DATA_BYTES, HEADER_BYTES, Header, PAGE_BYTES};
+use crate::mount_table::is_of_dead;
 
 /// `f_type` of every FUSE mount.
 const FUSE_SUPER_MAGIC: rustix::fs::FsWord = 0x6573_5546;
@@ -465,8 +466,8 @@ fn explain(error: io::Error, path: &Path) -> anyhow::Error {
             path.display()
         ),
         Some(libc::ECANCELED) => anyhow::anyhow!(
-            "{}: the recording is over: its daemon died, or for ten seconds nobody asked for what was \
-             recorded",
+            "{}: the recording is over: its daemon died, or for ten seconds nobody asked for what \
+             was recorded",
             path.display()
         ),
         Some(libc::EXDEV) => anyhow::anyhow!(
@@ -477,7 +478,7 @@ fn explain(error: io::Error, path: &Path) -> anyhow::Error {
         Some(libc::ESHUTDOWN) => {
             anyhow::anyhow!("{}: the volume is being unmounted", path.display())
         }
-        Some(libc::ENOTCONN | libc::ECONNABORTED) => anyhow::anyhow!(
+        Some(errno) if is_of_dead(errno) => anyhow::anyhow!(
             "{}: the daemon of this mount is gone; mount the volume again to recover it",
             path.display()
         ),

@@ -1,27 +1,36 @@
-//! The kernel's cache of a mount, and the orders to drop parts of it.
+//! The kernel's cache of a mount, and the orders to drop parts of it. Nothing is ever stored there:
+//! a store overtakes writes (`tests/stores.rs`).
 
 use std::io;
 
 use terrace_transport::Notifier;
 
-/// The kernel's cache of a mount.
+use crate::transport::Serving;
+
+/// The kernel's cache of a mount, and the way to it.
 #[derive(Clone, Debug)]
 pub struct KernelCache {
     notifier: Notifier,
     kernel_checks: bool,
-    answers_kept_max: usize,
+    serving: Serving,
 }
 
 impl KernelCache {
     /// Of the mount whose kernel `notifier` tells something. `kernel_checks`: whether the kernel
-    /// checks permissions. `answers_kept_max`: see [`Self::answers_kept_max`].
-    pub(crate) fn new(notifier: Notifier, kernel_checks: bool, answers_kept_max: usize) -> Self {
-        Self { notifier, kernel_checks, answers_kept_max }
+    /// checks permissions.
+    pub(crate) fn new(notifier: Notifier, kernel_checks: bool, serving: Serving) -> Self {
+        Self { notifier, kernel_checks, serving }
     }
 
-    /// How many answers may wait for [`Self::drop_pages`], by what the transport needs.
+    /// How messages come from the kernel.
+    pub(crate) fn serving(&self) -> &Serving {
+        &self.serving
+    }
+
+    /// How many answers may wait for [`Self::drop_pages`], by what the transport needs: over
+    /// io_uring, a worker that keeps an answer takes no messages, and some must.
     pub(crate) fn answers_kept_max(&self) -> usize {
-        self.answers_kept_max
+        self.serving.entries_per_queue_max.map_or(usize::MAX, |entries| entries * 3 / 4)
     }
 
     /// Makes the kernel ask again for an inode's attributes after an access ACL was set on it,

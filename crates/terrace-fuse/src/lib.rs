@@ -23,6 +23,7 @@
 //! | `coherence` | direct writes and what the kernel caches |
 //! | `mount`, `mountpoint`, [`mount_table`] | directories, sessions, threads, dead mounts |
 //! | `heir`, `adapter::again` | what a successor of the daemon needs, and does with it |
+//! | `transport` | whether the kernel offers io_uring; how a mount is served |
 //! | [`control`] | how `terrace` commands talk to the daemon |
 //! | `convert`, `errors`, `caller` | types, errnos and logging, groups of the calling process |
 //!
@@ -43,10 +44,14 @@ mod mount;
 pub mod mount_table;
 mod mountpoint;
 pub mod terms;
+mod transport;
 
 pub use config::{MountConfig, Transport};
 pub use heir::{heritage, kept_thresholds};
 pub use kernel_cache::KernelCache;
 pub use mount::{Handover, Mounted, Unmounter, mount, mount_with, take_up};
 pub use mountpoint::{clean_dead_mount, remount};
-pub use terrace_transport::{Ledger, Message, MessageCounts, MessageSnapshot};
+pub use terrace_transport::{
+    Ledger, Message, MessageCounts, MessageSnapshot, count_cpus, has_rings,
+};
+pub use transport::{RingOffer, TransportStatus};

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, anyhow, bail};
 use terrace_engine::Volume;
-use terrace_transport::{FileSystem, MessageCounts, Session, Threads, has_rings};
+use terrace_transport::{FileSystem, MessageCounts, Session, Threads};
 
 use crate::adapter::TerraceFs;
 use crate::config::{MountConfig, Transport};
@@ -15,6 +15,7 @@ use crate::kernel_cache::KernelCache;
 use crate::mount_table;
 use crate::mountpoint::{attach, canonical, clean_dead_mount, detach, widen_read_ahead};
 use crate::terms::{READ_AHEAD_BYTES_MAX, terms};
+use crate::transport::{RingOffer, Serving};
 
 /// Mounts `volume` at `mountpoint` and serves it in threads of its own. A dead mount found there is
 /// removed first.
@@ -42,7 +43,7 @@ pub fn mount_with<F: FileSystem + 'static>(
     let threads = Threads {
         count: config.threads()?,
         own_queues: config.clone_fd.unwrap_or(false),
-        per_cpu_max: config.queue_depth()?,
+        per_cpu: config.queue_depth()?,
     };
     if config.transport == Transport::IoUring {
         must_have_rings()?;
@@ -100,7 +101,7 @@ pub fn take_up(
     handover: Handover,
 ) -> Result<Mounted> {
     let (kernel_checks, threads) = (config.kernel_checks()?, config.threads()?);
-    let threads = Threads { count: threads, own_queues: false, per_cpu_max: config.queue_depth()? };
+    let threads = Threads { count: threads, own_queues: false, per_cpu: config.queue_depth()? };
     let ledger = config.ledger.expect("a mount that is taken up has a ledger");
     let Handover { connection, device } = handover;
     let unmounter = Unmounter { mountpoint: mountpoint.to_owned(), device };
@@ -125,10 +126,9 @@ fn start<F: FileSystem + 'static>(
         true => Some(session.share_connection()?),
         false => None,
     };
-    // A worker that keeps an answer takes no messages, and some must.
-    let answers_kept_max =
-        if session.is_over_io_uring() { threads.per_cpu_max / 2 } else { usize::MAX };
-    let kernel = KernelCache::new(session.notifier(), kernel_checks, answers_kept_max);
+    let entries_per_queue_max = session.is_over_io_uring().then_some(threads.per_cpu);
+    let serving = Serving { load: session.load(), entries_per_queue_max };
+    let kernel = KernelCache::new(session.notifier(), kernel_checks, serving);
     let file_system = file_system(kernel)?;
     let (started, told) = std::sync::mpsc::channel();
     let serve = move || session.run(&file_system, threads, |result| drop(started.send(result)));
@@ -136,7 +136,8 @@ fn start<F: FileSystem + 'static>(
     match told.recv() {
         Ok(Ok(())) => {
             let unmounter = unmounter.clone();
-            Ok(Mounted { session: Some(thread), unmounter, counts, connection })
+            let over_io_uring = entries_per_queue_max.is_some();
+            Ok(Mounted { session: Some(thread), unmounter, counts, connection, over_io_uring })
         }
         Ok(Err(error)) => Err(error).context("FUSE over io_uring"),
         // It has ended, and says why.
@@ -150,20 +151,14 @@ fn start<F: FileSystem + 'static>(
 /// # Errors
 /// The kernel or this machine has no FUSE over io_uring; what would switch it on.
 fn must_have_rings() -> Result<()> {
-    const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
-    match std::fs::read_to_string(SWITCH) {
-        Err(_) => bail!("this kernel has no FUSE over io_uring: Linux 6.14 or later has it"),
-        Ok(state) if state.trim() != "Y" => bail!(
-            "FUSE over io_uring is switched off: `echo Y > {SWITCH}` switches it on until the next \
-             reboot, `options fuse enable_uring=1` in a file of /etc/modprobe.d, or \
-             fuse.enable_uring=1 on the kernel's command line, for good"
-        ),
-        Ok(_) if !has_rings() => bail!(
-            "this machine lets the daemon have no rings of io_uring: see \
-             /proc/sys/kernel/io_uring_disabled, and what a container forbids"
-        ),
-        Ok(_) => Ok(()),
-    }
+    let offer = RingOffer::here();
+    let Some(obstacle) = offer.obstacle() else {
+        return Ok(());
+    };
+    let now = offer.remedy_now().map(|remedy| format!("; {remedy} helps until the next reboot"));
+    let for_good = offer.remedy_for_good().map(|remedy| format!("; {remedy} helps for good"));
+    let remedies = [now, for_good].map(Option::unwrap_or_default).concat();
+    bail!("{obstacle}{remedies}; see `terrace doctor`")
 }
 
 /// A mounted file system and the threads that serve it.
@@ -177,6 +172,7 @@ pub struct Mounted {
     counts: Arc<MessageCounts>,
     /// For a successor, if one can take the mount up.
     connection: Option<OwnedFd>,
+    over_io_uring: bool,
 }
 
 impl Mounted {
@@ -223,6 +219,11 @@ impl Mounted {
     /// The same, to keep when the mount is gone.
     pub fn shared_counts(&self) -> Arc<MessageCounts> {
         Arc::clone(&self.counts)
+    }
+
+    /// Whether messages come over io_uring.
+    pub fn is_over_io_uring(&self) -> bool {
+        self.over_io_uring
     }
 
     /// The mount point: absolute, without links.

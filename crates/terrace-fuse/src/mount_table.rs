@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
-use rustix::io::Errno;
 
 /// What the kernel calls our mounts.
 pub const FS_TYPE: &str = "fuse.terrace";
@@ -26,6 +25,8 @@ pub struct Mount {
     pub read_only: bool,
     /// What the kernel sees to by itself, in the words of mount(8), such as `rw,nosuid,relatime`.
     pub options: String,
+    /// What its type sees to, such as `size=64k,huge=never`.
+    pub type_options: String,
     /// Who mounted it, of a FUSE mount.
     pub user: Option<u32>,
 }
@@ -47,12 +48,12 @@ impl Mount {
         let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
         let fs_type = unescape(rest.next()?);
         let source = unescape(rest.next()?);
-        let mut of_type = rest.next()?.split(|&byte| byte == b',');
-        let user = of_type.find_map(|option| {
-            str::from_utf8(option.strip_prefix(b"user_id=")?).ok()?.parse().ok()
-        });
+        let type_options = String::from_utf8_lossy(rest.next()?).into_owned();
+        let user = type_options
+            .split(',')
+            .find_map(|option| option.strip_prefix("user_id=")?.parse().ok());
         let (mountpoint, source) = (mountpoint.into(), source.into());
-        Some(Mount { device, mountpoint, fs_type, source, read_only, options, user })
+        Some(Mount { device, mountpoint, fs_type, source, read_only, options, type_options, user })
     }
 }
 
@@ -72,7 +73,12 @@ pub fn of_process(pid: &str) -> Result<Vec<Mount>> {
     let path = format!("/proc/{pid}/mountinfo");
     let table =
         std::fs::read(&path).with_context(|| format!("cannot read {path}; is /proc mounted?"))?;
-    Ok(table.split(|&byte| byte == b'\n').filter_map(Mount::parse).collect())
+    Ok(of_text(&table))
+}
+
+/// The mounts of a table as mountinfo(5) describes it, oldest first.
+pub fn of_text(table: &[u8]) -> Vec<Mount> {
+    table.split(|&byte| byte == b'\n').filter_map(Mount::parse).collect()
 }
 
 /// What is mounted exactly at `place` (absolute, without links), the topmost if several are.
@@ -87,7 +93,13 @@ pub fn at(place: &Path) -> Result<Option<Mount>> {
 /// daemon: so it is made to ask.
 pub fn is_dead(mountpoint: &Path) -> bool {
     let answer = statx(CWD, mountpoint, AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS);
-    matches!(answer, Err(Errno::NOTCONN | Errno::CONNABORTED))
+    answer.is_err_and(|error| is_of_dead(error.raw_os_error()))
+}
+
+/// Whether a call fails with this errno because the daemon of its mount is dead. The kernel takes a
+/// moment to end what went over io_uring, and until then has the other two.
+pub(crate) fn is_of_dead(errno: i32) -> bool {
+    matches!(errno, libc::ENOTCONN | libc::ECONNABORTED | libc::ECANCELED)
 }
 
 /// Undoes the kernel's `\040` for characters that separate fields.
@@ -126,6 +138,7 @@ mod tests {
         assert_eq!(mount.device, "0:98");
         assert_eq!(mount.mountpoint, Path::new(r"/mnt/a b\c"));
         assert_eq!(mount.source, Path::new("/dev/shm/p m"));
+        assert_eq!(mount.type_options, "rw,user_id=1000,x=1");
         assert!(mount.is_terrace());
         let plain = Mount::parse(b"22 1 0:21 / / ro,noatime - ext4 /dev/root rw").unwrap();
         assert!(!plain.is_terrace() && plain.user.is_none());
@@ -142,5 +155,6 @@ mod tests {
     fn the_root_is_mounted_and_alive() {
         assert!(at(Path::new("/")).unwrap().is_some());
         assert!(!is_dead(Path::new("/")));
+        assert!(is_of_dead(libc::ECANCELED) && !is_of_dead(libc::EIO));
     }
 }

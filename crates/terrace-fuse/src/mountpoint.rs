@@ -30,7 +30,7 @@ pub(crate) fn canonical(mountpoint: &Path) -> Result<PathBuf> {
         Err(error) => error,
     };
     match (mountpoint.parent(), mountpoint.file_name()) {
-        (Some(parent), Some(name)) if error.raw_os_error() == Some(libc::ENOTCONN) => {
+        (Some(parent), Some(name)) if error.raw_os_error().is_some_and(mount_table::is_of_dead) => {
             let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
             Ok(parent.canonicalize().with_context(|| parent.display().to_string())?.join(name))
         }

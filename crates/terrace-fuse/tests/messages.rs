@@ -72,6 +72,16 @@ const ROWS: &[Row] = &[
         |dir| write_bytes(&dir.join("a"), 1 << 20),
     ),
     row("append 100 bytes", |dir| append(&dir.join("a")), |dir| append(&dir.join("a"))),
+    row(
+        "append 100 bytes across a page",
+        |dir| write_bytes(&dir.join("a"), 4000),
+        |dir| append(&dir.join("a")),
+    ),
+    row(
+        "append 100 bytes across a page that was read",
+        |dir| write_bytes(&dir.join("a"), 4000).and_then(|()| read_byte(&dir.join("a"))),
+        |dir| append(&dir.join("a")),
+    ),
     row("write + fsync", |dir| write_fsync(&dir.join("a")), |dir| write_fsync(&dir.join("a"))),
     row("write, O_SYNC", |dir| write_sync(&dir.join("a")), |dir| write_sync(&dir.join("a"))),
     row(
@@ -364,6 +374,11 @@ fn fill(path: &Path, len_bytes: usize) -> Result<File> {
 fn read_all(path: &Path) -> Result<()> {
     let mut buffer = vec![0; 64 << 10];
     File::open(path)?.read_exact(&mut buffer)
+}
+
+/// Has the kernel read a page.
+fn read_byte(path: &Path) -> Result<()> {
+    File::open(path)?.read_exact(&mut [0])
 }
 
 fn drop_cached(file: &File) -> Result<()> {

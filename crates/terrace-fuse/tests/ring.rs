@@ -6,49 +6,9 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use common::{Behind, TestMount, alone, is_root, skip};
-use parking_lot::ReentrantMutexGuard;
-use terrace_fuse::{Message, MountConfig, Transport};
-
-const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
-
-/// The kernel offers io_uring, or does not; when this is dropped, it does as before. Held by one
-/// test at a time.
-struct Switch {
-    before: String,
-    _alone: ReentrantMutexGuard<'static, ()>,
-}
-
-impl Switch {
-    /// `None` if this kernel or user cannot.
-    fn set(test: &str, state: &str) -> Option<Switch> {
-        let alone = alone(test)?;
-        let why_not = match fs::read_to_string(SWITCH) {
-            Ok(before) if is_root() => {
-                fs::write(SWITCH, state).expect("root sets it");
-                return Some(Switch { before, _alone: alone });
-            }
-            Ok(_) => "only root switches FUSE over io_uring on",
-            Err(_) => "this kernel has no FUSE over io_uring",
-        };
-        skip(test, why_not);
-        None
-    }
-}
-
-impl Drop for Switch {
-    fn drop(&mut self) {
-        let _ = fs::write(SWITCH, &self.before);
-    }
-}
-
-fn over_ring(queue_depth: usize) -> MountConfig {
-    MountConfig {
-        transport: Transport::IoUring,
-        queue_depth: Some(queue_depth),
-        ..MountConfig::default()
-    }
-}
+use common::switch::{SWITCH, Switch, over_ring};
+use common::{Behind, TestMount};
+use terrace_fuse::{Message, MountConfig, Transport, TransportStatus};
 
 /// The work of one of several programs; each call waits for the others' now and then.
 fn work(root: &Path, number: u8) {
@@ -103,6 +63,37 @@ fn programs_side_by_side_find_what_they_wrote() {
 }
 
 #[test]
+fn the_state_of_a_mount_tells_of_queues_and_workers() {
+    const BUFFER_BYTES: usize = (1 << 20) + 4096;
+    let Some(_switch) = Switch::set("the_state_of_a_mount_tells_of_queues_and_workers", "Y") else {
+        return;
+    };
+    let state = |mount: &TestMount| -> TransportStatus {
+        let state = terrace_fuse::control::status(mount.path()).unwrap();
+        let state: serde_json::Value = serde_json::from_str(&state).unwrap();
+        serde_json::from_value(state["transport"].clone()).unwrap()
+    };
+    let mount = TestMount::new(Behind::Engine, &over_ring(4));
+    work(mount.path(), 1);
+    let ring = state(&mount);
+    assert_eq!((&*ring.way, ring.entries_per_queue_max), ("io_uring", 4));
+    assert!(ring.threads <= 1, "{ring:?}");
+    assert!(ring.queues >= 1 && ring.workers >= ring.queues, "{ring:?}");
+    assert!(ring.workers <= ring.queues * 4 && ring.entries == ring.workers, "{ring:?}");
+    assert!(ring.buffer_bytes >= ring.workers * BUFFER_BYTES, "{ring:?}");
+    assert!(mount.mounted.is_over_io_uring());
+    mount.finish();
+    let threads = MountConfig { threads: Some(3), ..MountConfig::default() };
+    let mount = TestMount::new(Behind::Engine, &threads);
+    fs::write(mount.join("file"), "text").unwrap();
+    let device = state(&mount);
+    assert_eq!((&*device.way, device.queues, device.workers), ("device", 0, 0));
+    assert!((1..=3).contains(&device.threads) && device.buffer_bytes > 1 << 20, "{device:?}");
+    assert!(!mount.mounted.is_over_io_uring());
+    mount.finish();
+}
+
+#[test]
 fn a_mount_without_an_engine_comes_and_goes() {
     let Some(_switch) = Switch::set("a_mount_without_an_engine_comes_and_goes", "Y") else {
         return;
@@ -126,7 +117,8 @@ fn the_switch_is_named_where_it_is_off() {
     let place = tempfile::tempdir().unwrap();
     let refused = terrace_nullfs::mount_null(place.path(), &over_ring(15)).unwrap_err();
     let message = format!("{refused:#}");
-    assert!(message.contains(SWITCH) && message.contains("modprobe.d"), "{message}");
+    assert!(message.contains(SWITCH), "{message}");
+    assert!(message.contains("enable_uring=1") && message.contains("terrace doctor"), "{message}");
     let automatic = MountConfig { transport: Transport::Auto, ..MountConfig::default() };
     let mount = TestMount::new(Behind::Nothing, &automatic);
     fs::write(mount.join("file"), "over /dev/fuse").unwrap();

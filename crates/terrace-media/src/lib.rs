@@ -9,6 +9,7 @@
 //! * A [`DeviceModel`] in front of either makes it as slow as given hardware.
 //! * With the feature `simulators`, which the shipped command is built without, `PmSim` and
 //!   `DiskSim` record what is not durable yet and build every image that a crash could leave.
+//! * [`step`] is where a test may kill a daemon.
 //! * [`Striped`] counters cost a plain add.
 //!
 //! Sizes and offsets are bytes. Operating errors are [`MediaError`]s; programmer errors panic.
@@ -24,6 +25,7 @@ mod pm;
 mod probe;
 #[cfg(feature = "simulators")]
 mod sim;
+mod steps;
 mod striped;
 
 pub use buffer::{AlignedBuf, IO_ALIGN_BYTES};
@@ -42,4 +44,7 @@ pub use sim::{
     DiskFault, DiskSim, PendingLine, PendingStore, PendingWrite, PmSim, SECTOR_BYTES, WriteFate,
     memory_disk, sim_disk, sim_disk_from,
 };
+#[cfg(feature = "simulators")]
+pub use steps::on_step;
+pub use steps::step;
 pub use striped::Striped;

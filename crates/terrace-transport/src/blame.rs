@@ -19,12 +19,19 @@ static IS_BLAMED: AtomicBool = AtomicBool::new(false);
 /// What the signals led to before.
 static mut BEFORE: [Option<libc::sigaction>; FAULTS.len()] = [None; FAULTS.len()];
 
-/// Notes from now on whose fault the death of this process is. To be called once, before there are
-/// other threads that could fault.
+/// Whether this process, or the one that it is a fork of, watches.
+static IS_WATCHING: AtomicBool = AtomicBool::new(false);
+
+/// Notes from now on whose fault the death of this process is. To be called before there are other
+/// threads that could fault.
 ///
 /// # Errors
 /// The system refuses a handler.
 pub(crate) fn watch() -> io::Result<()> {
+    if IS_WATCHING.swap(true, Ordering::AcqRel) {
+        // Handlers that were set again would lead to themselves.
+        return Ok(());
+    }
     for (index, &signal) in FAULTS.iter().enumerate() {
         // SAFETY: all-zero is a valid sigaction; the handler is async-signal-safe, and runs on the
         // alternative stack where the thread has one. `BEFORE` is written before a signal can lead
@@ -58,7 +65,7 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut 
             record_of_thread().into_iter().for_each(crate::ledger::Record::blame);
         }
         let index = FAULTS.iter().position(|&fault| fault == signal);
-        let before = index.and_then(|index| *(&raw const BEFORE[index]));
+        let before = index.and_then(|index| BEFORE[index]);
         let mut default: libc::sigaction = std::mem::zeroed();
         default.sa_sigaction = libc::SIG_DFL;
         libc::sigaction(signal, &before.unwrap_or(default), std::ptr::null_mut());

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::counts::MessageCounts;
 use crate::kind::Message;
 use crate::ledger::Ledger;
+use crate::load::LoadMeter;
 use crate::reply::Reply;
 use crate::request::{Malformed, Operation, Request};
 
@@ -25,6 +26,7 @@ pub trait FileSystem: Send + Sync {
 pub(crate) struct Connection {
     pub device: Arc<OwnedFd>,
     pub counts: Arc<MessageCounts>,
+    pub load: LoadMeter,
     pub message_bytes_max: usize,
     /// What a successor of this daemon needs.
     pub ledger: Option<&'static Ledger>,

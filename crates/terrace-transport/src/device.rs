@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use crate::abi::{InHeader, WriteIn};
+use crate::abi::InHeader;
 use crate::connection::{Connection, FileSystem};
 use crate::kind::Message;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, MESSAGE_AT};
+use crate::load::Load;
+use crate::planted::{Step, step};
 use crate::reply::Reply;
 use crate::request::{decode, split};
 
@@ -65,6 +67,8 @@ pub(crate) fn serve(
         Some(ledger) => MessageBuffer::kept(ledger, number, connection.message_bytes_max)?,
         None => MessageBuffer::own(connection.message_bytes_max),
     };
+    let buffer_bytes = buffer.space().len();
+    let _counted = connection.load.add(Load { threads: 1, buffer_bytes, ..Load::default() });
     loop {
         if let Some(ledger) = connection.ledger {
             // Whoever looks into the buffer of a dead thread finds no message that was served.
@@ -72,7 +76,10 @@ pub(crate) fn serve(
             ledger.next_message();
         }
         match rustix::io::read(device, buffer.space()) {
-            Ok(len) => take(connection, device, buffer.message(len), file_system)?,
+            Ok(len) => {
+                step(Step::Taken);
+                take(connection, device, buffer.message(len), file_system)?;
+            }
             // The request was interrupted before it was read.
             Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
             Err(Errno::NODEV) => return Ok(()),
@@ -124,17 +131,12 @@ enum Bytes {
     Kept(&'static mut [u8]),
 }
 
-/// Where a message begins in a buffer of the ledger, which itself begins on a page.
-pub(crate) const MESSAGE_AT: usize = MessageBuffer::PAGE - MessageBuffer::HEAD;
-
 impl MessageBuffer {
     const PAGE: usize = 4096;
-    /// The bytes before the data of a WRITE.
-    const HEAD: usize = size_of::<InHeader>() + size_of::<WriteIn>();
 
     fn own(message_bytes_max: usize) -> Self {
         let bytes = vec![0; message_bytes_max + 2 * Self::PAGE];
-        let start = bytes.as_ptr().align_offset(Self::PAGE) + Self::PAGE - Self::HEAD;
+        let start = bytes.as_ptr().align_offset(Self::PAGE) + MESSAGE_AT;
         Self { bytes: Bytes::Own(bytes), start }
     }
 

@@ -18,7 +18,11 @@ pub struct Terms {
     pub wanted: InitFlags,
     /// Longest WRITE and READ (bytes), a multiple of the page size.
     pub message_bytes_max: u32,
-    /// Requests in the background that the kernel may keep under way.
+    /// Requests in the background that the kernel may keep under way over `/dev/fuse`. Over
+    /// io_uring it is not limited: the kernel (6.14 to 6.18) takes a request that had to wait for
+    /// others out of a CPU's queue only when the next one in the background comes to that queue or
+    /// is answered there, and then hands one of them all to a worker, however many are idle. So it
+    /// may wait for good, if what is under way there waits for it.
     pub background_max: u16,
     /// Requests in the background that end read-ahead beyond what a reader asked for.
     pub congested: u16,
@@ -56,7 +60,10 @@ pub(crate) fn negotiate(device: &OwnedFd, terms: &Terms) -> io::Result<InitFlags
         max_readahead: offer.read_ahead_bytes_max,
         flags: flags.bits() as u32,
         flags2: (flags.bits() >> 32) as u32,
-        max_background: terms.background_max,
+        max_background: match flags.contains(InitFlags::OVER_IO_URING) {
+            true => u16::MAX,
+            false => terms.background_max,
+        },
         congestion_threshold: terms.congested,
         max_write: terms.message_bytes_max,
         time_gran: 1,

@@ -20,13 +20,14 @@
 use std::cell::Cell;
 use std::io;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap};
 
-use crate::abi::InitFlags;
+use crate::abi::{InHeader, InitFlags, WriteIn};
 use crate::kind::Message;
+use crate::planted::{AtomicU32, AtomicU64, Bug, planted};
 use crate::request::{Operation, decode, split};
 
 /// Records of requests: more than the kernel has under way in the background and threads take.
@@ -45,9 +46,14 @@ const SEATS_AT: usize = 1 << 20;
 const SEAT_BYTES: usize = 2 << 20;
 /// Where the buffer of a seat begins.
 const BUFFER_AT: usize = 128 << 10;
+/// Where a message begins in a buffer, which begins on a page: so that the data of a WRITE does,
+/// too.
+pub(crate) const MESSAGE_AT: usize = 4096 - size_of::<InHeader>() - size_of::<WriteIn>();
 const LOOKUPS_AT: usize = SEATS_AT + SEATS_MAX * SEAT_BYTES;
 const BYTES: usize = LOOKUPS_AT + (INODES_MAX * 8) as usize;
 
+/// The `unique` of a record that a thread is taking.
+const TAKING: u64 = u64::MAX;
 /// Set in the number of a request that comes again.
 const RESENT: u64 = 1 << 63;
 /// Set in a word of lookups: the inode may get a first name.
@@ -119,6 +125,8 @@ thread_local! {
     /// The seat of this thread, and the request that it serves.
     static HERE: Cell<(Option<&'static Seat>, Option<&'static Record>)> =
         const { Cell::new((None, None)) };
+    /// What a planted bug notes later.
+    static LATE: Cell<Option<(u32, u64)>> = const { Cell::new(None) };
 }
 
 /// The record of the request that this thread serves. Safe in a signal handler.
@@ -194,6 +202,17 @@ impl Ledger {
         self.head().answered.swap(0, Ordering::AcqRel) != 0
     }
 
+    /// Makes it empty again. No daemon must use it.
+    ///
+    /// # Errors
+    /// The system's.
+    #[cfg(feature = "planted")]
+    pub fn clear(&self) -> io::Result<()> {
+        // SAFETY: the whole mapping, of which nobody holds anything but atomics.
+        unsafe { madvise(self.memory.as_ptr().cast(), BYTES, Advice::LinuxRemove)? };
+        Ok(())
+    }
+
     /// A request is about to be answered, or none waits for an answer.
     pub(crate) fn note_answer(&self) {
         let answered = &self.head().answered;
@@ -217,8 +236,14 @@ impl Ledger {
     /// before anything of it uses the rest.
     pub fn inherit(&self) {
         self.head().life.fetch_add(1, Ordering::AcqRel);
+        let taking = |record: &&Record| record.unique.load(Ordering::Acquire) == TAKING;
+        let records = (0..RECORDS).map(|index| self.record(index));
+        records.filter(taking).for_each(|record| record.unique.store(0, Ordering::Release));
         for number in 0..self.head().seats.load(Ordering::Acquire) as usize {
             let seat = self.seat(number);
+            if planted(Bug::LookupsNotTakenBack) {
+                seat.looked_up.store(0, Ordering::Release);
+            }
             while let Some(last) = seat.looked_up.load(Ordering::Relaxed).checked_sub(1) {
                 let ino = seat.inodes[last as usize].load(Ordering::Relaxed);
                 seat.looked_up.store(last, Ordering::Release);
@@ -232,7 +257,7 @@ impl Ledger {
     fn forget_what_was_read(&self, number: usize) {
         // SAFETY: no thread of this process has a seat yet, and other processes have ended.
         let buffer = unsafe { self.buffer(number) };
-        let start = &buffer[crate::device::MESSAGE_AT..];
+        let start = &buffer[MESSAGE_AT..];
         let Ok(len) = <[u8; 4]>::try_from(&start[..4]).map(u32::from_ne_bytes) else { return };
         let Some(Ok((header, body))) = start.get(..len as usize).map(split) else { return };
         let kind = Message::from_opcode(header.opcode);
@@ -257,7 +282,6 @@ impl Ledger {
     ///
     /// # Safety
     /// The caller is the only one that uses it.
-    #[expect(clippy::mut_from_ref, reason = "each buffer has one user")]
     unsafe fn buffer(&self, number: usize) -> &'static mut [u8] {
         assert!(number < SEATS_MAX);
         // SAFETY: within the memory by the constants, initialized by the system, and the caller's
@@ -323,17 +347,19 @@ impl Ledger {
         let life = self.head().life.load(Ordering::Relaxed);
         let take = |record: &Record, from| {
             let orders = (Ordering::AcqRel, Ordering::Relaxed);
-            record.unique.compare_exchange(from, unique, orders.0, orders.1).is_ok()
+            record.unique.compare_exchange(from, TAKING, orders.0, orders.1).is_ok()
         };
         let all = || (0..RECORDS).map(|index| self.record(index));
         let free = |record: &&Record| record.unique.load(Ordering::Relaxed) == 0 && take(record, 0);
         // Records of requests that were answered in the moment of a death.
         let left = |record: &&Record| {
             let of = record.unique.load(Ordering::Relaxed);
-            record.life.load(Ordering::Acquire) != life && take(record, of)
+            of != TAKING && record.life.load(Ordering::Acquire) != life && take(record, of)
         };
         let record = all().find(free).or_else(|| all().find(left).inspect(|r| r.clear()))?;
+        record.life.store(life, Ordering::Relaxed);
         record.opcode.store(opcode, Ordering::Relaxed);
+        record.unique.store(unique, Ordering::Release);
         Some(record)
     }
 
@@ -344,9 +370,10 @@ impl Ledger {
     /// If the kind is 0.
     pub fn note_effect(&self, kind: u32, word: u64) {
         assert_ne!(kind, 0);
-        if let Some(record) = record_of_thread() {
-            record.word.store(word, Ordering::Relaxed);
-            record.effect.store(kind, Ordering::Release);
+        if planted(Bug::EffectNotedLate) {
+            LATE.set(Some((kind, word)));
+        } else if let Some(record) = record_of_thread() {
+            record.note(kind, word);
         }
     }
 
@@ -373,13 +400,20 @@ impl Ledger {
         }
     }
 
-    /// The kernel takes lookups back, as the message in the calling thread's buffer says. Returns
+    /// The kernel takes lookups back, as the message in the calling thread's buffer says; or the
+    /// thread does, of the inode that it looked up last, which its answer will not name. Returns
     /// how many there were before.
     pub fn forget(&self, ino: u64, count: u64) -> u64 {
+        let before = planted(Bug::ForgetMarkedLate).then(|| self.take_back(ino, count));
         if let (Some(seat), _) = HERE.get() {
-            seat.forgotten.fetch_add(1, Ordering::AcqRel);
+            let last = seat.looked_up.load(Ordering::Relaxed).checked_sub(1);
+            match last.filter(|&last| seat.inodes[last as usize].load(Ordering::Relaxed) == ino) {
+                // A successor must not take it back once more.
+                Some(last) => seat.looked_up.store(last, Ordering::Release),
+                None => drop(seat.forgotten.fetch_add(1, Ordering::AcqRel)),
+            }
         }
-        self.take_back(ino, count)
+        before.unwrap_or_else(|| self.take_back(ino, count))
     }
 
     fn take_back(&self, ino: u64, count: u64) -> u64 {
@@ -434,6 +468,11 @@ impl Ledger {
 }
 
 impl Record {
+    fn note(&self, kind: u32, word: u64) {
+        self.word.store(word, Ordering::Relaxed);
+        self.effect.store(kind, Ordering::Release);
+    }
+
     fn noted(&self) -> Option<(u32, u64)> {
         match self.effect.load(Ordering::Acquire) {
             0 => None,
@@ -465,6 +504,9 @@ pub(crate) struct UnderWay {
 impl UnderWay {
     /// What was noted of it by a daemon before this one.
     pub fn past(&self) -> Option<Past> {
+        if planted(Bug::NotesIgnored) {
+            return None;
+        }
         let outcome = self.record.outcome.load(Ordering::Acquire).checked_sub(1);
         self.is_known.then(|| Past { effect: self.record.noted(), outcome })
     }
@@ -482,6 +524,9 @@ impl UnderWay {
     /// Its answer is about to be sent: the daemon counts as one that answers, and lookups for the
     /// answer are the kernel's.
     pub fn will_be_answered(&self) {
+        if planted(Bug::EffectNotedLate) {
+            LATE.take().into_iter().for_each(|(kind, word)| self.record.note(kind, word));
+        }
         self.ledger.note_answer();
         if let (Some(seat), _) = HERE.get() {
             seat.looked_up.store(0, Ordering::Release);
@@ -492,5 +537,40 @@ impl UnderWay {
     pub fn is_answered(self) {
         self.record.clear();
         self.record.unique.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_left_by_a_dead_daemon_make_way_and_leave_nothing() {
+        let ledger = Ledger::new().unwrap();
+        ledger.begin(InitFlags::empty());
+        for unique in 1..=RECORDS as u64 {
+            let request = ledger.enter(unique * 2, 1).expect("a free record");
+            ledger.note_effect(1, 9);
+            request.set_outcome(5);
+        }
+        assert!(ledger.enter(9000, 1).is_none(), "all are in use");
+        ledger.inherit();
+        let known = ledger.enter(RESENT | 4, 1).expect("a record");
+        assert_eq!(known.past(), Some(Past { effect: Some((1, 9)), outcome: Some(5) }));
+        for unique in 5000..5000 + RECORDS as u64 - 1 {
+            let request = ledger.enter(unique, 1).expect("one that is left");
+            assert_eq!((request.past(), ledger.noted_effect()), (None, None));
+        }
+        assert!(ledger.enter(9000, 1).is_none(), "none is taken from this daemon");
+    }
+
+    #[test]
+    fn records_that_a_dead_daemon_was_taking_are_free() {
+        let ledger = Ledger::new().unwrap();
+        ledger.begin(InitFlags::empty());
+        (0..RECORDS).for_each(|index| ledger.record(index).unique.store(TAKING, Ordering::Release));
+        assert!(ledger.enter(2, 1).is_none());
+        ledger.inherit();
+        assert!(ledger.enter(2, 1).is_some());
     }
 }

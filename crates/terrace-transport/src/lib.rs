@@ -11,18 +11,24 @@
 //! | `session` | a connection from INIT to its end; notifications |
 //! | `device` | threads on `/dev/fuse` |
 //! | `ring`, `slot` | threads on io_uring, a queue for each CPU; their answers |
+//! | `cpus` | the CPUs of the machine, and those that threads may use |
 //! | `connection` | from a decoded message to the file system |
-//! | `ledger`, `blame` | what outlives the daemon: requests under way, and which of them killed it |
+//! | `ledger`, `blame` | what outlives the daemon: requests under way, and which killed it |
+//! | [`planted`] | steps of a daemon's life, and bugs, for tests |
 //! | `counts` | how many messages of each kind came |
+//! | `load` | how many threads, queues and buffers serve |
 
 pub mod abi;
 mod blame;
 mod connection;
 mod counts;
+mod cpus;
 mod device;
 mod init;
 mod kind;
 mod ledger;
+mod load;
+pub mod planted;
 mod reply;
 mod request;
 mod ring;
@@ -31,11 +37,14 @@ mod slot;
 
 pub use connection::FileSystem;
 pub use counts::{MessageCounts, MessageSnapshot};
+pub use cpus::{count_cpus, online_cpus};
 pub use init::Terms;
 pub use kind::Message;
 pub use ledger::{Ledger, NOTE_BYTES_MAX, Past, SEATS_MAX};
+pub use load::{Load, LoadMeter};
 pub use reply::{Listing, Reply};
 pub use request::{Caller, Malformed, Operation, Request, decode, split};
+pub use ring::allow_descriptors;
 pub use session::{Notifier, Session, Threads};
 
 /// Whether this machine can have rings as a session over io_uring needs them.

@@ -10,6 +10,7 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::abi::{Dirent, OutHeader};
 use crate::ledger::{Past, UnderWay};
+use crate::planted::{Step, step};
 use crate::slot::{Answer, Slot};
 
 /// Largest errno that the kernel accepts in an answer; beyond it, it refuses the answer and the
@@ -135,6 +136,7 @@ impl Reply {
             None => {}
             Some(To::Device(unique, device, under_way)) => {
                 under_way.iter().for_each(UnderWay::will_be_answered);
+                step(Step::Answer);
                 send_to_device(&device, unique, error, parts);
                 under_way.into_iter().for_each(UnderWay::is_answered);
             }

@@ -1,11 +1,21 @@
 //! The way to the kernel over io_uring: a queue for each CPU, answered on the CPU that asked.
 //!
 //! Each worker is a thread with a ring and one entry: memory that the kernel copies one message
-//! into, and one answer out of. A queue begins with one worker. When the last idle one takes a
-//! message, the next is started: so a queue does not stand still while its workers wait for a disk
-//! or a lock, until it has as many workers as [`Threads`](crate::Threads) allow.
+//! into, and one answer out of. A queue does not stand still while some of its workers wait for a
+//! disk, a lock or each other, as long as one is left.
+//!
+//! The kernel (6.14 to 6.18) hands requests that wait in a queue to a worker only when that commits
+//! an answer. One that joins a queue in use finds none of them: it idles beside them until another
+//! answer is committed, which may never be, if that one waits for them. So all workers of a queue
+//! stand before the kernel sends it anything. Only the queue of a CPU that is offline, of which a
+//! machine may have hundreds, begins with [`RESERVE`]. Its first message brings in the others, and
+//! is answered after that.
+//!
+//! For the same reason no request may wait because there are too many in the background: the
+//! kernel's limit for those must not be reached (see [`init`](crate::init)).
 //!
 //! Invariants:
+//! * As long as requests wait in a queue, none of its workers is idle.
 //! * The kernel owns an entry's memory from its registration, or from the commit of an answer,
 //!   until the next message is delivered. Between these, the worker and the [`Reply`] own it: the
 //!   reply alone writes to the payload, and the worker reads the answer's length once it is given.
@@ -14,9 +24,9 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{Builder, Scope};
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types::Fd};
@@ -24,7 +34,9 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::abi::{EntryHeaders, InHeader, OutHeader, UringCommand, WriteIn};
 use crate::connection::{Connection, FileSystem};
+use crate::cpus::{Cpus, is_online};
 use crate::kind::Message;
+use crate::load::{Counted, Load};
 use crate::reply::Reply;
 use crate::request::{Caller, Malformed, Operation, Request, decode};
 use crate::slot::{Answer, Slot};
@@ -34,12 +46,16 @@ const COMMIT_AND_FETCH: u32 = 2;
 /// Where the payload begins in an entry's memory: on a page of its own.
 const PAYLOAD_OFFSET: usize = 4096;
 
+/// The first workers of the queue of a CPU that is offline: one takes the first message, another
+/// what comes beside it.
+const RESERVE: usize = 2;
+
 /// A queue of the kernel.
 #[derive(Debug)]
 struct Queue {
     id: u16,
-    workers: AtomicUsize,
-    idle: AtomicUsize,
+    /// Whether it has all its workers, or is about to.
+    is_whole: AtomicBool,
 }
 
 /// All queues of a connection, and what their workers share.
@@ -48,75 +64,102 @@ pub(crate) struct Rings<'a, F> {
     connection: &'a Connection,
     file_system: &'a F,
     queues: Vec<Queue>,
-    /// Workers of a queue at most.
+    /// Workers of a queue.
     depth: usize,
+    cpus: Cpus,
+    _counted: Counted,
 }
 
 impl<'a, F: FileSystem> Rings<'a, F> {
+    /// Workers keep to the CPUs that the calling thread may use, now and later.
     pub(crate) fn new(
         connection: &'a Connection,
         file_system: &'a F,
         depth: usize,
     ) -> io::Result<Self> {
-        let queue = |id| Queue { id, workers: AtomicUsize::new(0), idle: AtomicUsize::new(0) };
-        let queues = (0..possible_cpus()?).map(queue).collect();
-        Ok(Self { connection, file_system, queues, depth })
+        let cpus = Cpus::of_this_thread()?;
+        let queue =
+            |id| Ok(Queue { id, is_whole: AtomicBool::new(depth <= RESERVE || is_online(id)?) });
+        let queues = (0..cpus.possible()).map(queue).collect::<io::Result<Vec<_>>>()?;
+        let counted = connection.load.add(Load { queues: queues.len(), ..Load::default() });
+        Ok(Self { connection, file_system, queues, depth, cpus, _counted: counted })
     }
 
-    /// Starts the first worker of each queue; each says when it stands.
+    /// Starts the workers, and waits until they stand.
+    ///
+    /// The kernel sends requests as soon as each queue has one worker. So that nearly all others
+    /// are there by then, too, all get ready before the first one asks for messages.
     pub(crate) fn start<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> io::Result<()> {
-        let (stands, told) = std::sync::mpsc::channel();
+        let _ = allow_descriptors(self.queues.len() * self.depth);
+        let steps = Steps::new();
+        let not_yet = steps.go.write().unwrap_or_else(PoisonError::into_inner);
+        let mut count = 0;
         for queue in &self.queues {
-            self.start_worker(scope, queue, Some(stands.clone()))?;
+            let is_whole = queue.is_whole.load(Ordering::Relaxed);
+            for number in 0..if is_whole { self.depth } else { RESERVE } {
+                self.start_worker(scope, queue, number, &steps)?;
+                count += 1;
+            }
         }
-        drop(stands);
-        told.iter().take(self.queues.len()).collect()
+        steps.done.iter().take(count).collect::<io::Result<()>>()?;
+        drop(not_yet);
+        steps.done.iter().take(count).collect()
     }
 
     fn start_worker<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         queue: &'scope Queue,
-        stands: Option<Sender<io::Result<()>>>,
+        number: usize,
+        steps: &Steps,
     ) -> io::Result<()> {
-        let number = queue.workers.fetch_add(1, Ordering::AcqRel);
-        if number >= self.depth {
-            queue.workers.fetch_sub(1, Ordering::AcqRel);
-            return Ok(());
-        }
         let name = format!("terrace-fuse-{}.{number}", queue.id);
-        let work = move || self.work(scope, queue, stands);
-        let spawned = Builder::new().name(name).spawn_scoped(scope, work).map(drop);
-        if spawned.is_err() {
-            queue.workers.fetch_sub(1, Ordering::AcqRel);
-        }
-        spawned
+        let (says, go) = (steps.says.clone(), Arc::clone(&steps.go));
+        let work = move || self.work(scope, queue, &says, &go);
+        Builder::new().name(name).spawn_scoped(scope, work).map(drop)
     }
 
+    /// Brings in the workers that the queue lacks, and waits until they stand.
+    #[cold]
+    fn complete<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, queue: &'scope Queue) {
+        let steps = Steps::new();
+        let (mut result, mut count) = (Ok(()), 0);
+        for number in RESERVE..self.depth {
+            match self.start_worker(scope, queue, number, &steps) {
+                Ok(()) => count += 1,
+                Err(error) => result = Err(error),
+            }
+        }
+        let ready: io::Result<()> = steps.done.iter().take(count).collect();
+        let stand: io::Result<()> = steps.done.iter().take(count).collect();
+        if let Err(error) = result.and(ready).and(stand) {
+            tracing::warn!("queue {}: fewer workers than it should have: {error}", queue.id);
+        }
+    }
+
+    /// A worker's life. It says twice how far it is: when it is ready, and when it stands.
     fn work<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         queue: &'scope Queue,
-        stands: Option<Sender<io::Result<()>>>,
+        says: &Sender<io::Result<()>>,
+        go: &RwLock<()>,
     ) {
-        pin_to(queue.id);
-        match (Worker::register(self.connection, queue.id), stands) {
-            (Err(error), Some(stands)) => drop(stands.send(Err(error))),
-            (Err(error), None) => tracing::warn!("queue {}: no further worker: {error}", queue.id),
-            (Ok(mut worker), stands) => {
-                queue.idle.fetch_add(1, Ordering::AcqRel);
-                if let Some(stands) = stands {
-                    let _ = stands.send(Ok(()));
-                }
-                let ended = self.serve(scope, queue, &mut worker);
-                queue.idle.fetch_sub(1, Ordering::AcqRel);
-                if let Err(error) = ended {
-                    // Its entry is lost. The other workers of the queue go on.
-                    tracing::error!("queue {}: a worker ends: {error}", queue.id);
-                }
-            }
+        self.cpus.keep_to(queue.id);
+        let (worker, ready) = split(Worker::new(self.connection, queue.id));
+        let _ = says.send(ready);
+        drop(go.read());
+        let (worker, stands) = match worker.map(Worker::register) {
+            Some(registered) => split(registered),
+            None => (None, Ok(())),
+        };
+        let _ =
+            says.send(stands.or_else(|error| if has_ended(&error) { Ok(()) } else { Err(error) }));
+        let ended = worker.map_or(Ok(()), |mut worker| self.serve(scope, queue, &mut worker));
+        if let Err(error) = ended {
+            // Its entry is lost. The other workers of the queue go on.
+            tracing::error!("queue {}: a worker ends: {error}", queue.id);
         }
-        queue.workers.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Answers messages until the connection ends.
@@ -127,17 +170,43 @@ impl<'a, F: FileSystem> Rings<'a, F> {
         worker: &mut Worker,
     ) -> io::Result<()> {
         while worker.wait()? {
-            if queue.idle.fetch_sub(1, Ordering::AcqRel) == 1
-                && queue.workers.load(Ordering::Acquire) < self.depth
-                && let Err(error) = self.start_worker(scope, queue, None)
+            self.cpus.return_to(queue.id);
+            if !queue.is_whole.load(Ordering::Relaxed)
+                && !queue.is_whole.swap(true, Ordering::Relaxed)
             {
-                tracing::warn!("queue {}: no further worker: {error}", queue.id);
+                self.complete(scope, queue);
             }
             worker.answer(self.connection, self.file_system);
-            queue.idle.fetch_add(1, Ordering::AcqRel);
         }
         Ok(())
     }
+}
+
+/// What starts workers: what they say, and a lock that holds those back which are ready.
+struct Steps {
+    says: Sender<io::Result<()>>,
+    done: Receiver<io::Result<()>>,
+    go: Arc<RwLock<()>>,
+}
+
+impl Steps {
+    fn new() -> Self {
+        let (says, done) = channel();
+        Self { says, done, go: Arc::default() }
+    }
+}
+
+fn split<T>(result: io::Result<T>) -> (Option<T>, io::Result<()>) {
+    match result {
+        Ok(value) => (Some(value), Ok(())),
+        Err(error) => (None, Err(error)),
+    }
+}
+
+/// Whether the connection has ended: the file system was unmounted, or the kernel told to drop it.
+fn has_ended(error: &io::Error) -> bool {
+    let ends = [libc::ENOTCONN, libc::ECANCELED, libc::ECONNABORTED, libc::ENODEV];
+    error.raw_os_error().is_some_and(|errno| ends.contains(&errno))
 }
 
 /// A thread's ring, with its one entry.
@@ -151,27 +220,35 @@ struct Worker {
     scratch: Vec<u64>,
     /// The first message came with the registration.
     delivered: bool,
+    _counted: Counted,
 }
 
 impl Worker {
-    /// Sets up the ring and hands the entry to the kernel.
-    fn register(connection: &Connection, queue: u16) -> io::Result<Worker> {
+    /// Sets up the ring.
+    fn new(connection: &Connection, queue: u16) -> io::Result<Worker> {
         let ring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(2)?;
         let memory = EntryMemory::new(connection.message_bytes_max)?;
         // SAFETY: the worker drops its memory after its last message was answered, and until then
         // leaves the payload to the reply under way.
         let slot = Arc::new(unsafe { Slot::new(memory.payload, memory.payload_bytes) });
         let device = Arc::clone(&connection.device);
-        let mut worker =
-            Worker { ring, device, queue, memory, slot, scratch: Vec::new(), delivered: false };
-        worker.push(REGISTER, 0);
-        worker.ring.submit()?;
+        let buffer_bytes = PAYLOAD_OFFSET + connection.message_bytes_max;
+        let share = Load { workers: 1, entries: 1, buffer_bytes, ..Load::default() };
+        let _counted = connection.load.add(share);
+        let (scratch, delivered) = (Vec::new(), false);
+        Ok(Worker { ring, device, queue, memory, slot, scratch, delivered, _counted })
+    }
+
+    /// Hands the entry to the kernel.
+    fn register(mut self) -> io::Result<Worker> {
+        self.push(REGISTER, 0);
+        self.ring.submit()?;
         // Most often the kernel keeps the entry until there is a message.
-        let done = worker.ring.completion().next().map(|done| done.result());
-        worker.delivered = done == Some(0);
+        let done = self.ring.completion().next().map(|done| done.result());
+        self.delivered = done == Some(0);
         match done {
             Some(refused) if refused < 0 => Err(io::Error::from_raw_os_error(-refused)),
-            _ => Ok(worker),
+            _ => Ok(self),
         }
     }
 
@@ -204,11 +281,8 @@ impl Worker {
                 None => {}
                 Some(0) => return Ok(true),
                 Some(ended) => {
-                    let ends = [libc::ENOTCONN, libc::ECANCELED, libc::ECONNABORTED, libc::ENODEV];
-                    return match ends.contains(&-ended) {
-                        true => Ok(false),
-                        false => Err(io::Error::from_raw_os_error(-ended)),
-                    };
+                    let error = io::Error::from_raw_os_error(-ended);
+                    return if has_ended(&error) { Ok(false) } else { Err(error) };
                 }
             }
         }
@@ -321,6 +395,21 @@ impl Drop for EntryMemory {
     }
 }
 
+/// Lets the process have so many descriptors beside the first 1000, as far as it may, for rings of
+/// so many workers. Returns how many it may have.
+pub fn allow_descriptors(count: usize) -> usize {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.unwrap_or(u64::MAX).min(1000 + count as u64);
+    if limit.current.is_some_and(|current| current < wanted) {
+        limit.current = Some(wanted);
+        // Where that fails, so may a ring, and says so.
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
+    let current = getrlimit(Resource::Nofile).current;
+    current.map_or(usize::MAX, |current| usize::try_from(current).unwrap_or(usize::MAX))
+}
+
 /// Whether this machine can have rings as workers use them.
 pub(crate) fn is_possible() -> bool {
     IoUring::<squeue::Entry128, cqueue::Entry>::builder()
@@ -328,43 +417,4 @@ pub(crate) fn is_possible() -> bool {
         .setup_defer_taskrun()
         .build(2)
         .is_ok()
-}
-
-/// How many CPUs the machine may ever have: the kernel wants a queue for each.
-fn possible_cpus() -> io::Result<u16> {
-    let list = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
-    count_cpus(list.trim())
-        .ok_or_else(|| io::Error::other(format!("a list of CPUs that is none: {list:?}")))
-}
-
-/// How many CPUs a list such as `0-3,8` has.
-fn count_cpus(list: &str) -> Option<u16> {
-    let count = |range: &str| -> Option<u16> {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (u16, u16) = (first.parse().ok()?, last.parse().ok()?);
-        last.checked_sub(first)?.checked_add(1)
-    };
-    list.split(',').map(count).try_fold(0_u16, |sum, count| sum.checked_add(count?))
-}
-
-/// Keeps this thread on a CPU, if that is online and the process may run there.
-fn pin_to(cpu: u16) {
-    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-    let allowed = sched_getaffinity(None);
-    if allowed.is_ok_and(|allowed| allowed.is_set(cpu.into())) {
-        let mut only = CpuSet::new();
-        only.set(cpu.into());
-        let _ = sched_setaffinity(None, &only);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_cpus_are_counted() {
-        assert_eq!(["0", "0-3", "0-1,4,6-7"].map(count_cpus), [Some(1), Some(4), Some(5)]);
-        assert_eq!(["", "3-1", "a", "0-65535"].map(count_cpus), [None; 4]);
-    }
 }

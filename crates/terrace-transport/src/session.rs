@@ -15,6 +15,7 @@ use crate::counts::MessageCounts;
 use crate::device;
 use crate::init::{Terms, negotiate};
 use crate::ledger::Ledger;
+use crate::load::LoadMeter;
 use crate::ring::Rings;
 
 /// How a session is served.
@@ -24,8 +25,8 @@ pub struct Threads {
     pub count: usize,
     /// Each has a descriptor and queue of its own.
     pub own_queues: bool,
-    /// Over io_uring: how many, at most, take messages from the queue of one CPU.
-    pub per_cpu_max: usize,
+    /// Over io_uring: how many take messages from the queue of one CPU.
+    pub per_cpu: usize,
 }
 
 /// A connection on which INIT has been answered.
@@ -86,6 +87,7 @@ impl Session {
         let connection = Connection {
             device: Arc::new(device),
             counts: Arc::default(),
+            load: LoadMeter::default(),
             message_bytes_max: terms.message_bytes_max as usize,
             ledger,
         };
@@ -111,6 +113,11 @@ impl Session {
     /// Messages that have come in so far.
     pub fn counts(&self) -> &Arc<MessageCounts> {
         &self.connection.counts
+    }
+
+    /// What serves the session, at any moment.
+    pub fn load(&self) -> LoadMeter {
+        self.connection.load.clone()
     }
 
     /// Sends the kernel orders that it has not asked for.
@@ -144,7 +151,7 @@ impl Session {
             started(Ok(()));
             return device::serve_all(connection, file_system, threads.count, threads.own_queues);
         }
-        let rings = Rings::new(connection, file_system, threads.per_cpu_max)?;
+        let rings = Rings::new(connection, file_system, threads.per_cpu)?;
         std::thread::scope(|scope| {
             started(rings.start(scope));
             // Forgets and interrupts.

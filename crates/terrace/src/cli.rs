@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use clap_complete::Shell;
 use terrace_layout::{DEVICES_MAX, SHARDS_MAX};
 use terrace_policy::Param;
 
@@ -18,9 +17,13 @@ use crate::size;
 use crate::thresholds;
 
 pub mod device;
+pub mod doctor;
+pub mod documents;
 pub mod measure;
 pub mod scrub;
 
+use self::doctor::{DOCTOR_HELP, DoctorArgs};
+use self::documents::{CompletionsArgs, ManArgs};
 use self::measure::{
     RECORD_HELP, RecordArgs, STATS_HELP, SimulateArgs, StatsArgs, TopArgs, simulate_help,
 };
@@ -35,7 +38,8 @@ Exit status:
   1  the operation failed; standard error says what happened and what to do
   2  the command line is wrong
   4  check, scrub --wait: there was damage, and all of it was repaired
-  8  check, scrub --wait: there is damage (not repaired, or beyond repair)
+  8  check, scrub --wait: there is damage (not repaired, or beyond repair);
+     doctor: something is unsafe
 Called as mount.terrace by mount(8): 0, 1 (wrong usage), 32 (the mount failed).";
 
 /// A file system over persistent memory and disks.
@@ -190,6 +194,9 @@ Examples:
 
 A PM file that does not exist is created with the size it had.")]
     Restore(RestoreArgs),
+    /// Tell what makes this machine slow or a mount unsafe, and the remedies
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor(DoctorArgs),
     /// Check a volume that is not mounted, and repair it
     #[command(after_help = check_help())]
     Check(CheckArgs),
@@ -534,20 +541,6 @@ Example:
         #[arg(long)]
         log: bool,
     },
-}
-
-/// `completions`
-#[derive(Args, Debug)]
-pub struct CompletionsArgs {
-    /// The shell
-    pub shell: Shell,
-}
-
-/// `man`
-#[derive(Args, Debug)]
-pub struct ManArgs {
-    /// An existing directory
-    pub dir: PathBuf,
 }
 
 #[cfg(test)]

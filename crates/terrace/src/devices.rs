@@ -229,9 +229,9 @@ pub fn identity(path: &Path) -> Result<(PathBuf, u64, u64)> {
     })
 }
 
-/// A word on what is open to others, who find everybody's data there, whatever the mount denies
-/// them. Devices belong to groups on purpose, files hardly do.
-pub fn exposure(path: &Path) -> Option<String> {
+/// What is open to others, who find everybody's data there, whatever the mount denies them, and
+/// the remedy. Devices belong to groups on purpose, files hardly do.
+pub fn exposed(path: &Path) -> Option<(String, String)> {
     let meta = fs::metadata(path).ok()?;
     let mode = meta.mode() & if meta.is_file() { 0o066 } else { 0o006 };
     let may = match (mode & 0o044 != 0, mode & 0o022 != 0) {
@@ -240,10 +240,15 @@ pub fn exposure(path: &Path) -> Option<String> {
         (false, true) => "write",
         (true, true) => "read and write",
     };
-    let (path, mode) = (path.display(), meta.mode() & 0o7777);
-    Some(format!(
-        "{path}: its mode, {mode:04o}, lets other users {may} it; `chmod 600 {path}` ends that"
-    ))
+    let mode = meta.mode() & 0o7777;
+    let found = format!("its mode, {mode:04o}, lets other users {may} it");
+    Some((found, format!("`chmod 600 {}`", path.display())))
+}
+
+/// The same as a remark.
+pub fn exposure(path: &Path) -> Option<String> {
+    let (found, remedy) = exposed(path)?;
+    Some(format!("{}: {found}; {remedy} ends that", path.display()))
 }
 
 /// Says so if a file or device is open to others.

@@ -7,6 +7,9 @@ pub const FAILED: u8 = 1;
 /// The command line is wrong; clap exits with the same.
 pub const USAGE: u8 = 2;
 
+/// `doctor`: something is unsafe.
+pub const UNSAFE: u8 = 8;
+
 /// An error in the command line that clap cannot see.
 #[derive(Debug)]
 pub struct Usage(String);

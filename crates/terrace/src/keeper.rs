@@ -47,10 +47,19 @@ const MESSAGE_BYTES_MAX: usize = 16 << 10;
 pub enum Role<'a> {
     /// The only one.
     Alone(&'a mut Ready),
-    /// The first one, with the way to its keeper; whether it leaves the terminal.
-    First(&'static Ledger, UnixStream, bool),
+    /// The first one, with the way to its keeper.
+    First(&'static Ledger, UnixStream, Terms),
     /// One that takes the mount of another up, which died of this signal.
     Successor(&'static Ledger, Option<Handover>, i32),
+}
+
+/// What holds between the first daemon and its keeper.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// The daemon leaves the terminal once it serves.
+    leaves: bool,
+    /// Without a keeper there is to be no mount.
+    is_wanted: bool,
 }
 
 impl Role<'_> {
@@ -77,15 +86,15 @@ impl Role<'_> {
     pub fn serves(&mut self, mounted: &mut Mounted) -> Result<()> {
         match self {
             Role::Alone(ready) => ready.serve(),
-            Role::First(_, keeper, leaves) => {
-                let handover = mounted.take_handover().context(
-                    "a keeper needs Linux 6.9 or later, and messages over /dev/fuse; mount with \
-                     -o nokeeper",
-                )?;
-                if *leaves {
+            Role::First(_, keeper, terms) => {
+                let handover = mounted.take_handover();
+                if handover.is_none() && terms.is_wanted {
+                    bail!("a keeper needs Linux 6.9 or later; mount with -o nokeeper");
+                }
+                if terms.leaves {
                     daemon::leave_terminal()?;
                 }
-                hand_over(keeper, &handover).context("the keeper of this daemon is gone")
+                hand_over(keeper, handover.as_ref()).context("the keeper of this daemon is gone")
             }
             Role::Successor(..) => Ok(()),
         }
@@ -93,13 +102,15 @@ impl Role<'_> {
 }
 
 /// Keeps the mount that `serve` serves, as the first daemon and as each successor; logs to `log`.
-/// Does not return once the mount is served: the process ends with it.
+/// Does not return once the mount is served: the process ends with it. Where no successor could
+/// take the mount up, it is served all the same, unless a keeper `is_wanted`.
 ///
 /// # Errors
 /// What `serve` returned before it served; the system gives no memory or process.
 pub fn keep(
     ready: &mut Ready,
     log: &Log,
+    is_wanted: bool,
     serve: &dyn Fn(&mut Role<'_>) -> Result<()>,
 ) -> Result<()> {
     let score = spare_this_process();
@@ -107,12 +118,12 @@ pub fn keep(
         Ledger::new().context("a keeper has no memory for its ledger; mount with -o nokeeper")?;
     daemon::handle_signals(TERMINATIONS, pass_on)?;
     let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
-    let leaves = ready.is_awaited();
+    let terms = Terms { leaves: ready.is_awaited(), is_wanted };
     let first = start(&score, || {
         // The command that waits for this mount waits for all copies of its pipe to be closed.
         *ready = Ready::nobody();
         let keeper = theirs.try_clone()?;
-        let served = serve(&mut Role::First(ledger, theirs.try_clone()?, leaves));
+        let served = serve(&mut Role::First(ledger, theirs.try_clone()?, terms));
         served.map_err(|error| tell_failure(keeper, error))
     })?;
     drop(theirs);
@@ -135,7 +146,13 @@ pub fn keep(
         wait(first)?;
         return Err(error);
     }
-    replace_until_it_ends(first, ledger, &handover, &score, log, serve)
+    match handover {
+        Some(handover) => replace_until_it_ends(first, ledger, &handover, &score, log, serve),
+        None => match wait(first)? {
+            Ending::Exited(status) => exit(status),
+            Ending::Killed(_) => exit(FAILED.into()),
+        },
+    }
 }
 
 /// Starts a successor of each daemon that dies.
@@ -262,13 +279,17 @@ fn wait(daemon: i32) -> Result<Ending> {
 
 /// What the keeper hears of the first daemon.
 enum Heard {
-    Serves(Handover),
+    /// What a successor needs, if one could take the mount up.
+    Serves(Option<Handover>),
     Fails(String),
     /// It has ended.
     Nothing,
 }
 
-fn hand_over(keeper: &UnixStream, handover: &Handover) -> io::Result<()> {
+fn hand_over(mut keeper: &UnixStream, handover: Option<&Handover>) -> io::Result<()> {
+    let Some(handover) = handover else {
+        return keeper.write_all(&[SERVES]);
+    };
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     let connection = [handover.connection.as_fd()];
@@ -305,9 +326,9 @@ fn hear(daemon: &UnixStream) -> Result<Heard> {
     });
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ok(match (bytes[..received.bytes].split_first(), connection) {
-        (Some((&SERVES, device)), Some(connection)) => {
-            Heard::Serves(Handover { connection, device: text(device) })
-        }
+        (Some((&SERVES, device)), connection) => Heard::Serves(
+            connection.map(|connection| Handover { connection, device: text(device) }),
+        ),
         (Some((_, why)), _) => Heard::Fails(text(why)),
         (None, _) => Heard::Nothing,
     })

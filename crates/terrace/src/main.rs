@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod daemon;
 mod devices;
+mod doctor;
 mod exit;
 mod helper;
 mod keeper;

@@ -15,10 +15,10 @@ const CACHE_BYTES_MAX: u64 = 8 << 30;
 /// Memory for the page cache: an eighth of what may be used if none was `chosen`, at least 8 MiB,
 /// at most 8 GiB. More than half of what the cgroup allows is never taken, with a word about it.
 pub fn cache_bytes(chosen: Option<u64>) -> u64 {
-    let limit = cgroup_limit();
+    let limit = cgroup_limit(Path::new("/"));
     let usable = limit.unwrap_or(u64::MAX).min(ram_bytes());
     let Some(chosen) = chosen else {
-        return (usable / 8).clamp(CACHE_BYTES_MIN, CACHE_BYTES_MAX);
+        return default_cache_bytes(usable);
     };
     match limit.map(|limit| (limit, (limit / 2).max(CACHE_BYTES_MIN))) {
         Some((limit, most)) if chosen > most => {
@@ -33,6 +33,11 @@ pub fn cache_bytes(chosen: Option<u64>) -> u64 {
     }
 }
 
+/// Memory for the page cache where so much may be used, and nothing else was chosen.
+pub fn default_cache_bytes(usable: u64) -> u64 {
+    (usable / 8).clamp(CACHE_BYTES_MIN, CACHE_BYTES_MAX)
+}
+
 fn ram_bytes() -> u64 {
     // SAFETY: sysconf has no preconditions.
     let (pages, page_bytes) =
@@ -41,14 +46,14 @@ fn ram_bytes() -> u64 {
 }
 
 /// The least that a cgroup of this process, or one that contains it, allows; `None`: no limit is
-/// known.
-fn cgroup_limit() -> Option<u64> {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    limit(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"))
+/// known. The machine's files are below `root`.
+pub fn cgroup_limit(root: &Path) -> Option<u64> {
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
+    limit(root, &read("proc/self/cgroup"), &read("proc/self/mountinfo"))
 }
 
 /// The same, from the contents of these two files.
-fn limit(cgroups: &str, mounts: &str) -> Option<u64> {
+fn limit(root: &Path, cgroups: &str, mounts: &str) -> Option<u64> {
     let version_1 = |cgroup: &Cgroup<'_>| {
         cgroup.controllers.split(',').any(|controller| controller == "memory")
     };
@@ -65,7 +70,7 @@ fn limit(cgroups: &str, mounts: &str) -> Option<u64> {
     let limits = hierarchies.into_iter().filter_map(|(cgroup, kind, files)| {
         let mount =
             mounts.lines().filter_map(CgroupMount::parse).find(|mount| mount.is_of_memory(kind))?;
-        let dirs = mount.directories_of(cgroup?.path);
+        let dirs = mount.directories_of(root, cgroup?.path);
         dirs.iter().flat_map(|dir| files.iter().filter_map(|file| bytes_in(&dir.join(file)))).min()
     });
     limits.min()
@@ -115,15 +120,12 @@ impl<'a> CgroupMount<'a> {
     }
 
     /// The directories of a cgroup and of those that contain it, as far as they can be seen.
-    fn directories_of(&self, cgroup: &str) -> Vec<PathBuf> {
+    fn directories_of(&self, root: &Path, cgroup: &str) -> Vec<PathBuf> {
         // A cgroup beyond the mount's root is seen as the root itself.
         let below =
             Path::new(cgroup).strip_prefix(self.root).ok().filter(|below| !below.starts_with(".."));
-        below
-            .unwrap_or(Path::new(""))
-            .ancestors()
-            .map(|dir| Path::new(self.mountpoint).join(dir))
-            .collect()
+        let top = root.join(self.mountpoint.trim_start_matches('/'));
+        below.unwrap_or(Path::new("")).ancestors().map(|dir| top.join(dir)).collect()
     }
 }
 
@@ -145,7 +147,7 @@ mod tests {
              34 31 0:31 / /cpu rw - cgroup cgroup rw,cpu\n\
              35 31 0:32 {root} {mountpoint} rw,relatime shared:1 master:2 - {kind}\n"
         );
-        limit(cgroups, &mounts)
+        limit(Path::new("/"), cgroups, &mounts)
     }
 
     const V1: &str = "cgroup cgroup rw,memory";
@@ -193,8 +195,11 @@ mod tests {
 
     #[test]
     fn nothing_known_is_no_limit() {
-        assert_eq!(limit("", ""), None);
-        assert_eq!(limit("garbage\n0::/a\n4:memory:/b", "garbage\n35 31 - cgroup2"), None);
+        assert_eq!(limit(Path::new("/"), "", ""), None);
+        assert_eq!(
+            limit(Path::new("/"), "garbage\n0::/a\n4:memory:/b", "garbage\n35 31 - cgroup2"),
+            None
+        );
         assert_eq!(found(&[("memory.max", "plenty")], "0::/\n", "/", V2), None);
     }
 }

@@ -4,6 +4,8 @@
 //! Every option stands in [`OPTIONS`], from which the help and the error for an unknown option are
 //! made; a test holds the table and the parser together.
 
+mod names;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -12,128 +14,13 @@ use terrace_fuse::Transport;
 use terrace_media::IoEngine;
 use terrace_policy::{Param, Params, TUNABLES, Tunable};
 
+use self::names::IGNORED;
+pub use self::names::OPTIONS;
 use crate::metrics;
 use crate::models::ModelChoice;
 use crate::output::quoted;
 use crate::size::{format_size, parse_size};
 use crate::thresholds;
-
-/// Every option (name, with `=VALUE` where it takes one) and what it does.
-pub const OPTIONS: &[(&str, &str)] = &[
-    ("ro", "read-only; nothing is written to any device, not even by recovery"),
-    ("rw", "read and write (default)"),
-    (
-        "remount",
-        "of a mount, change those of ro, rw, dev, suid and exec that are given, and nothing \
-         else; for root",
-    ),
-    (
-        "relatime",
-        "update access times that are not after the modification time or older than a day \
-         (default)",
-    ),
-    ("noatime", "never update access times"),
-    ("strictatime", "update access times at every read that reaches the daemon"),
-    ("durable", "every write is durable when it returns; fsync then costs nothing"),
-    ("sync", "the same as durable"),
-    ("allow_other", "other users may use the mount"),
-    (
-        "default_permissions",
-        "the kernel checks permissions (always, but for root's mounts without allow_other)",
-    ),
-    (
-        "cache=SIZE",
-        "memory for the page cache (default: an eighth of what machine and cgroup allow, 8M to 8G)",
-    ),
-    ("cache_dir=DIR", "tmpfs directory for the page cache's file (default: /dev/shm/terrace-UID)"),
-    ("writeback=SECONDS", "age at which dirty data is written back (default: 5)"),
-    (
-        "pm_full=PERCENT",
-        "use of PM above which new data goes to a disk tier, large writes somewhat earlier \
-         (default: 90)",
-    ),
-    (
-        "transport=auto|io_uring|device",
-        "how messages come from the kernel: over io_uring, a queue for each CPU, over /dev/fuse, \
-         or by what the kernel offers (default: device)",
-    ),
-    ("queue_depth=N", "over io_uring: requests of a CPU served at a time (default: 15)"),
-    ("threads=N", "over /dev/fuse: threads that serve (default: one per processor, 2 to 8)"),
-    ("clone_fd", "give each of those threads its own descriptor of /dev/fuse"),
-    (
-        "keeper",
-        "when the daemon dies, another one takes the mount up, and programs see a pause (Linux 6.9, \
-         over /dev/fuse)",
-    ),
-    ("nokeeper", "the mount dies with its daemon (default)"),
-    ("dev", "honour device files (default for root)"),
-    ("nodev", "ignore device files (default for other users)"),
-    ("suid", "honour set-id bits (default for root)"),
-    ("nosuid", "ignore set-id bits (default for other users)"),
-    ("exec", "programs may be run (default)"),
-    ("noexec", "programs may not be run"),
-    (
-        "engine=uring|sync|auto",
-        "how disks are driven: io_uring, pread/pwrite, or what the system allows (default: auto)",
-    ),
-    ("direct", "disk I/O bypasses the kernel's page cache, where the disk can (default)"),
-    ("nodirect", "disk I/O goes through the kernel's page cache"),
-    ("disk=PATH", "where a disk of the volume is now, if not where it was; may be repeated"),
-    ("model=DEVICE=MODEL", "make a device (pm, disk, disk1, …) as slow as MODEL; may be repeated"),
-    ("log=FILE", "the daemon's log"),
-    (
-        "metrics=ADDRESS",
-        "serve metrics for Prometheus on a UNIX socket (a path) or a TCP port (PORT: of \
-         127.0.0.1; IP:PORT)",
-    ),
-];
-
-/// Options that mount(8) and fstab pass along and that mean nothing to a file system. Those ending
-/// in `=` or `-` are prefixes.
-const IGNORED: &[&str] = &[
-    "defaults",
-    "user",
-    "users",
-    "nouser",
-    "owner",
-    "group",
-    "auto",
-    "noauto",
-    "nofail",
-    "_netdev",
-    "async",
-    "dirsync",
-    "atime",
-    "diratime",
-    "nodiratime",
-    "norelatime",
-    "nostrictatime",
-    "lazytime",
-    "nolazytime",
-    "mand",
-    "nomand",
-    "silent",
-    "loud",
-    "iversion",
-    "noiversion",
-    "symfollow",
-    "nosymfollow",
-    "rootcontext=",
-    "context=",
-    "fscontext=",
-    "defcontext=",
-    "user=",
-    "users=",
-    "helper=",
-    "uhelper=",
-    "comment=",
-    // What the kernel's table says of a mount, which mount(8) repeats when it is to be changed.
-    "user_id=",
-    "group_id=",
-    "max_read=",
-    "x-",
-    "X-",
-];
 
 /// How to mount.
 #[derive(Clone, Debug, PartialEq)]
@@ -166,8 +53,8 @@ pub struct MountOptions {
     pub threads: Option<usize>,
     /// `clone_fd`.
     pub clone_fd: bool,
-    /// `keeper`, `nokeeper`.
-    pub keeper: bool,
+    /// `keeper`, `nokeeper`; `None`: where one can be had.
+    pub keeper: Option<bool>,
     /// `dev`, `nodev`.
     pub dev: bool,
     /// `suid`, `nosuid`.
@@ -212,7 +99,7 @@ impl MountOptions {
             queue_depth: None,
             threads: None,
             clone_fd: false,
-            keeper: false,
+            keeper: None,
             dev: privileged,
             suid: privileged,
             exec: true,
@@ -275,8 +162,8 @@ impl MountOptions {
             "allow_other" => self.allow_other = true,
             "default_permissions" => self.default_permissions = true,
             "clone_fd" => self.clone_fd = true,
-            "keeper" => self.keeper = true,
-            "nokeeper" => self.keeper = false,
+            "keeper" => self.keeper = Some(true),
+            "nokeeper" => self.keeper = Some(false),
             "dev" => self.dev = true,
             "nodev" => self.dev = false,
             "suid" => self.suid = true,
@@ -447,7 +334,8 @@ mod tests {
     fn each_option_sets_its_value() {
         let all = "ro,remount,noatime,durable,allow_other,default_permissions,\
                    cache=1.5G,cache_dir=/run/x,\
-                   writeback=30,pm_full=80,threads=3,clone_fd,nodev,nosuid,noexec,\
+                   writeback=30,pm_full=80,threads=3,clone_fd,keeper,nodev,nosuid,\
+                   noexec,\
                    transport=io_uring,queue_depth=9,engine=sync,nodirect,\
                    disk=/a,disk=/b,model=pm=pm,model=disk2=hdd,log=/l,metrics=/m,\
                    group=4M,migrate_rate=100M";
@@ -466,6 +354,7 @@ mod tests {
             queue_depth: Some(9),
             threads: Some(3),
             clone_fd: true,
+            keeper: Some(true),
             dev: false,
             suid: false,
             exec: false,
@@ -481,8 +370,8 @@ mod tests {
                 params
             },
             metrics: Some("/m".parse().unwrap()),
-            flags: "ro remount noatime durable allow_other default_permissions clone_fd nodev \
-                    nosuid noexec nodirect"
+            flags: "ro remount noatime durable allow_other default_permissions clone_fd \
+                    keeper nodev nosuid noexec nodirect"
                 .split(' ')
                 .map(str::to_owned)
                 .collect(),

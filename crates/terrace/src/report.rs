@@ -7,6 +7,7 @@
 mod devices;
 mod scrub;
 mod stats;
+mod transport;
 pub mod whatif;
 
 use std::collections::BTreeMap;
@@ -39,6 +40,7 @@ pub struct Status {
     notes: Vec<String>,
     scrub: Option<ScrubStatus>,
     migration: Option<Migration>,
+    transport: Option<terrace_fuse::TransportStatus>,
     /// The removal of a disk that is under way, or the last one.
     pub removal: Option<RemovalStatus>,
 }
@@ -140,6 +142,9 @@ pub fn status(status: &Status) -> String {
             format_size(status.cache_clean_bytes),
             format_size(status.cache_budget_bytes)
         );
+    }
+    if let Some(transport) = &status.transport {
+        text += &line(&transport::transport(transport));
     }
     if let Some(migration) = &status.migration {
         let Migration { state, pm_used_percent: used, threshold_percent: threshold, .. } =

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use common::{Place, Ran, TERRACE, can_mount, has, terrace};
 
-const SUBCOMMANDS: [&str; 15] = [
+const SUBCOMMANDS: [&str; 16] = [
     "format",
     "mount",
     "umount",
@@ -20,6 +20,7 @@ const SUBCOMMANDS: [&str; 15] = [
     "sync",
     "save",
     "restore",
+    "doctor",
     "check",
     "dump",
     "completions",

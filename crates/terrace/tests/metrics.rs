@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 
-use common::{Place, can_mount, kill, wait_until, wait_until_ended};
+use common::{Place, can_mount, wait_until};
 
 /// The answer to a request on the socket `name`. A connection is closed after two seconds, and then
 /// there is none: on a machine that is busy, one has to ask again.
@@ -66,9 +66,7 @@ fn what_a_killed_daemon_leaves_is_in_nobodys_way() {
     place.format("pm", "disk", &[]);
     let option = format!("metrics={}", place.path("socket"));
     place.mount("pm", &["-o", &option]).ok();
-    let daemon = place.daemon("pm");
-    kill(daemon, libc::SIGKILL);
-    wait_until_ended(daemon);
+    place.kill_daemon("pm");
     place.umount();
     assert!(
         fs::symlink_metadata(place.path("socket")).unwrap().file_type().is_socket(),

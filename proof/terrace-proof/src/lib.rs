@@ -8,9 +8,12 @@
 //! | `TERRACE_TOOLS` | directory of pjdfstest and fsx (default: `target/tools/bin`) |
 //! | `TERRACE_PROOF_TMP` | where disk images and reference trees live (default: `/var/tmp`) |
 //! | `TERRACE_PROOF_DIR` | use this directory instead of mounts, to try the tests themselves |
+//! | `TERRACE_PROOF_KILLS` | kill the daemons of mounts with a keeper, on average every so many milliseconds |
 //! | `TERRACE_PROOF_REQUIRE` | if set, a test that cannot run here fails instead of being skipped |
 
 mod command;
+mod killer;
+mod process;
 mod rng;
 mod scratch;
 mod skip;

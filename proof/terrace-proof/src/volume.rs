@@ -2,16 +2,15 @@
 //!
 //! The daemon runs in the foreground as our own child, so that it can be killed by its process id
 //! and nobody else's daemon can be hit. In directory mode (`TERRACE_PROOF_DIR`) the same interface
-//! hands out a plain directory; killing, remounting and checking then do nothing.
+//! hands out a plain directory; killing, remounting and checking then do nothing. With
+//! `TERRACE_PROOF_TRANSPORT` set, volumes are mounted with that transport.
 
+use crate::killer::Killer;
+use crate::process::{child_of, daemon_of_stopped, end};
 use crate::skip::note;
 use crate::{Scratch, run, skip, tool, wait_or_kill};
 use anyhow::{Context, Result, bail};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, pidfd_send_signal, waitpid,
-};
+use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -153,6 +152,7 @@ pub struct TestVolume {
     pm: PathBuf,
     mountpoint: PathBuf,
     daemon: Option<Child>,
+    killer: Option<Killer>,
 }
 
 impl TestVolume {
@@ -168,6 +168,7 @@ impl TestVolume {
                 pm: PathBuf::new(),
                 mountpoint,
                 daemon: None,
+                killer: None,
             });
         }
         let binary = terrace_binary()?;
@@ -190,6 +191,7 @@ impl TestVolume {
             memory: Some(memory),
             mountpoint,
             daemon: None,
+            killer: None,
         };
         volume.format()?;
         volume.start()?;
@@ -262,6 +264,7 @@ impl TestVolume {
     /// # Errors
     /// If the daemon had already ended by itself, which is a crash that the test did not order.
     pub fn kill(&mut self) -> Result<()> {
+        drop(self.killer.take());
         let Some(mut process) = self.daemon.take() else {
             return Ok(());
         };
@@ -274,10 +277,21 @@ impl TestVolume {
         daemon.flatten().map_or(Ok(()), |daemon| end(daemon, Signal::KILL))
     }
 
+    /// Whether its daemons are killed while it is used (`TERRACE_PROOF_KILLS`).
+    pub fn is_killed_again_and_again(&self) -> bool {
+        self.killer.is_some()
+    }
+
     /// Whether a keeper starts a successor when the daemon dies.
     pub fn has_keeper(&self) -> bool {
-        let said = self.spec.options.iter().rev().find(|option| option.ends_with("keeper"));
-        said.is_some_and(|option| option == "keeper")
+        let options = &self.spec.options;
+        let said = options.iter().rev().find(|option| option.ends_with("keeper"));
+        let needs = |option: &String| option == "clone_fd" || option == "transport=io_uring";
+        let transport = std::env::var("TERRACE_PROOF_TRANSPORT").unwrap_or_default();
+        match said {
+            Some(option) => option == "keeper",
+            None => !options.iter().any(needs) && transport != "io_uring",
+        }
     }
 
     /// The process that the test started: the keeper, or, without one, the daemon.
@@ -329,6 +343,11 @@ impl TestVolume {
     pub fn ended(&mut self) -> Result<bool> {
         let mut process = self.daemon.take().context("no daemon")?;
         Ok(wait_or_kill(&mut process, DAEMON_LIMIT)?.success())
+    }
+
+    /// The daemon's process; `None` if there is none, as in directory mode.
+    pub fn daemon_id(&self) -> Option<u32> {
+        self.daemon.as_ref().map(Child::id)
     }
 
     /// Kills the daemon after `limit`, unless the result is dropped before: a daemon that does not
@@ -400,6 +419,7 @@ impl TestVolume {
     /// # Errors
     /// If something still uses the mount, or the daemon failed.
     pub fn unmount(&mut self) -> Result<()> {
+        drop(self.killer.take());
         if self.daemon.is_none() {
             return Ok(());
         }
@@ -453,6 +473,12 @@ impl TestVolume {
         if let Some(memory) = self.memory.as_ref().filter(|_| !chosen) {
             options.push(format!("cache_dir={}", memory.join("cache").display()));
         }
+        let chosen = options.iter().any(|option| option.starts_with("transport="));
+        if let Ok(transport) = std::env::var("TERRACE_PROOF_TRANSPORT")
+            && !chosen
+        {
+            options.push(format!("transport={transport}"));
+        }
         command.args(["-o", &options.join(",")]);
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log_path())?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
@@ -474,6 +500,10 @@ impl TestVolume {
                 && device_of(&self.mountpoint).ok() != Some(before)
             {
                 self.daemon = Some(daemon);
+                self.killer = match self.has_keeper() {
+                    true => Killer::asked_for(self.process()?, &self.mountpoint)?,
+                    false => None,
+                };
                 let served = std::fs::read_dir(&self.mountpoint).map(drop);
                 return served
                     .with_context(|| format!("the mount does not serve\n{}", self.daemon_log()));
@@ -529,38 +559,6 @@ impl Drop for TestVolume {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-    }
-}
-
-/// The first child of a process.
-fn child_of(process: u32) -> Option<Pid> {
-    let children =
-        std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
-    Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
-}
-
-/// The daemon of a keeper, a child of ours that starts no other one from now on.
-fn daemon_of_stopped(keeper: u32) -> Result<Option<Pid>> {
-    let process = Pid::from_raw(keeper.cast_signed()).context("a process")?;
-    kill_process(process, Signal::STOP)?;
-    waitpid(Some(process), WaitOptions::UNTRACED)?;
-    Ok(child_of(keeper))
-}
-
-/// Sends a signal to a process, which need not be a child, and waits until it has ended.
-fn end(process: Pid, signal: Signal) -> Result<()> {
-    // What it names stays the same process.
-    let Ok(handle) = pidfd_open(process, PidfdFlags::empty()) else {
-        return Ok(());
-    };
-    match pidfd_send_signal(&handle, signal) {
-        Ok(()) | Err(Errno::SRCH) => {}
-        Err(error) => return Err(error).context("cannot send a signal to the daemon"),
-    }
-    let limit = Timespec::try_from(DAEMON_LIMIT)?;
-    match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&limit))? {
-        0 => bail!("the daemon outlives {signal:?}"),
-        _ => Ok(()),
     }
 }
 

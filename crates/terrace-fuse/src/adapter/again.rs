@@ -62,7 +62,11 @@ impl TerraceFs {
                 | Operation::Link { name, .. },
                 Effect::Named(made),
             ) => match self.looked_up(dir, name, made) {
-                Some(attr) => reply.value(&entry_of(&attr)),
+                Some(attr) => {
+                    // A first name was given, and others only while it is there.
+                    self.ledger.iter().for_each(|ledger| ledger.set_linkable(made.0, false));
+                    reply.value(&entry_of(&attr));
+                }
                 None => self.answer_first(request, reply),
             },
             (Operation::Create { name, .. }, Effect::Named(made)) => {

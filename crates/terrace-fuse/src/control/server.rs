@@ -15,13 +15,14 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use terrace_engine::{FsError, FsResult, Ino, MapFrom, Recorded, Volume};
+use terrace_engine::{FsError, FsResult, Ino, MapFrom, Recorded, Status, Volume};
 use terrace_policy::Param;
 
 use super::{
-    Command, DATA_BYTES, DiskAdder, HEADER_BYTES, Header, MoveRange, PAGE_BYTES, RemoveDisk,
-    TakeRecorded,
+    AddDisk, Command, DATA_BYTES, DiskAdder, HEADER_BYTES, Header, MoveRange, PAGE_BYTES,
+    RemoveDisk, TakeRecorded,
 };
+use crate::transport::{Serving, TransportStatus};
 
 /// Answers kept for readers that have not read their last page; older ones give way.
 const KEPT_MAX: usize = 8;
@@ -38,6 +39,8 @@ pub struct ControlServer {
     kept: Mutex<Kept>,
     /// `None`: disks are not added here.
     add_disk: Option<Arc<DiskAdder>>,
+    /// `None`: no kernel sends the messages.
+    serving: Option<Serving>,
 }
 
 impl std::fmt::Debug for ControlServer {
@@ -92,6 +95,12 @@ impl ControlServer {
         Self { add_disk, ..Self::default() }
     }
 
+    /// Of a mount that is served so.
+    #[must_use]
+    pub(crate) fn served(self, serving: Serving) -> Self {
+        Self { serving: Some(serving), ..self }
+    }
+
     /// The page that `input`, from user `uid`, asks for.
     ///
     /// # Errors
@@ -117,17 +126,89 @@ impl ControlServer {
                 let known = usize::try_from(request.total_bytes).unwrap_or(usize::MAX);
                 let arguments =
                     input[HEADER_BYTES..].get(..known).ok_or(FsError::new(libc::EINVAL))?;
-                self.keep(
-                    command,
-                    ino,
-                    compute(volume, ino, uid, command, arguments, self.add_disk.as_deref())?,
-                )
+                self.keep(command, ino, self.compute(volume, ino, uid, command, arguments)?)
             }
             number => self
                 .recall(command, ino, number, request.offset_bytes)
                 .ok_or(FsError::new(libc::ESTALE))?,
         };
         Ok(cut(&answer, request.offset_bytes))
+    }
+
+    fn compute(
+        &self,
+        volume: &Volume,
+        ino: Ino,
+        uid: u32,
+        command: Command,
+        arguments: &[u8],
+    ) -> FsResult<Vec<u8>> {
+        match command {
+            Command::Status => json(&self.status(volume)),
+            Command::Stats => json(&volume.stats()),
+            Command::FileRanking => json(&volume.file_ranking()),
+            Command::StartRecording => json(&volume.start_recording()?),
+            Command::TakeRecorded => {
+                let TakeRecorded { token, stop } = parse(arguments)?;
+                // One page: what is taken is gone, so its reader must not have to come back for the
+                // rest.
+                let Recorded { lost, block } =
+                    volume.take_recorded(token, stop, DATA_BYTES - size_of::<u64>())?;
+                Ok([&lost.to_le_bytes()[..], &block].concat())
+            }
+            Command::Sync => json(&volume.sync()?),
+            Command::FileMap => {
+                let from =
+                    if arguments.is_empty() { MapFrom::default() } else { parse(arguments)? };
+                json(&volume.file_map_part(ino, from, MAP_ITEMS)?)
+            }
+            Command::StartScrub => json(&volume.start_scrub(parse(arguments)?)?),
+            Command::ScrubReport => json(&volume.scrub_report()),
+            Command::CancelScrub => json(&volume.cancel_scrub()?),
+            Command::Thresholds => json(&thresholds(volume)),
+            Command::SetThreshold => json(&set_thresholds(volume, &parse(arguments)?)?),
+            Command::MoveRange => {
+                let range: MoveRange = parse(arguments)?;
+                // A move to where the file is pinned would come anyway.
+                if !is_in_charge(uid) && volume.pin_of(ino)? != Some(range.tier) {
+                    return Err(FsError::new(libc::EPERM));
+                }
+                let moved = volume.move_some(ino, range.tier, range.offset_bytes, range.len_bytes);
+                // Requests that make no sense look as if they came from a stranger, and what is
+                // pinned as if the caller might not ask.
+                json(&moved.map_err(|error| match error.errno() {
+                    libc::EINVAL => FsError::new(libc::ENXIO),
+                    libc::EPERM => FsError::new(libc::EXDEV),
+                    _ => error,
+                })?)
+            }
+            Command::AddDisk => {
+                let wanted = parse(arguments)?;
+                json(&in_words(self.add_disk(volume, &wanted)))
+            }
+            Command::StartRemoval => {
+                let RemoveDisk { device, successor } = parse(arguments)?;
+                json(&in_words(volume.start_removal(device, successor)))
+            }
+            Command::CancelRemoval => {
+                json(&in_words(volume.cancel_removal().map_err(|error| match error.errno() {
+                    libc::ESRCH => FsError::with_message(libc::ESRCH, "no disk is being removed"),
+                    _ => error,
+                })))
+            }
+        }
+    }
+
+    fn add_disk(&self, volume: &Volume, wanted: &AddDisk) -> FsResult<u16> {
+        let cannot = || FsError::with_message(libc::EOPNOTSUPP, "this mount cannot open disks");
+        self.add_disk.as_deref().ok_or_else(cannot)?(volume, wanted)
+    }
+
+    fn status(&self, volume: &Volume) -> MountStatus {
+        MountStatus {
+            volume: volume.status(),
+            transport: self.serving.as_ref().map(Serving::status),
+        }
     }
 
     /// What is kept for readers, in bytes.
@@ -160,6 +241,14 @@ impl ControlServer {
     }
 }
 
+/// The state of a volume that is mounted.
+#[derive(Serialize)]
+struct MountStatus {
+    #[serde(flatten)]
+    volume: Status,
+    transport: Option<TransportStatus>,
+}
+
 /// Whether a user may give a command. Commands that move a single file are checked more closely
 /// where they run.
 fn may_ask(command: Command, uid: u32) -> bool {
@@ -179,70 +268,6 @@ fn may_ask(command: Command, uid: u32) -> bool {
 /// Root, and whose daemon it is.
 fn is_in_charge(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
-}
-
-fn compute(
-    volume: &Volume,
-    ino: Ino,
-    uid: u32,
-    command: Command,
-    arguments: &[u8],
-    add_disk: Option<&DiskAdder>,
-) -> FsResult<Vec<u8>> {
-    match command {
-        Command::Status => json(&volume.status()),
-        Command::Stats => json(&volume.stats()),
-        Command::FileRanking => json(&volume.file_ranking()),
-        Command::StartRecording => json(&volume.start_recording()?),
-        Command::TakeRecorded => {
-            let TakeRecorded { token, stop } = parse(arguments)?;
-            // One page: what is taken is gone, so its reader must not have to come back for the
-            // rest.
-            let Recorded { lost, block } =
-                volume.take_recorded(token, stop, DATA_BYTES - size_of::<u64>())?;
-            Ok([&lost.to_le_bytes()[..], &block].concat())
-        }
-        Command::Sync => json(&volume.sync()?),
-        Command::FileMap => {
-            let from = if arguments.is_empty() { MapFrom::default() } else { parse(arguments)? };
-            json(&volume.file_map_part(ino, from, MAP_ITEMS)?)
-        }
-        Command::StartScrub => json(&volume.start_scrub(parse(arguments)?)?),
-        Command::ScrubReport => json(&volume.scrub_report()),
-        Command::CancelScrub => json(&volume.cancel_scrub()?),
-        Command::Thresholds => json(&thresholds(volume)),
-        Command::SetThreshold => json(&set_thresholds(volume, &parse(arguments)?)?),
-        Command::MoveRange => {
-            let range: MoveRange = parse(arguments)?;
-            // A move to where the file is pinned would come anyway.
-            if !is_in_charge(uid) && volume.pin_of(ino)? != Some(range.tier) {
-                return Err(FsError::new(libc::EPERM));
-            }
-            let moved = volume.move_some(ino, range.tier, range.offset_bytes, range.len_bytes);
-            // Requests that make no sense look as if they came from a stranger, and what is pinned
-            // as if the caller might not ask.
-            json(&moved.map_err(|error| match error.errno() {
-                libc::EINVAL => FsError::new(libc::ENXIO),
-                libc::EPERM => FsError::new(libc::EXDEV),
-                _ => error,
-            })?)
-        }
-        Command::AddDisk => {
-            let cannot = FsError::with_message(libc::EOPNOTSUPP, "this mount cannot open disks");
-            let wanted = parse(arguments)?;
-            json(&in_words(add_disk.ok_or(cannot).and_then(|add_disk| add_disk(volume, &wanted))))
-        }
-        Command::StartRemoval => {
-            let RemoveDisk { device, successor } = parse(arguments)?;
-            json(&in_words(volume.start_removal(device, successor)))
-        }
-        Command::CancelRemoval => {
-            json(&in_words(volume.cancel_removal().map_err(|error| match error.errno() {
-                libc::ESRCH => FsError::with_message(libc::ESRCH, "no disk is being removed"),
-                _ => error,
-            })))
-        }
-    }
 }
 
 /// Errors that a person has to act on, whole.

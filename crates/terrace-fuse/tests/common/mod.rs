@@ -2,13 +2,15 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub mod switch;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use tempfile::TempDir;
-use terrace_engine::{AtimePolicy, FormatOptions, OpenOptions, Volume};
+use terrace_engine::{FormatOptions, OpenOptions, Volume};
 use terrace_fuse::{MountConfig, Mounted};
 
 const PM_BYTES: u64 = 64 << 20;
@@ -88,17 +90,7 @@ fn new_volume(durable: bool) -> Arc<Volume> {
         gid: group,
     };
     terrace_engine::format(&pm, &disks, &format).expect("formatting");
-    let options = OpenOptions {
-        read_only: false,
-        atime: AtimePolicy::Relatime,
-        durable,
-        cache_bytes: 32 << 20,
-        cache_dir: None,
-        writeback_seconds: 5,
-        pm_full_percent: 90,
-        params: Default::default(),
-        workers: true,
-    };
+    let options = OpenOptions { durable, cache_bytes: 32 << 20, ..OpenOptions::default() };
     Volume::open(pm, disks, options, &|_, _, _| ()).expect("opening the volume")
 }
 

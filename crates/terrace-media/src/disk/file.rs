@@ -21,6 +21,7 @@ use crate::error::{IoOp, MediaError, errno_of};
 use crate::file;
 use crate::length::open_device_len;
 use crate::model::{DeviceModel, Throttle};
+use crate::steps::step;
 
 /// How disk operations reach the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -303,6 +304,7 @@ impl Disk for FileDisk {
 
     fn write_vectored_at(&self, off: u64, bufs: &[IoSlice<'_>]) -> Result<(), MediaError> {
         check_parts(self, IoOp::Write, off, bufs.iter().map(|buf| buf.len()))?;
+        step();
         let mut run = Run::write(off, bufs);
         if self.takes(&run) { self.execute(&mut run) } else { self.write_at(off, &gather(bufs)) }
     }
@@ -330,6 +332,7 @@ impl Disk for FileDisk {
 
     fn discard(&self, off: u64, len: u64) -> Result<(), MediaError> {
         check_run(self, IoOp::Discard, off, len)?;
+        step();
         if len > 0 {
             match self.discard_errno(off, len) {
                 Ok(()) => self.counters.discarded(),

@@ -28,6 +28,7 @@ use crate::model::Throttle;
 use crate::persist::{Persist, prefetch};
 #[cfg(feature = "simulators")]
 use crate::sim::PmSim;
+use crate::steps::step;
 use msync::{Dirty, GroupSync};
 use open::Mapping;
 use poison::Poison;
@@ -236,6 +237,7 @@ impl Pm {
     /// [`Pm::fence`].
     #[inline]
     pub fn write(&self, off: u64, data: &[u8]) {
+        step();
         let dst = self.store_at(off, data.len());
         // SAFETY: `dst` is mapped writable for data.len() bytes. A slice of the mapping is never
         // handed out, so they do not overlap.
@@ -251,6 +253,7 @@ impl Pm {
     /// without a flush.
     #[inline]
     pub fn write_nt(&self, off: u64, data: &[u8]) {
+        step();
         let dst = self.store_at(off, data.len());
         // SAFETY: as in write.
         let copy = || unsafe { self.persist.copy_nt(dst, data.as_ptr(), data.len()) };
@@ -268,6 +271,7 @@ impl Pm {
     #[inline]
     pub fn zero_nt(&self, off: u64, len: u64) {
         let len_bytes = usize::try_from(len).unwrap_or(usize::MAX);
+        step();
         let dst = self.store_at(off, len_bytes);
         // SAFETY: `dst` is mapped writable for `len` bytes.
         let zero = || unsafe { self.persist.zero_nt(dst, len_bytes) };
@@ -285,6 +289,7 @@ impl Pm {
     /// [`Pm::fence`].
     #[inline]
     pub fn store_u64(&self, off: u64, value: u64) {
+        step();
         let word = self.atomic(self.store_at(off, 8), off);
         let store = || word.store(value, Ordering::Release);
         match &self.recorder {
@@ -298,6 +303,7 @@ impl Pm {
     /// and [`Pm::fence`]. Gives the former value: as Ok if it was replaced.
     #[inline]
     pub fn compare_exchange_u64(&self, off: u64, old: u64, new: u64) -> Result<u64, u64> {
+        step();
         let word = self.atomic(self.store_at(off, 8), off);
         let exchange = || word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire);
         let result = match &self.recorder {

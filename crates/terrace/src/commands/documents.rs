@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
-use crate::cli::{Cli, CompletionsArgs, ManArgs};
+use crate::cli::Cli;
+use crate::cli::documents::{CompletionsArgs, ManArgs};
 use crate::output;
 
 /// Prints a completion script.

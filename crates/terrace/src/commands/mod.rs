@@ -2,6 +2,7 @@
 
 mod check;
 mod device;
+mod doctor;
 mod documents;
 mod dump;
 mod failures;
@@ -39,6 +40,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
     match &cli.command {
         Command::Check(args) => return check::run(args, quiet),
         Command::Scrub(args) => return scrub::run(args, quiet),
+        Command::Doctor(args) => return doctor::run(args),
         Command::Where(args) => return r#where::run(args),
         Command::Evict(args) => return Ok(place::evict(args, quiet)),
         Command::Warm(args) => return Ok(place::warm(args, quiet)),

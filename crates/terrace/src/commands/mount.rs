@@ -12,12 +12,13 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use terrace_engine::{FsError, FsResult, OpenOptions, Volume};
 use terrace_fuse::control::{self, AddDisk};
-use terrace_fuse::{Ledger, MountConfig, Transport, Unmounter};
+use terrace_fuse::{Ledger, MountConfig, Mounted, RingOffer, Transport, Unmounter};
 use terrace_media::PmKind;
 
 use crate::cli::MountArgs;
 use crate::daemon::{self, Log, Ready};
 use crate::devices::{Access, DeviceOptions, Devices, identity, refused, tell_exposure};
+use crate::doctor::ring_remark;
 use crate::exit::{FAILED, Usage};
 use crate::keeper::{self, Role};
 use crate::memory;
@@ -63,9 +64,7 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
     if request.options.remount {
         return remount(request);
     }
-    if request.options.keeper {
-        prepare_for_keeper(&mut request.options)?;
-    }
+    let has_keeper = prepare_for_keeper(&mut request.options)?;
     prepare_mountpoint(&mut request)?;
     make_absolute(&mut request)?;
     let log = match &request.options.log {
@@ -73,8 +72,11 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
         None if request.foreground => Log::Stderr,
         None => daemon::default_log(&request.mountpoint).map_or(Log::Nowhere, Log::File),
     };
-    let keep = |ready: &mut Ready| match request.options.keeper {
-        true => keeper::keep(ready, &log, &|role| serve(&request, &log, role)),
+    let keep = |ready: &mut Ready| match has_keeper {
+        true => {
+            let is_wanted = request.options.keeper == Some(true);
+            keeper::keep(ready, &log, is_wanted, &|role| serve(&request, &log, role))
+        }
         false => serve(&request, &log, &mut Role::Alone(ready)),
     };
     if request.foreground {
@@ -83,8 +85,19 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
     daemon::in_background(keep)
 }
 
-/// A mount with a keeper has its messages over `/dev/fuse`, and one descriptor of that.
-fn prepare_for_keeper(options: &mut MountOptions) -> Result<()> {
+/// Whether the mount gets a keeper: where it is not left out, and messages come over one descriptor
+/// of `/dev/fuse`.
+fn prepare_for_keeper(options: &mut MountOptions) -> Result<bool> {
+    let over_io_uring = match options.transport {
+        Transport::IoUring => true,
+        Transport::Auto => RingOffer::here() == RingOffer::Offered,
+        Transport::Device => false,
+    };
+    match options.keeper {
+        None => return Ok(!over_io_uring && !options.clone_fd),
+        Some(false) => return Ok(false),
+        Some(true) => {}
+    }
     if options.transport == Transport::IoUring {
         bail!(
             "keeper: takes up mounts over /dev/fuse; leave out transport=io_uring, or mount with \
@@ -95,7 +108,7 @@ fn prepare_for_keeper(options: &mut MountOptions) -> Result<()> {
         bail!("keeper: holds one descriptor of /dev/fuse; leave out clone_fd or keeper");
     }
     options.transport = Transport::Device;
-    Ok(())
+    Ok(true)
 }
 
 /// Changes those of the options given that the kernel sees to, of a mount. When that lets nothing
@@ -209,6 +222,7 @@ fn serve(request: &MountRequest, log: &Log, role: &mut Role<'_>) -> Result<()> {
         true => {
             tracing::info!(%pm, %mountpoint, "mounted");
             tell_kind(request, kind);
+            tell_transport(request, &mounted);
         }
         false => tracing::info!(%pm, %mountpoint, "the mount is served again"),
     }
@@ -424,6 +438,15 @@ fn tell_kind(request: &MountRequest, kind: PmKind) {
         }
     };
     output::remark(request.quiet, &remark);
+}
+
+/// Says so if messages would come over io_uring, but the kernel does not offer it.
+fn tell_transport(request: &MountRequest, mounted: &Mounted) {
+    if !mounted.is_over_io_uring()
+        && let Some(remark) = ring_remark(request.options.transport, RingOffer::here())
+    {
+        output::remark(request.quiet, &remark);
+    }
 }
 
 /// Ends the mount on a signal. Where files are in use, the mount is hidden at once and ends with

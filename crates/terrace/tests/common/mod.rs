@@ -224,6 +224,22 @@ impl Place {
         });
         found.next().expect("a daemon")
     }
+
+    /// SIGKILL for the daemon that has a PM device, and before that for its keeper, if it has one.
+    #[track_caller]
+    pub fn kill_daemon(&self, pm: &str) {
+        let daemon = self.daemon(pm);
+        let status = fs::read_to_string(format!("/proc/{daemon}/status")).expect("a daemon");
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:\t"));
+        let parent: i32 = parent.and_then(|pid| pid.parse().ok()).expect("a parent");
+        let program = |pid| fs::read_link(format!("/proc/{pid}/exe")).ok();
+        if program(parent) == program(daemon) {
+            kill(parent, libc::SIGKILL);
+            wait_until_ended(parent);
+        }
+        kill(daemon, libc::SIGKILL);
+        wait_until_ended(daemon);
+    }
 }
 
 impl Drop for Place {

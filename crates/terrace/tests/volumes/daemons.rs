@@ -11,9 +11,7 @@ fn a_read_only_mount_changes_nothing_even_after_a_crash() {
     place.format("pm", "disk", &[]);
     place.mount("pm", &[]).ok();
     fs::write(place.path("mnt/file"), "kept").unwrap();
-    let daemon = place.daemon("pm");
-    kill(daemon, libc::SIGKILL);
-    wait_until_ended(daemon);
+    place.kill_daemon("pm");
     terrace(["umount", &place.path("mnt")]).ok();
 
     let before = (fs::read(place.path("pm")).unwrap(), fs::read(place.path("disk")).unwrap());
@@ -40,9 +38,7 @@ fn pages_of_a_dead_daemon_are_not_forgotten() {
     place.mount("pm", &["-o", "pm_full=1,writeback=600", "-o", &default_dir]).ok();
     let data = vec![7; 4 << 20];
     fs::write(place.path("mnt/file"), &data).unwrap();
-    let daemon = place.daemon("pm");
-    kill(daemon, libc::SIGKILL);
-    wait_until_ended(daemon);
+    place.kill_daemon("pm");
     terrace(["umount", &place.path("mnt")]).ok();
     let (pm, saved) = (place.path("pm"), place.path("saved"));
     terrace(["save", &pm, &saved]).fails(1, &["1024 pages", "mount the volume once"]);
@@ -157,9 +153,7 @@ fn after_a_dead_daemon_the_volume_is_mounted_again() {
     place.format("pm", "disk", &[]);
     place.mount("pm", &[]).ok();
     fs::write(place.path("mnt/file"), "kept").unwrap();
-    let daemon = place.daemon("pm");
-    kill(daemon, libc::SIGKILL);
-    wait_until_ended(daemon);
+    place.kill_daemon("pm");
     terrace(["status", &place.path("mnt")]).fails(1, &["mnt", "daemon"]);
     // On top of what the dead one left behind.
     place.mount("pm", &[]).ok();
@@ -214,14 +208,12 @@ fn a_signal_during_recovery_loses_nothing() {
     let (pm, mnt, cache) = (
         place.path("pm"),
         place.path("mnt"),
-        format!("cache=64M,cache_dir={}", place.path("cache")),
+        format!("cache=64M,cache_dir={},nokeeper", place.path("cache")),
     );
     place.mount("pm", &[]).ok();
     fs::write(place.path("mnt/file"), "precious").unwrap();
     fs::File::open(place.path("mnt/file")).unwrap().sync_all().unwrap();
-    let daemon = place.daemon("pm");
-    kill(daemon, libc::SIGKILL);
-    wait_until_ended(daemon);
+    place.kill_daemon("pm");
     place.umount();
     // The recovery waits with its first word until somebody makes room for it.
     let (mut reader, writer) = std::io::pipe().unwrap();

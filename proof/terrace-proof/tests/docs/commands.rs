@@ -120,6 +120,18 @@ const STEPS: &[Step] = &[
     Step::new("terrace check --repair --give-up /dev/shm/pm").prints(&["no damage"]),
     Step::new("terrace dump superblock /dev/shm/pm").prints(&["volume", "valid", "/data/disk"]),
     Step::new("terrace dump inode 1 --log /dev/shm/pm").prints(&["archive.tar"]),
+    Step::new("terrace doctor").prints(&["io_uring: ", "/dev/fuse: can be opened"]),
+    // PM of the stage is memory.
+    Step::new("terrace doctor /mnt")
+        .before("terrace mount /dev/shm/pm /mnt")
+        .exits(8)
+        .prints(&["transport: messages come over", "unsafe   pm /dev/shm/pm: ", "terrace save"])
+        .then("terrace umount /mnt"),
+    // A file that lies in memory, as all devices of the stage do.
+    Step::new("terrace doctor --disk /dev/nvme1n1")
+        .before("truncate --size 300M /dev/nvme1n1")
+        .exits(8)
+        .prints(&["unsafe   disk /dev/nvme1n1: lies in memory (tmpfs)"]),
     Step::new("ln -s \"$(command -v terrace)\" /sbin/mount.terrace"),
     Step::new("ln -s \"$(command -v terrace)\" /sbin/umount.fuse.terrace"),
     Step::new("ln -s \"$(command -v terrace)\" /sbin/mount.fuse.terrace"),

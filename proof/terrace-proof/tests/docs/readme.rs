@@ -55,6 +55,7 @@ const STEPS: &[Step] = &[
     ),
     Step::new("terrace umount /mnt").then("not mountpoint /mnt"),
     Step::new("terrace check /dev/shm/pm").prints(&["no damage"]),
+    Step::new("terrace doctor").prints(&["kernel: Linux ", "io_uring: "]),
     Step::new("/dev/dax0.0  /mnt  terrace  noatime,allow_other,nofail  0 0")
         .before(
             "ln -s /opt/terrace/bin/terrace /sbin/mount.terrace

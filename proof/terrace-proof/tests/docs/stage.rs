@@ -35,6 +35,8 @@ pub struct Step {
     /// A script that brings about what the page takes for granted.
     pub before: &'static str,
     pub how: How,
+    /// Its exit status.
+    pub exits: i32,
     /// What it prints, in any order, to standard output or error.
     pub prints: &'static [&'static str],
     /// A script that runs between what it prints and the keys that end it.
@@ -46,7 +48,8 @@ pub struct Step {
 impl Step {
     /// A command that needs nothing, and prints nothing that matters.
     pub const fn new(command: &'static str) -> Self {
-        Step { command, before: "", how: How::Plain, prints: &[], meanwhile: "", then: "" }
+        let how = How::Plain;
+        Step { command, before: "", how, exits: 0, prints: &[], meanwhile: "", then: "" }
     }
 
     pub const fn before(self, before: &'static str) -> Self {
@@ -55,6 +58,10 @@ impl Step {
 
     pub const fn how(self, how: How) -> Self {
         Step { how, ..self }
+    }
+
+    pub const fn exits(self, exits: i32) -> Self {
+        Step { exits, ..self }
     }
 
     pub const fn prints(self, prints: &'static [&'static str]) -> Self {
@@ -218,7 +225,7 @@ impl Stage {
             printed.push_str(&more);
         }
         let status = ended.with_context(|| format!("it had printed\n{printed}"))?;
-        ensure!(status.success(), "{status}\n{printed}");
+        ensure!(status.code() == Some(step.exits), "{status}\n{printed}");
         if let Some(text) = missing(&printed) {
             bail!("{text:?} is not in what it printed:\n{printed}");
         }

@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use rustix::process::{Signal, kill_process};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Signal, WaitOptions, kill_process, waitpid};
 use terrace_proof::{TestVolume, VolumeSpec, proof, run};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -47,21 +48,26 @@ fn daemons_that_answer_nobody_are_given_up() {
         let watch = volume.kill_after(LIMIT);
         fs::write(volume.join("a"), "whole")?;
         let root = volume.root().to_owned();
-        // It waits for an answer from the first death on.
-        let first = volume.serving()?;
-        kill_process(first, Signal::STOP)?;
+        // No successor gets the devices, so none serves.
+        let keeper = volume.process()?;
+        kill_process(keeper, Signal::STOP)?;
+        waitpid(Some(keeper), WaitOptions::UNTRACED)?;
+        let mut last = volume.serving()?;
+        volume.kill_daemon()?;
+        let pm = File::open(volume.pm_path())?;
+        while flock(&pm, FlockOperation::NonBlockingLockExclusive).is_err() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let asks = std::thread::spawn(move || rustix::fs::statvfs(&root));
-        std::thread::sleep(Duration::from_millis(50));
-        let mut last = first;
-        kill_process(first, Signal::KILL)?;
+        kill_process(keeper, Signal::CONT)?;
         while !asks.is_finished() {
-            // Each further one is killed before it has recovered the volume.
             if let Some(next) = volume.daemon_of_keeper().filter(|&next| next != last) {
                 kill_process(next, Signal::KILL)?;
                 last = next;
             }
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(1));
         }
+        drop(pm);
         drop(watch);
         let answer = asks.join().expect("no panic");
         ensure!(!volume.ended()?, "the keeper ends with success");

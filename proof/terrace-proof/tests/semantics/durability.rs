@@ -2,11 +2,12 @@
 
 use super::{must_fail, open};
 use anyhow::{Result, ensure};
-use rustix::fs::OFlags;
+use rustix::fs::{FlockOperation, OFlags};
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 use terrace_proof::{MIB, Rng, VolumeSpec, proof};
 
 fn holds(path: &Path, content: &[u8]) -> Result<()> {
@@ -126,10 +127,46 @@ fn names_and_attributes_survive_a_power_cut() {
     });
 }
 
+/// **P-48** With a keeper, programs notice a crash of the daemon as a pause: no call fails, and
+/// each call takes effect exactly once. Open files stay open, also those without a name, and locks
+/// and mappings stay.
+///
+/// The tests of `keeper` have the rest.
+#[test]
+fn a_daemon_crash_is_a_pause() {
+    proof(|| {
+        let spec = VolumeSpec::new("pause").options("keeper,transport=device");
+        let mut volume = spec.mount()?;
+        let (path, gone) = (volume.join("file"), volume.join("gone"));
+        let (mut file, mut unnamed) = (File::create_new(&path)?, File::create_new(&gone)?);
+        rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+        std::fs::remove_file(&gone)?;
+        for step in 1..=20_u64 {
+            file.write_all(&[1; 1000])?;
+            unnamed.write_all(&[2; 1000])?;
+            if volume.is_mount() && step % 5 == 0 {
+                volume.kill_daemon()?;
+            }
+            must_fail(File::create_new(&path), libc::EEXIST)?;
+            std::fs::rename(&path, volume.join("moved"))?;
+            std::fs::rename(volume.join("moved"), &path)?;
+            ensure!(std::fs::read(&path)? == vec![1; 1000 * step as usize]);
+            ensure!(unnamed.metadata()?.len() == 1000 * step);
+        }
+        let other = File::open(&path)?;
+        must_fail(
+            rustix::fs::flock(&other, FlockOperation::NonBlockingLockExclusive),
+            libc::EWOULDBLOCK,
+        )?;
+        drop((file, unnamed, other));
+        volume.check()
+    });
+}
+
 /// **P-04** A crash of the daemon loses no write that has returned, fsync or not: data that is not
-/// on a device yet waits in shared memory. Calls fail with ENOTCONN until the volume is mounted
-/// again, which cleans up the dead mount and recovers. Where shared memory has no room for such
-/// data, each write returns only when it is on a device.
+/// on a device yet waits in shared memory. Without a keeper, calls fail with ENOTCONN until the
+/// volume is mounted again, which cleans up the dead mount and recovers. Where shared memory has no
+/// room for such data, each write returns only when it is on a device.
 ///
 /// With room here; `scarce` has the rest.
 #[test]
@@ -141,7 +178,14 @@ fn returned_writes_survive_a_daemon_crash() {
         std::fs::write(volume.join("small"), "small")?;
         volume.kill()?;
         if volume.is_mount() {
-            must_fail(File::open(volume.join("new-name")), libc::ENOTCONN)?;
+            let look = || File::open(volume.join("new-name"));
+            // The kernel ends what goes over io_uring a moment after the daemon.
+            let is_ending = |error: &std::io::Error| {
+                [libc::ECONNABORTED, libc::ECANCELED].map(Some).contains(&error.raw_os_error())
+            };
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while look().is_err_and(|error| is_ending(&error)) && Instant::now() < deadline {}
+            must_fail(look(), libc::ENOTCONN)?;
         }
         volume.remount()?;
         holds(&volume.join("large"), &content)?;

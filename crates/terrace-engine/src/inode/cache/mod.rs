@@ -572,6 +572,6 @@ impl fmt::Debug for PageMap {
 
 /// Where tests look at what a crash would leave.
 #[cfg(not(test))]
-fn crash_point() {}
+use terrace_media::step as crash_point;
 #[cfg(test)]
 use tests::crash_point;

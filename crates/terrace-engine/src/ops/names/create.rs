@@ -112,8 +112,9 @@ impl Names {
             let mut inner = child.exclusive()?;
             // On media, an inode does not exist until a name leads to it.
             inner.meta.nlink = 0;
-            child.lookups.set_linkable(linkable);
+            // What is noted of an inode without lookups would stay, for the next one of its number.
             child.lookups.add();
+            child.lookups.set_linkable(linkable);
             self.inodes.delete_if_unused(child, &mut inner);
             // Other threads may write to it and name it: their fences do not cover this record.
             fence(&self.store.pm)?;

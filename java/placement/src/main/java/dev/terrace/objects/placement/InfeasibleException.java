@@ -4,7 +4,7 @@ import java.io.Serial;
 import java.util.Map;
 
 /// There is no placement: either no device is left that a field may lie on, or all together do not
-/// fit.
+/// fit, or a search has not found in time how they do.
 public final class InfeasibleException extends RuntimeException {
     @Serial private static final long serialVersionUID = 1;
 

@@ -19,7 +19,7 @@ class PlacementProblemTest {
     private static final int SSD = 2;
 
     private final Profile people = Profiles.people(OBJECTS);
-    private final Solver solver = new OjAlgoSolver();
+    private final Solver solver = new BranchAndBoundSolver();
 
     private PlacementProblem problem(PlacementOptions options) {
         return PlacementProblem.of(people, Profiles.devices(), options);

@@ -56,6 +56,17 @@ final class Problems {
         return new PlacementProblem(on, reserved, all);
     }
 
+    /// A problem of pairs of fields that cost and take the same, so many pairs.
+    static PlacementProblem alike(long seed, int pairs, int devices, double tightness) {
+        PlacementProblem one = random(seed, 2, devices, tightness * pairs);
+        List<PlacementField> all = new ArrayList<>();
+        for (int i = 0; i < 2 * pairs; i++) {
+            FieldName name = new FieldName("Some", "field" + i);
+            all.add(new PlacementField(name, true, one.fields().get(i % 2).choices()));
+        }
+        return new PlacementProblem(one.devices(), one.reservedBytes(), all);
+    }
+
     /// What all combinations say.
     ///
     /// @param cost the least of those that are feasible; infinite if none is

@@ -19,7 +19,7 @@ class SurfaceTest {
     private static final FieldName SECOND = new FieldName("Object", "field 2");
     private static final double FAILURE = 0.01;
 
-    private final Solver solver = new OjAlgoSolver();
+    private final Solver solver = new BranchAndBoundSolver();
 
     private Placement at(double iterationNanos) {
         return solver.solve(Surface.problem(Surface.Setup.paper(), iterationNanos, FAILURE));

@@ -2,10 +2,10 @@ package dev.terrace.objects.tools;
 
 import dev.terrace.objects.ClassProfile;
 import dev.terrace.objects.Profile;
+import dev.terrace.objects.placement.BranchAndBoundSolver;
 import dev.terrace.objects.placement.Device;
 import dev.terrace.objects.placement.DeviceReport;
 import dev.terrace.objects.placement.InfeasibleException;
-import dev.terrace.objects.placement.OjAlgoSolver;
 import dev.terrace.objects.placement.Placement;
 import dev.terrace.objects.placement.PlacementFile;
 import dev.terrace.objects.placement.PlacementOptions;
@@ -90,7 +90,10 @@ final class PlaceCommand extends FileCommand {
         try {
             placement =
                     Progress.during(
-                            spec, () -> new OjAlgoSolver(Duration.ofSeconds(limit)).solve(problem));
+                            spec,
+                            () ->
+                                    new BranchAndBoundSolver(Duration.ofSeconds(limit))
+                                            .solve(problem));
         } catch (InfeasibleException e) {
             throw new IOException(String.valueOf(e.getMessage()), e);
         }

@@ -1,6 +1,6 @@
 package dev.terrace.objects.tools;
 
-import dev.terrace.objects.placement.OjAlgoSolver;
+import dev.terrace.objects.placement.BranchAndBoundSolver;
 import dev.terrace.objects.placement.Surface;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -34,7 +34,8 @@ final class SurfaceCommand extends FileCommand {
         if (points < 2 || points > 200) {
             throw wrong("--points: " + points + " is not from 2 to 200");
         }
-        Surface surface = Progress.during(spec, () -> Surface.paper(points, new OjAlgoSolver()));
+        Surface surface =
+                Progress.during(spec, () -> Surface.paper(points, new BranchAndBoundSolver()));
         Files.writeString(file, file.toString().endsWith(".csv") ? surface.csv() : surface.svg());
         return Main.OK;
     }

@@ -9,9 +9,9 @@ import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.evaluation.run.Job;
 import dev.terrace.objects.evaluation.run.PageCache;
 import dev.terrace.objects.evaluation.run.Spread;
+import dev.terrace.objects.placement.BranchAndBoundSolver;
 import dev.terrace.objects.placement.CostTable;
 import dev.terrace.objects.placement.Device;
-import dev.terrace.objects.placement.OjAlgoSolver;
 import dev.terrace.objects.placement.Placement;
 import dev.terrace.objects.placement.PlacementOptions;
 import dev.terrace.objects.placement.PlacementProblem;
@@ -79,7 +79,7 @@ record PlacementJob(Path pmem, Path disk, int articles, int runs, boolean isCold
         try (Pool pool = open()) {
             Profile profile = profile(pool);
             placement =
-                    new OjAlgoSolver()
+                    new BranchAndBoundSolver()
                             .solve(
                                     PlacementProblem.of(
                                             profile,

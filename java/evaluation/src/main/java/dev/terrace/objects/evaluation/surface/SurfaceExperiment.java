@@ -9,7 +9,7 @@ import dev.terrace.objects.evaluation.report.Section;
 import dev.terrace.objects.evaluation.report.Table;
 import dev.terrace.objects.evaluation.run.Json;
 import dev.terrace.objects.evaluation.run.Spread;
-import dev.terrace.objects.placement.OjAlgoSolver;
+import dev.terrace.objects.placement.BranchAndBoundSolver;
 import dev.terrace.objects.placement.Surface;
 import java.io.IOException;
 import java.util.ArrayList;
@@ -47,7 +47,8 @@ public final class SurfaceExperiment implements Experiment {
     public Section run(Settings settings) throws IOException {
         settings.progress().accept("surface: solving the paper's example");
         Surface surface =
-                Surface.paper(settings.isQuick() ? POINTS_QUICK : POINTS, new OjAlgoSolver());
+                Surface.paper(
+                        settings.isQuick() ? POINTS_QUICK : POINTS, new BranchAndBoundSolver());
         return new Section(
                 "surface",
                 "Placement of two fields (figure 3)",

@@ -1,0 +1,108 @@
+//! The CPUs of the machine, and those that threads may use.
+
+use std::io;
+
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
+
+/// What a session may use: what its first thread may, which keeps to no CPU. So whoever changes
+/// what the process may use (by taskset, a cpuset, or by taking a CPU away) changes it for the
+/// other threads, too.
+#[derive(Debug)]
+pub(crate) struct Cpus {
+    first_thread: Pid,
+    possible: u16,
+}
+
+impl Cpus {
+    /// Those that this thread may use, as long as it lives.
+    pub(crate) fn of_this_thread() -> io::Result<Self> {
+        let list = read_list("possible")?;
+        let possible = count_cpus(&list).ok_or_else(|| no_list(&list))?;
+        Ok(Self { first_thread: gettid(), possible })
+    }
+
+    /// How many CPUs the machine may ever have.
+    pub(crate) fn possible(&self) -> u16 {
+        self.possible
+    }
+
+    /// Whether a CPU is online, and this process may use it.
+    fn may_use(&self, cpu: u16) -> bool {
+        usize::from(cpu) < CpuSet::MAX_CPU
+            && sched_getaffinity(Some(self.first_thread))
+                .is_ok_and(|allowed| allowed.is_set(cpu.into()))
+    }
+
+    /// Has this thread return to its CPU if it had to leave it, and may run there again.
+    #[inline]
+    pub(crate) fn return_to(&self, cpu: u16) {
+        if sched_getcpu() != usize::from(cpu) {
+            self.keep_to(cpu);
+        }
+    }
+
+    /// Keeps this thread on a CPU, if it may run there.
+    pub(crate) fn keep_to(&self, cpu: u16) {
+        if !self.may_use(cpu) {
+            return;
+        }
+        let mut only = CpuSet::new();
+        only.set(cpu.into());
+        // If that has changed meanwhile, the thread stays where it may be.
+        let _ = sched_setaffinity(None, &only);
+    }
+}
+
+/// Whether a CPU runs programs.
+pub(crate) fn is_online(cpu: u16) -> io::Result<bool> {
+    let list = read_list("online")?;
+    let online = ranges(&list).ok_or_else(|| no_list(&list))?;
+    Ok(online.iter().any(|&(first, last)| (first..=last).contains(&cpu)))
+}
+
+/// How many CPUs run programs.
+pub fn online_cpus() -> io::Result<usize> {
+    let list = read_list("online")?;
+    count_cpus(&list).map(usize::from).ok_or_else(|| no_list(&list))
+}
+
+/// A list of the kernel's: `possible` or `online`.
+fn read_list(name: &str) -> io::Result<String> {
+    Ok(std::fs::read_to_string(format!("/sys/devices/system/cpu/{name}"))?.trim().to_owned())
+}
+
+fn no_list(list: &str) -> io::Error {
+    io::Error::other(format!("no list of CPUs: {list:?}"))
+}
+
+/// How many CPUs a list such as `0-3,8` has.
+pub fn count_cpus(list: &str) -> Option<u16> {
+    let count =
+        ranges(list)?.iter().map(|&(first, last)| usize::from(last - first) + 1).sum::<usize>();
+    u16::try_from(count).ok()
+}
+
+/// The ranges of a list such as `0-3,8`.
+fn ranges(list: &str) -> Option<Vec<(u16, u16)>> {
+    let range = |range: &str| -> Option<(u16, u16)> {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+        (first <= last).then_some((first, last))
+    };
+    list.split(',').map(range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_ranges() {
+        assert_eq!(ranges("0"), Some(vec![(0, 0)]));
+        assert_eq!(ranges("0-1,4,6-7"), Some(vec![(0, 1), (4, 4), (6, 7)]));
+        assert_eq!(["", "3-1", "a", "0-65536"].map(ranges), [const { None }; 4]);
+        assert_eq!(["0", "0-3", "0-1,4,6-7"].map(count_cpus), [Some(1), Some(4), Some(5)]);
+        assert_eq!(["3-1", "0-65535"].map(count_cpus), [None; 2]);
+    }
+}

@@ -1,0 +1,469 @@
+//! The kernel's side of a connection: a socket in place of `/dev/fuse`, with the kernel's rules.
+//! Requests that were taken and not answered come again when a daemon asks for that; FORGETs never
+//! do. The kernel counts its lookups of each inode.
+
+use std::collections::BTreeMap;
+use std::mem::size_of;
+use std::os::fd::{AsFd, OwnedFd};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType, shutdown, socketpair,
+};
+use terrace_fuse::Ledger;
+use terrace_transport::abi::{
+    BatchForgetIn, Dirent, EntryOut, ForgetIn, ForgetOne, InHeader, InitFlags, InitIn, MAJOR,
+    MINOR, NOTIFY_RESEND, OutHeader,
+};
+use terrace_transport::{Message, Session, Terms};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::daemon::{Daemon, Devices, Ending};
+use crate::steps::{From, NEVER, Steps};
+
+/// Set in the number of a request that comes again.
+const RESENT: u64 = 1 << 63;
+/// Longer than any daemon of a test takes.
+const PATIENCE: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// A message of the kernel: its kind, its inode, and what follows the header.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub kind: Message,
+    pub ino: u64,
+    pub body: Vec<u8>,
+}
+
+impl Sent {
+    /// A message of these parts.
+    pub fn new(kind: Message, ino: u64, parts: &[&[u8]]) -> Self {
+        Sent { kind, ino, body: parts.concat() }
+    }
+
+    /// LOOKUP.
+    pub fn lookup(dir: u64, name: &[u8]) -> Self {
+        Sent::new(Message::Lookup, dir, &[name, &[0]])
+    }
+}
+
+/// What a daemon said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// 0, or an errno.
+    pub errno: i32,
+    pub bytes: Vec<u8>,
+}
+
+impl Answer {
+    /// The structure at the beginning of a good answer.
+    pub fn value<T: FromBytes + KnownLayout + Immutable>(&self) -> Result<&T> {
+        ensure!(self.errno == 0, "errno {}", self.errno);
+        T::ref_from_prefix(&self.bytes).map(|(value, _)| value).ok().context("a short answer")
+    }
+}
+
+/// A request without an answer.
+#[derive(Debug)]
+struct Open {
+    unique: u64,
+    /// The number that its answer has.
+    number: u64,
+    sent: Sent,
+    /// A daemon that died had taken it.
+    taken: bool,
+}
+
+/// When daemons die: each at a step, one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Deaths {
+    /// The steps, the first daemon's counted from its taking the request, the others' from their
+    /// beginning.
+    pub at: Vec<u64>,
+}
+
+/// What happened to a request.
+#[derive(Debug)]
+pub struct Carried {
+    /// `None`: none was due.
+    pub answer: Option<Answer>,
+    /// For each daemon that died, whether that was right before it wrote an answer.
+    pub deaths: Vec<bool>,
+    /// Steps of the last daemon.
+    pub steps: u64,
+}
+
+/// The kernel's side.
+#[derive(Debug)]
+pub struct Kernel<'a> {
+    devices: &'a Devices,
+    ledger: &'static Ledger,
+    steps: &'static Steps,
+    socket: OwnedFd,
+    device: OwnedFd,
+    daemon: Option<Daemon>,
+    unique: u64,
+    /// In the order in which they were sent.
+    open: Vec<Open>,
+    /// Lookups of each inode.
+    lookups: BTreeMap<u64, u64>,
+}
+
+enum Event {
+    Answer(u64, Answer),
+    Resend,
+    Died,
+}
+
+impl<'a> Kernel<'a> {
+    /// Mounts the volume on these devices: INIT, and a daemon.
+    ///
+    /// # Errors
+    /// The daemon's.
+    pub fn mount(
+        devices: &'a Devices,
+        ledger: &'static Ledger,
+        steps: &'static Steps,
+    ) -> Result<Kernel<'a>> {
+        steps.disarm();
+        ledger.clear()?;
+        devices.restore()?;
+        let pair =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let mut kernel = Kernel {
+            devices,
+            ledger,
+            steps,
+            socket: pair.0,
+            device: pair.1,
+            daemon: None,
+            unique: 0,
+            open: Vec::new(),
+            lookups: BTreeMap::new(),
+        };
+        kernel.init()?;
+        kernel.start(true)?;
+        match kernel.event()? {
+            Event::Resend => Ok(kernel),
+            _ => bail!("the first daemon does not serve"),
+        }
+    }
+
+    fn init(&mut self) -> Result<()> {
+        let flags = InitFlags::HAS_RESEND | InitFlags::INIT_EXT;
+        let init = InitIn {
+            major: MAJOR,
+            minor: MINOR,
+            flags: flags.bits() as u32,
+            flags2: (flags.bits() >> 32) as u32,
+            ..InitIn::default()
+        };
+        self.send(Sent::new(Message::Init, 0, &[init.as_bytes()]))?;
+        let terms = Terms {
+            required: InitFlags::empty(),
+            wanted: flags,
+            message_bytes_max: 1 << 20,
+            background_max: 12,
+            congested: 9,
+        };
+        let device = self.device.try_clone()?;
+        let session = Session::begin(device, &terms, Some(self.ledger))?;
+        ensure!(session.can_be_taken_up(), "INIT");
+        self.open.clear();
+        rustix::io::read(&self.socket, &mut vec![0; ANSWER_BYTES_MAX])?;
+        Ok(())
+    }
+
+    fn start(&mut self, is_first: bool) -> Result<()> {
+        let daemon = Daemon::start(self.devices, self.ledger, self.device.as_fd(), is_first)?;
+        self.daemon = Some(daemon);
+        Ok(())
+    }
+
+    /// Sends a message; returns its number.
+    fn send(&mut self, sent: Sent) -> Result<u64> {
+        self.unique += 2;
+        let unique = self.unique;
+        self.write(unique, &sent)?;
+        self.open.push(Open { unique, number: unique, sent, taken: false });
+        Ok(self.unique)
+    }
+
+    fn write(&self, unique: u64, sent: &Sent) -> Result<()> {
+        let len = (size_of::<InHeader>() + sent.body.len()) as u32;
+        let (opcode, nodeid) = (sent.kind.opcode(), sent.ino);
+        let header = InHeader { len, opcode, unique, nodeid, ..InHeader::default() };
+        rustix::io::write(&self.socket, &[header.as_bytes(), &sent.body].concat())?;
+        Ok(())
+    }
+
+    /// What comes next.
+    fn event(&mut self) -> Result<Event> {
+        loop {
+            let daemon = self.daemon.as_ref().context("a daemon")?;
+            let end = daemon.end();
+            let mut waiting = [
+                PollFd::new(&self.socket, PollFlags::IN),
+                PollFd::from_borrowed_fd(end, PollFlags::IN),
+            ];
+            ensure!(poll(&mut waiting, Some(&PATIENCE))? > 0, "no answer");
+            // What a daemon said before it died counts.
+            if waiting[0].revents().is_empty() {
+                return Ok(Event::Died);
+            }
+            let mut bytes = vec![0; ANSWER_BYTES_MAX];
+            let len = rustix::io::read(&self.socket, &mut bytes)?;
+            let (header, body) = OutHeader::ref_from_prefix(&bytes[..len]).ok().context("short")?;
+            match (header.unique, header.error) {
+                (0, NOTIFY_RESEND) => return Ok(Event::Resend),
+                // The kernel caches nothing.
+                (0, _) => {}
+                (unique, error) => {
+                    let answer = Answer { errno: -error, bytes: body.to_vec() };
+                    return Ok(Event::Answer(unique, answer));
+                }
+            }
+        }
+    }
+
+    /// An answer came: it must be one that is waited for. Which?
+    fn settle(&mut self, number: u64, answer: &Answer) -> Result<u64> {
+        let at = self.open.iter().position(|open| open.number == number);
+        let open = self.open.remove(at.context("an answer that nobody waits for")?);
+        self.count_lookups(&open.sent, answer)?;
+        Ok(open.unique)
+    }
+
+    fn count_lookups(&mut self, sent: &Sent, answer: &Answer) -> Result<()> {
+        use Message::{Create, Link, Lookup, Mkdir, Mknod, Symlink, Tmpfile};
+        let named = matches!(sent.kind, Create | Link | Lookup | Mkdir | Mknod | Symlink | Tmpfile);
+        if answer.errno != 0 {
+            return Ok(());
+        }
+        if named {
+            self.look_up(answer.value::<EntryOut>()?.nodeid);
+        }
+        if sent.kind == Message::Readdirplus {
+            for (entry, name) in listed_plus(&answer.bytes)? {
+                if name != b"." && name != b".." {
+                    self.look_up(entry.nodeid);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn look_up(&mut self, ino: u64) {
+        if ino != 0 {
+            *self.lookups.entry(ino).or_default() += 1;
+        }
+    }
+
+    /// Makes a request whose daemon does not die; the answer.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn call(&mut self, sent: Sent) -> Result<Answer> {
+        let unique = self.send(sent)?;
+        match self.event()? {
+            Event::Answer(of, answer) => {
+                ensure!(self.settle(of, &answer)? == unique, "an answer to something else");
+                Ok(answer)
+            }
+            Event::Resend => bail!("a daemon begins anew"),
+            Event::Died => bail!("the daemon died: {:?}", self.buried()?),
+        }
+    }
+
+    fn buried(&mut self) -> Result<Ending> {
+        self.daemon.take().context("a daemon")?.wait()
+    }
+
+    /// Takes all lookups of an inode back: the message for that.
+    pub fn forget(&mut self, ino: u64) -> Sent {
+        let nlookup = self.lookups.remove(&ino).unwrap_or_default();
+        Sent::new(Message::Forget, ino, &[ForgetIn { nlookup }.as_bytes()])
+    }
+
+    /// Takes one lookup of an inode back: the message for that.
+    pub fn forget_one(&mut self, ino: u64) -> Sent {
+        self.lookups.entry(ino).and_modify(|lookups| *lookups -= 1);
+        Sent::new(Message::Forget, ino, &[ForgetIn { nlookup: 1 }.as_bytes()])
+    }
+
+    /// Takes all lookups of several inodes back, of one of them only one.
+    pub fn batch_forget(&mut self, inodes: &[u64], only_one_of: Option<u64>) -> Sent {
+        let one = |&nodeid: &u64| {
+            let all = self.lookups.remove(&nodeid).unwrap_or_default();
+            let nlookup = if only_one_of == Some(nodeid) { 1 } else { all };
+            if all > nlookup {
+                self.lookups.insert(nodeid, all - nlookup);
+            }
+            ForgetOne { nodeid, nlookup }
+        };
+        let all: Vec<ForgetOne> = inodes.iter().map(one).collect();
+        let head = BatchForgetIn { count: all.len() as u32, dummy: 0 };
+        Sent::new(Message::BatchForget, 0, &[head.as_bytes(), all.as_bytes()])
+    }
+
+    /// Sends a message that is not answered.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn tell(&mut self, sent: Sent) -> Result<()> {
+        self.send(sent)?;
+        self.open.pop();
+        // Once this has its answer, that was taken.
+        self.call(Sent::new(Message::Statfs, 1, &[])).map(drop)
+    }
+
+    /// Makes a request while daemons die. Once it has its answer, another one is made: so all that
+    /// belongs to the first has happened.
+    ///
+    /// # Errors
+    /// A daemon ends otherwise, or gives no answer.
+    pub fn carry(&mut self, sent: Sent, deaths: &Deaths) -> Result<Carried> {
+        let mut at = deaths.at.iter().copied().chain(std::iter::repeat(NEVER));
+        let mut carried = Carried { answer: None, deaths: Vec::new(), steps: 0 };
+        let is_answered = sent.kind.is_answered();
+        self.steps.arm(at.next().unwrap_or(NEVER), From::NextMessage, 2);
+        let unique = self.send(sent)?;
+        let probe = Sent::new(Message::Statfs, 1, &[]);
+        let mut probing = None;
+        if !is_answered {
+            probing = Some(self.send(probe.clone())?);
+        }
+        loop {
+            match self.event()? {
+                Event::Answer(number, answer) => {
+                    let of = self.settle(number, &answer)?;
+                    if of == unique {
+                        carried.answer = Some(answer);
+                        probing = Some(self.send(probe.clone())?);
+                        continue;
+                    }
+                    ensure!(Some(of) == probing, "an answer to something else");
+                    carried.steps = self.steps.count();
+                    self.steps.disarm();
+                    self.open.clear();
+                    return Ok(carried);
+                }
+                Event::Resend => self.resend()?,
+                Event::Died => {
+                    carried.deaths.push(self.bury()?);
+                    let waits = is_answered && carried.answer.is_none();
+                    let last = if waits { 2 } else { 1 };
+                    self.steps.arm(at.next().unwrap_or(NEVER), From::Here, last);
+                    self.start(false)?;
+                }
+            }
+        }
+    }
+
+    /// The daemon has died, at a step. Says whether that was right before an answer.
+    fn bury(&mut self) -> Result<bool> {
+        let ending = self.buried()?;
+        let killed = self.steps.killed();
+        match (ending, killed) {
+            (Ending::Killed(libc::SIGKILL), Some(answering)) => {
+                let waiting = self.take_waiting()?;
+                let taken = |open: &Open| !waiting.contains(&open.number);
+                self.open.iter_mut().for_each(|open| open.taken |= taken(open));
+                self.open.retain(|open| !open.taken || open.sent.kind.is_answered());
+                Ok(answering)
+            }
+            _ => bail!("a daemon ended by itself: {ending:?}"),
+        }
+    }
+
+    /// The numbers of messages that no daemon has taken, which are withdrawn.
+    fn take_waiting(&self) -> Result<Vec<u64>> {
+        let mut waiting = Vec::new();
+        let mut bytes = vec![0; ANSWER_BYTES_MAX];
+        loop {
+            match rustix::net::recv(&self.device, &mut bytes[..], RecvFlags::DONTWAIT) {
+                Ok((len, _)) => {
+                    let message = InHeader::read_from_prefix(&bytes[..len]);
+                    waiting.push(message.ok().context("a short message")?.0.unique);
+                }
+                Err(Errno::AGAIN) => return Ok(waiting),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Hands out what a dead daemon had taken, and then what none has.
+    fn resend(&mut self) -> Result<()> {
+        self.open.sort_by_key(|open| !open.taken);
+        for open in &mut self.open {
+            if open.taken {
+                open.number |= RESENT;
+            }
+        }
+        self.open.iter().try_for_each(|open| self.write(open.number, &open.sent))
+    }
+
+    /// The volume's devices.
+    pub fn devices(&self) -> &'a Devices {
+        self.devices
+    }
+
+    /// Lookups of each inode.
+    pub fn lookups(&self) -> &BTreeMap<u64, u64> {
+        &self.lookups
+    }
+
+    /// The ledger.
+    pub fn ledger(&self) -> &'static Ledger {
+        self.ledger
+    }
+
+    /// Ends the connection: the daemon closes the volume.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub fn unmount(mut self) -> Result<()> {
+        shutdown(&self.socket, Shutdown::Write)?;
+        let ending = self.buried()?;
+        ensure!(ending == Ending::Exited(0), "the daemon cannot close the volume: {ending:?}");
+        Ok(())
+    }
+}
+
+impl Drop for Kernel<'_> {
+    fn drop(&mut self) {
+        if let Some(daemon) = self.daemon.take() {
+            let _ = daemon.kill();
+        }
+    }
+}
+
+/// The names in an answer to READDIR.
+pub fn listed(bytes: &[u8]) -> Result<Vec<(Dirent, Vec<u8>)>> {
+    let mut rest = bytes;
+    let mut all = Vec::new();
+    while !rest.is_empty() {
+        let (dirent, name) = Dirent::read_from_prefix(rest).ok().context("a short listing")?;
+        let len = dirent.namelen as usize;
+        all.push((dirent, name.get(..len).context("a short name")?.to_vec()));
+        rest = &rest[(size_of::<Dirent>() + len).next_multiple_of(8)..];
+    }
+    Ok(all)
+}
+
+/// The same of READDIRPLUS.
+pub fn listed_plus(bytes: &[u8]) -> Result<Vec<(EntryOut, Vec<u8>)>> {
+    let mut rest = bytes;
+    let mut all = Vec::new();
+    while !rest.is_empty() {
+        let (entry, after) = EntryOut::read_from_prefix(rest).ok().context("a short listing")?;
+        let (dirent, name) = Dirent::read_from_prefix(after).ok().context("a short listing")?;
+        let len = dirent.namelen as usize;
+        all.push((entry, name.get(..len).context("a short name")?.to_vec()));
+        let whole = size_of::<EntryOut>() + size_of::<Dirent>() + len;
+        rest = &rest[whole.next_multiple_of(8)..];
+    }
+    Ok(all)
+}

@@ -1,0 +1,45 @@
+//! Processes that need not be children of the test.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, pidfd_send_signal, waitpid,
+};
+
+/// No process takes nearly this long to die.
+const DEATH_LIMIT: Duration = Duration::from_secs(120);
+
+/// The first child of a process.
+pub fn child_of(process: u32) -> Option<Pid> {
+    let children =
+        std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
+    Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
+}
+
+/// The daemon of a keeper, a child of ours that starts no other one from now on.
+pub fn daemon_of_stopped(keeper: u32) -> Result<Option<Pid>> {
+    let process = Pid::from_raw(keeper.cast_signed()).context("a process")?;
+    kill_process(process, Signal::STOP)?;
+    waitpid(Some(process), WaitOptions::UNTRACED)?;
+    Ok(child_of(keeper))
+}
+
+/// Sends a signal to a process, which need not be a child, and waits until it has ended.
+pub fn end(process: Pid, signal: Signal) -> Result<()> {
+    // What it names stays the same process.
+    let Ok(handle) = pidfd_open(process, PidfdFlags::empty()) else {
+        return Ok(());
+    };
+    match pidfd_send_signal(&handle, signal) {
+        Ok(()) | Err(Errno::SRCH) => {}
+        Err(error) => return Err(error).context("cannot send a signal to the daemon"),
+    }
+    let limit = Timespec::try_from(DEATH_LIMIT)?;
+    match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&limit))? {
+        0 => bail!("the daemon outlives {signal:?}"),
+        _ => Ok(()),
+    }
+}
