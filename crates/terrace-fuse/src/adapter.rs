@@ -22,8 +22,10 @@ mod replies;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use terrace_engine::{FileKind, Ino, KillPriv, SetAttr, Volume};
+use parking_lot::Mutex;
+use terrace_engine::{FileKind, FsResult, Ino, KillPriv, SetAttr, Volume};
 use terrace_transport::abi::{
     CopyFileRangeIn, CopyFileRangeOut, FallocateIn, IoctlIn, IoctlOut, LseekOut, ReadIn, SetattrIn,
     SetattrValid, StatfsOut, WriteIn,
@@ -54,7 +56,9 @@ pub(crate) struct TerraceFs {
     kernel: KernelCache,
     coherence: Coherence,
     control: ControlServer,
-    errors: ErrorLog,
+    errors: Arc<ErrorLog>,
+    /// READs that threads are serving just now.
+    reads: AtomicUsize,
     /// Every write is durable when it is answered, so FSYNC is not needed.
     durable: bool,
     ledger: Option<&'static Ledger>,
@@ -69,7 +73,8 @@ impl TerraceFs {
         let control = ControlServer::new(config.add_disk.clone()).served(kernel.serving().clone());
         let coherence = Coherence::new(kernel.clone())?;
         Ok(Self {
-            errors: ErrorLog::new(volume.pm_path()),
+            errors: Arc::new(ErrorLog::new(volume.pm_path())),
+            reads: AtomicUsize::new(0),
             volume,
             kernel,
             coherence,
@@ -260,10 +265,39 @@ impl TerraceFs {
         if !is_direct(read.read_flags) {
             self.coherence.caches(ino.0, read.offset, read.size.into());
         }
-        reply.fill(read.size as usize, |buffer| {
-            let read = self.volume.read(ino, read.offset, buffer);
-            read.map_err(|error| self.errors.errno(&error))
-        });
+        // One thread may wait for a disk: that is the quickest way if nobody else asks. Others
+        // leave it to the disk to answer, so that they can take the next message.
+        let is_first = self.reads.fetch_add(1, Ordering::Relaxed) == 0;
+        let left = if is_first || reply.keeps_worker() {
+            Err(reply)
+        } else {
+            self.read_later(ino, read, reply)
+        };
+        if let Err(reply) = left {
+            reply.fill(read.size as usize, |buffer| {
+                let read = self.volume.read(ino, read.offset, buffer);
+                read.map_err(|error| self.errors.errno(&error))
+            });
+        }
+        self.reads.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Has a disk answer, if one has the data; else gives the reply back.
+    fn read_later(&self, ino: Ino, read: &ReadIn, reply: Reply) -> Result<(), Reply> {
+        let (errors, reply) = (Arc::clone(&self.errors), Arc::new(Mutex::new(Some(reply))));
+        let kept = Arc::clone(&reply);
+        let answer = move |bytes: FsResult<&[u8]>| {
+            let Some(reply) = kept.lock().take() else { return };
+            match bytes {
+                Ok(bytes) => reply.bytes(bytes),
+                Err(error) => reply.error(errors.errno(&error)),
+            }
+        };
+        if self.volume.read_later(ino, read.offset, read.size as usize, answer) {
+            return Ok(());
+        }
+        let reply = reply.lock().take();
+        Err(reply.expect("only a read that has begun is answered"))
     }
 
     fn write(&self, ino: Ino, write: &WriteIn, data: &[u8], caller: Caller, reply: Reply) {

@@ -29,7 +29,9 @@ mod steps;
 mod striped;
 
 pub use buffer::{AlignedBuf, IO_ALIGN_BYTES};
-pub use disk::{Disk, DiskOpenOptions, DiskStats, IoEngine, create_disk_file, open_disk};
+pub use disk::{
+    Disk, DiskOpenOptions, DiskStats, IoEngine, LaterRead, ReadDone, create_disk_file, open_disk,
+};
 pub use error::{IoOp, MediaError};
 pub use file::private;
 pub use length::device_len;

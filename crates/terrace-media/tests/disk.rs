@@ -10,8 +10,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tempfile::TempDir;
 use terrace_media::{
-    AlignedBuf, Disk, DiskOpenOptions, IoEngine, IoOp, MediaError, create_disk_file, device_len,
-    memory_disk, open_disk,
+    AlignedBuf, Disk, DiskOpenOptions, IoEngine, IoOp, LaterRead, MediaError, create_disk_file,
+    device_len, memory_disk, open_disk,
 };
 
 const BLOCK: usize = 4096;
@@ -367,4 +367,86 @@ fn creating_and_opening_refuse_what_they_must() {
     let disk = open_disk(&other, &DiskOpenOptions::default()).unwrap();
     assert_eq!(disk.len(), 8192, "rounded down to whole blocks");
     assert!(read(&*disk, 4096, 4096).iter().all(|&byte| byte == 7));
+}
+
+/// Begins a read of `len_bytes`; the receiver gets the buffer, and whether all of it came.
+fn begin(
+    disk: &dyn Disk,
+    off: u64,
+    len_bytes: usize,
+) -> Result<std::sync::mpsc::Receiver<(AlignedBuf, bool)>, LaterRead> {
+    let (tell, told) = std::sync::mpsc::channel();
+    let done = Box::new(move |buffer, is_whole| tell.send((buffer, is_whole)).unwrap());
+    disk.begin_read(off, LaterRead { buffer: AlignedBuf::new(1 << 20), len_bytes, done })?;
+    Ok(told)
+}
+
+#[test]
+fn reads_that_nobody_waits_for_come_side_by_side() {
+    for way in ways() {
+        let dir = directory();
+        let disk = open_disk(&new_file(&dir), &way).unwrap();
+        let contents = pattern(7, LEN as usize);
+        disk.write_at(0, &contents).unwrap();
+        let begun = (0..500u64).map(|i| (i * 7919 % 240) * (64 << 10)).map(|off| {
+            let len = BLOCK * (1 + off as usize / BLOCK % 16);
+            (off as usize, len, begin(disk.as_ref(), off, len))
+        });
+        let begun: Vec<_> = begun.collect();
+        let mut came = 0;
+        for (off, len, read) in begun {
+            match read {
+                Ok(told) => {
+                    let (buffer, is_whole) = told.recv().unwrap();
+                    assert!(
+                        is_whole && buffer[..len] == contents[off..off + len],
+                        "{way:?}: {off}"
+                    );
+                    came += 1;
+                }
+                // Enough were under way.
+                Err(read) => assert_eq!(read.len_bytes, len),
+            }
+        }
+        match way.engine {
+            IoEngine::Sync => assert_eq!(came, 0),
+            IoEngine::Uring => assert_ne!(came, 0, "{way:?}"),
+            IoEngine::Auto => {}
+        }
+        assert_eq!(disk.stats().reads, came, "{way:?}");
+    }
+}
+
+#[test]
+fn a_disk_gives_back_reads_that_it_cannot_begin_and_goes_with_reads_under_way() {
+    let dir = directory();
+    let disk = open_disk(&new_file(&dir), &DiskOpenOptions::default()).unwrap();
+    for (off, len) in [(0, 0), (0, 100), (1, BLOCK), (LEN, BLOCK), (0, 2 << 20)] {
+        assert!(begin(disk.as_ref(), off, len).is_err(), "{len} bytes at {off}");
+    }
+    assert!(begin(memory_disk(LEN).as_ref(), 0, BLOCK).is_err(), "one in memory has no queue");
+    let begun: Vec<_> =
+        (0..32).filter_map(|i| begin(disk.as_ref(), i << 16, 1 << 16).ok()).collect();
+    drop(disk);
+    assert!(begun.iter().all(|told| told.recv().unwrap().1));
+}
+
+#[test]
+fn the_last_read_may_be_the_last_owner_of_its_disk() {
+    let dir = directory();
+    let disk = open_disk(&new_file(&dir), &DiskOpenOptions::default()).unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let owner = Arc::clone(&disk);
+    let (go, gone) = std::sync::mpsc::channel::<()>();
+    let done = Box::new(move |_, is_whole| {
+        gone.recv().unwrap();
+        drop(owner);
+        tell.send(is_whole).unwrap();
+    });
+    let read = LaterRead { buffer: AlignedBuf::new(BLOCK), len_bytes: BLOCK, done };
+    if disk.begin_read(0, read).is_ok() {
+        drop(disk);
+        go.send(()).unwrap();
+        assert!(told.recv().unwrap());
+    }
 }

@@ -38,6 +38,9 @@ const ROOM_LEAVING_BLOCKS: u64 = 16;
 const ROOM_FACTOR: u64 = 4;
 /// Least blocks of a read that goes past the page cache: 256 KiB.
 const READ_PAST_CACHE_BLOCKS: u64 = 64;
+/// Least blocks of a read out of order that leaves nothing in the page cache, if no thread waits
+/// for it: 64 KiB.
+const READ_UNCACHED_BLOCKS: u64 = 16;
 /// A cache is crowded when more than one page in so many is dirty.
 const CROWDED_SHARE: u64 = 16;
 /// Least dirty pages with which a file is written back because the cache is crowded: 1 MiB.
@@ -127,6 +130,12 @@ pub fn fetch_blocks(wanted: u64, sequential: bool, most: u64) -> u64 {
 /// time has a cache (the kernel's) or needs none, and the pages would push out others.
 pub fn reads_past_cache(blocks: u64) -> bool {
     blocks >= READ_PAST_CACHE_BLOCKS
+}
+
+/// Whether so many blocks that were read out of order stay in the page cache. To copy long reads
+/// there, and to make room for them, costs more than to verify them.
+pub fn keeps_random_read(blocks: u64) -> bool {
+    blocks < READ_UNCACHED_BLOCKS
 }
 
 /// Whether a log of which `live` slots are live and `dead` ones are not is written anew. It may be
@@ -273,6 +282,7 @@ mod tests {
     fn long_reads_leave_the_cache_alone() {
         assert!(!reads_past_cache(63));
         assert!(reads_past_cache(64) && reads_past_cache(256));
+        assert!(keeps_random_read(15) && !keeps_random_read(16));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::base::types::{
 use crate::inode::dirty::DirtyShard;
 use crate::mount::open::{Opened, open};
 use crate::mount::parts::Parts;
+use crate::ops::data::Files;
 use crate::tools::ranking::Ranking;
 use crate::tools::scrub::Scrubs;
 use crate::tools::status::Reports;
@@ -98,6 +99,7 @@ impl Volume {
         for worker in self.workers.lock().drain(..) {
             let _ = worker.join();
         }
+        self.parts.pages.later.wait();
         true
     }
 
@@ -232,6 +234,18 @@ impl Volume {
         let len = self.parts.files.read(ino, offset, buf)?;
         self.parts.recorder.note(Operation::Read, ino, offset, len as u64, false);
         Ok(len)
+    }
+
+    /// Begins a read that no thread waits for, if a disk has the bytes and can do so; `done` is
+    /// told of them, once, from a thread of the disk, which it must not keep for long. False:
+    /// `done` is told nothing, and [`Self::read`] is to read them, or says why it cannot.
+    pub fn read_later<D>(&self, ino: Ino, offset: u64, len_bytes: usize, done: D) -> bool
+    where
+        D: FnOnce(FsResult<&[u8]>) + Send + 'static,
+    {
+        let begun = Files::read_later(&self.parts.files, ino, offset, len_bytes, done);
+        let note = |len| self.parts.recorder.note(Operation::Read, ino, offset, len as u64, false);
+        begun.map(note).is_some()
     }
 
     /// Writes `data`, atomically up to [`ATOMIC_WRITE_BYTES_MAX`](crate::ATOMIC_WRITE_BYTES_MAX);

@@ -37,9 +37,14 @@ impl ReadHabits {
     /// ended.
     pub fn note_end(&self, offset: u64, len: usize) -> bool {
         // Not in one step: a locked instruction costs more than all the rest.
-        let sequential = self.end.load(Ordering::Relaxed) == offset;
+        let sequential = self.goes_on_at(offset);
         self.end.store(offset + len as u64, Ordering::Relaxed);
         sequential
+    }
+
+    /// Whether a read that begins here begins where the last one ended.
+    pub fn goes_on_at(&self, offset: u64) -> bool {
+        self.end.load(Ordering::Relaxed) == offset
     }
 
     /// The file is written: reads are counted anew.

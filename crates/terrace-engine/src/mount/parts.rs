@@ -94,6 +94,7 @@ impl Parts {
             tuning: tuning.clone(),
             options: options.clone(),
             crcs: Default::default(),
+            later: Default::default(),
             room: Mutex::new(None),
         });
         let tiering = Tiering::new(tiering::Below {

@@ -1,5 +1,7 @@
-//! File data: reading, truncating, seeking, copying, syncing. `write.rs` writes.
+//! File data: reading, truncating, seeking, copying, syncing. `write.rs` writes, `later.rs` reads
+//! without waiting.
 
+mod later;
 pub(crate) mod write;
 
 use terrace_layout::{BLOCK_BYTES, FILE_BYTES_MAX};

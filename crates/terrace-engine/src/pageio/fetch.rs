@@ -148,7 +148,8 @@ impl PageIo {
         Ok(())
     }
 
-    fn count_disk_read(&self, extent: &Extent, in_block: usize, len_bytes: usize) {
+    /// Notes that so many bytes came from a disk.
+    pub fn count_disk_read(&self, extent: &Extent, in_block: usize, len_bytes: usize) {
         self.counters.add(Counter::CacheMisses, (in_block + len_bytes).div_ceil(BLOCK) as u64);
         self.counters.add_disk_read(self.store.space.tier(extent.addr.device()), len_bytes as u64);
     }
@@ -315,7 +316,12 @@ impl PageIo {
     }
 
     /// The checksums of a disk extent that starts at file block `block`.
-    fn checksums(&self, entries: Entries<'_>, extent: &Extent, block: u64) -> FsResult<Checksums> {
+    pub fn checksums(
+        &self,
+        entries: Entries<'_>,
+        extent: &Extent,
+        block: u64,
+    ) -> FsResult<Checksums> {
         self.checksums_of(entries, extent, &read_write_entry(entries, extent.entry())?, block)
     }
 

@@ -1,19 +1,22 @@
 //! The floor between page cache and devices: fetching what is read, writing back what is dirty.
 //!
-//! [`PageIo`] reads blocks from the cache, PM or a disk, with verification (`fetch`), and takes
-//! dirty pages to disks in long runs (`writeback` over `runs`). A page is committed to its file's
-//! log only when the disk has made it durable and it is still the newest version of its block.
+//! [`PageIo`] reads blocks from the cache, PM or a disk, with verification (`fetch`; `later`, where
+//! nobody waits for the disk), and takes dirty pages to disks in long runs (`writeback` over
+//! `runs`). A page is committed to its file's log only when the disk has made it durable and it is
+//! still the newest version of its block.
 //!
 //! It uses `inode` and what lies below. Where a dirty page goes beyond "a disk that has room" it
 //! does not decide. It asks the floor above for one thing, room in PM, through [`MakeRoom`].
 
 pub(crate) mod fetch;
+pub(crate) mod later;
 pub(crate) mod runs;
 pub(crate) mod writeback;
 
 use terrace_store::sync::{Arc, Mutex, Weak};
 
 use self::fetch::CrcCache;
+use self::later::LaterReads;
 use crate::base::counters::Counters;
 use crate::base::options::OpenOptions;
 use crate::base::tuning::Tuning;
@@ -45,6 +48,7 @@ pub(crate) struct PageIo {
     pub tuning: Arc<Tuning>,
     pub options: Arc<OpenOptions>,
     pub crcs: CrcCache,
+    pub later: LaterReads,
     /// Who makes room in PM.
     pub room: Mutex<Option<Weak<dyn MakeRoom>>>,
 }

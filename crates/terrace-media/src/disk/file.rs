@@ -5,16 +5,17 @@ use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
+use super::queue::ReadQueue;
 use super::run::Run;
 use super::sync::{self, Cause, Failure};
 use super::uring::RingPool;
-use super::{Counters, Disk, DiskStats, check_parts, check_run, gather, scatter};
+use super::{Counters, Disk, DiskStats, LaterRead, check_parts, check_run, gather, scatter};
 use crate::buffer::{AlignedBuf, IO_ALIGN_BYTES};
 use crate::error::{IoOp, MediaError, errno_of};
 use crate::file;
@@ -100,7 +101,8 @@ pub fn open_disk(path: &Path, options: &DiskOpenOptions) -> Result<Arc<dyn Disk>
         rings,
         throttle: options.model.map(Throttle::new),
         flush_failed: Mutex::new(None),
-        counters: Counters::default(),
+        counters: Arc::default(),
+        reads: OnceLock::new(),
     }))
 }
 
@@ -192,7 +194,9 @@ struct FileDisk {
     /// Why an earlier flush failed: the kernel may have dropped what it could not write, so no
     /// later one may succeed.
     flush_failed: Mutex<Option<Errno>>,
-    counters: Counters,
+    counters: Arc<Counters>,
+    /// Made when it is first used; `None` in it: the system has refused.
+    reads: OnceLock<Option<ReadQueue>>,
 }
 
 impl FileDisk {
@@ -272,6 +276,26 @@ impl Disk for FileDisk {
         } else {
             scatter(bufs, |joined| self.read_at(off, joined))
         }
+    }
+
+    fn begin_read(&self, off: u64, read: LaterRead) -> Result<(), LaterRead> {
+        let fits = read.len_bytes > 0
+            && read.len_bytes <= read.buffer.len()
+            && check_run(self, IoOp::Read, off, read.len_bytes as u64).is_ok();
+        // A model has whoever reads wait for the time that the device would take.
+        if !fits || self.rings.is_none() || self.throttle.is_some() {
+            return Err(read);
+        }
+        let Some(queue) = self.reads.get_or_init(|| ReadQueue::new().ok()) else {
+            return Err(read);
+        };
+        let counters = Arc::clone(&self.counters);
+        queue.begin(&self.file, off, read, move |read, is_whole| {
+            if is_whole {
+                counters.read(read.len_bytes as u64);
+            }
+            (read.done)(read.buffer, is_whole);
+        })
     }
 
     fn write_at(&self, off: u64, buf: &[u8]) -> Result<(), MediaError> {

@@ -6,6 +6,7 @@
 
 mod counters;
 mod file;
+mod queue;
 mod run;
 mod sync;
 mod uring;
@@ -20,6 +21,26 @@ pub use file::{DiskOpenOptions, IoEngine, create_disk_file, open_disk};
 
 use crate::buffer::{AlignedBuf, IO_ALIGN_BYTES};
 use crate::error::{IoOp, MediaError};
+
+/// What is told that a read has come: the buffer, and whether all that was asked for is in it. If
+/// not, [`Disk::read_at`] says why.
+pub type ReadDone = Box<dyn FnOnce(AlignedBuf, bool) + Send>;
+
+/// A read that nobody waits for.
+pub struct LaterRead {
+    /// Where it goes.
+    pub buffer: AlignedBuf,
+    /// How much of the buffer it fills.
+    pub len_bytes: usize,
+    /// Called once, from a thread of the disk: it must not wait for other reads of this kind.
+    pub done: ReadDone,
+}
+
+impl fmt::Debug for LaterRead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LaterRead").field("len_bytes", &self.len_bytes).finish_non_exhaustive()
+    }
+}
 
 /// A disk. Offsets and lengths are bytes, in multiples of 4 KiB; a buffer that starts on a 4 KiB
 /// boundary ([`AlignedBuf`](crate::AlignedBuf)) spares a copy.
@@ -43,6 +64,15 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn read_vectored_at(&self, off: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<(), MediaError> {
         check_parts(self, IoOp::Read, off, bufs.iter().map(|buf| buf.len()))?;
         scatter(bufs, |joined| self.read_at(off, joined))
+    }
+
+    /// Begins a read at `off` and does not wait for it. A disk that cannot, or that has enough of
+    /// them under way, gives it back: then the caller reads by itself.
+    ///
+    /// # Errors
+    /// The read, untouched.
+    fn begin_read(&self, _off: u64, read: LaterRead) -> Result<(), LaterRead> {
+        Err(read)
     }
 
     /// Writes `buf` at `off`; durable after the next [`Disk::flush`].
