@@ -103,7 +103,7 @@ fn with_file(disk: &Arc<dyn Disk>, data: &[u8]) -> (Rig, Arc<Volume>, Ino) {
     (rig, volume, ino)
 }
 
-/// What a read of this kind will tell; `None`: it does not begin.
+/// The result that a read of this kind will tell; `None`: it does not begin.
 fn later(v: &Volume, ino: Ino, offset: usize, len: usize) -> Option<Receiver<FsResult<Vec<u8>>>> {
     let (tell, told) = channel();
     // Some tests ask only whether a read begins.
@@ -117,7 +117,7 @@ fn they_give_what_was_written_side_by_side() {
     let path = dir.path().join("disk");
     create_disk_file(&path, 64 << 20).unwrap();
     let options = DiskOpenOptions { engine: IoEngine::Uring, ..Default::default() };
-    // Where the system refuses io_uring, no such reads begin: see the next tests.
+    // No such reads begin if the system refuses io_uring: see the next tests.
     let Ok(disk) = open_disk(&path, &options) else { return };
     let data = pattern(6 * MIB + 100, 3);
     let (rig, volume, ino) = with_file(&disk, &data);

@@ -199,8 +199,8 @@ impl Mounted {
         self.wait()
     }
 
-    /// What a successor needs; `None`: no one can take the mount up. To be taken once: a connection
-    /// ends when its last descriptor is closed.
+    /// Hands out the connection; `None`: no successor can take the mount up. To be called once, as
+    /// a connection ends when its last descriptor is closed.
     pub fn take_handover(&mut self) -> Option<Handover> {
         let device = self.unmounter.device.clone();
         self.connection.take().map(|connection| Handover { connection, device })

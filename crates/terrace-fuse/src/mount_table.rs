@@ -25,7 +25,7 @@ pub struct Mount {
     pub read_only: bool,
     /// What the kernel sees to by itself, in the words of mount(8), such as `rw,nosuid,relatime`.
     pub options: String,
-    /// What its type sees to, such as `size=64k,huge=never`.
+    /// Options of its type, such as `size=64k,huge=never`.
     pub type_options: String,
     /// Who mounted it, of a FUSE mount.
     pub user: Option<u32>,

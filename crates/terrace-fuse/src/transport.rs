@@ -48,7 +48,7 @@ impl RingOffer {
         }
     }
 
-    /// What is in the way, in a few words; `None`: nothing.
+    /// The obstacle in a few words; `None`: there is none.
     pub fn obstacle(self) -> Option<&'static str> {
         Some(match self {
             RingOffer::Offered => return None,
@@ -62,7 +62,7 @@ impl RingOffer {
         })
     }
 
-    /// What helps at once, until the machine is started again; `None`: nothing needs to, or can.
+    /// The remedy until the machine is started again; `None`: none is needed, or there is none.
     pub fn remedy_now(self) -> Option<&'static str> {
         Some(match self {
             RingOffer::Offered | RingOffer::Unknown => return None,
@@ -77,7 +77,7 @@ impl RingOffer {
         })
     }
 
-    /// What helps for good.
+    /// The remedy for good.
     pub fn remedy_for_good(self) -> Option<&'static str> {
         Some(match self {
             RingOffer::Offered | RingOffer::NotLoaded => return None,

@@ -91,7 +91,7 @@ pub(crate) struct Later {
 }
 
 impl PageIo {
-    /// What it takes to read these bytes, which lie within the file, without waiting. `None`: they
+    /// Plans to read these bytes, which lie within the file, without waiting. `None`: they
     /// are read in the usual way. `ahead`: reads go on in sequence.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl PageIo {
         let (block, in_block) = (offset / BLOCK_BYTES, (offset % BLOCK_BYTES) as usize);
         let blocks = (in_block + len_bytes).div_ceil(BLOCK) as u64;
         let past_cache = terrace_policy::reads_past_cache(blocks);
-        // What is fetched ahead of a reader in small steps goes to the cache and is waited for.
+        // Data fetched ahead of a reader in small steps goes to the cache, and the reader waits.
         let is_short = len_bytes == 0 || blocks * BLOCK_BYTES > BYTES_MAX as u64;
         if is_short || (ahead && !past_cache) {
             return Ok(None);
@@ -170,7 +170,7 @@ impl PageIo {
         }
         self.count_disk_read(&later.extent, later.in_block, later.len_bytes);
         done(Some(&bytes[later.in_block..later.in_block + later.len_bytes]));
-        // Whoever asked does not wait for this.
+        // The reader has its answer, and does not wait for this.
         if terrace_policy::keeps_random_read(later.blocks) {
             self.keep_cached(later, bytes);
         }

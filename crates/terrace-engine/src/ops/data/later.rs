@@ -9,7 +9,7 @@ use crate::inode::resident::Inode;
 use crate::pageio::PageIo;
 use crate::pageio::later::Later;
 
-/// What a read needs that is about to begin.
+/// A read that is about to begin.
 struct Begun {
     inode: Arc<Inode>,
     later: Later,
