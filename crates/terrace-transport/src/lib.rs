@@ -28,6 +28,7 @@ mod init;
 mod kind;
 mod ledger;
 mod load;
+mod moves;
 pub mod planted;
 mod reply;
 mod request;

@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{Builder, Scope};
+use std::time::Instant;
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types::Fd};
 use zerocopy::{FromBytes, IntoBytes};
@@ -37,6 +38,7 @@ use crate::connection::{Connection, FileSystem};
 use crate::cpus::{Cpus, is_online};
 use crate::kind::Message;
 use crate::load::{Counted, Load};
+use crate::moves::Moves;
 use crate::reply::Reply;
 use crate::request::{Caller, Malformed, Operation, Request, decode};
 use crate::slot::{Answer, Slot};
@@ -67,6 +69,7 @@ pub(crate) struct Rings<'a, F> {
     /// Workers of a queue.
     depth: usize,
     cpus: Cpus,
+    moves: Moves,
     _counted: Counted,
 }
 
@@ -82,7 +85,8 @@ impl<'a, F: FileSystem> Rings<'a, F> {
             |id| Ok(Queue { id, is_whole: AtomicBool::new(depth <= RESERVE || is_online(id)?) });
         let queues = (0..cpus.possible()).map(queue).collect::<io::Result<Vec<_>>>()?;
         let counted = connection.load.add(Load { queues: queues.len(), ..Load::default() });
-        Ok(Self { connection, file_system, queues, depth, cpus, _counted: counted })
+        let moves = Moves::new();
+        Ok(Self { connection, file_system, queues, depth, cpus, moves, _counted: counted })
     }
 
     /// Starts the workers, and waits until they stand.
@@ -176,7 +180,13 @@ impl<'a, F: FileSystem> Rings<'a, F> {
             {
                 self.complete(scope, queue);
             }
+            let client = worker.message().pid;
+            let held_back_until = self.moves.arrives(client, queue.id);
             worker.answer(self.connection, self.file_system);
+            if let Some(until) = held_back_until {
+                std::thread::sleep(until.saturating_duration_since(Instant::now()));
+            }
+            self.moves.is_answered(client);
         }
         Ok(())
     }
@@ -288,10 +298,15 @@ impl Worker {
         }
     }
 
+    /// The header of the message in the entry.
+    fn message(&self) -> InHeader {
+        InHeader::read_from_prefix(&self.memory.headers().in_out).expect("long enough").0
+    }
+
     /// Answers the message in the entry, and asks for the next one.
     fn answer(&mut self, connection: &Connection, file_system: &impl FileSystem) {
         let headers = *self.memory.headers();
-        let (header, _) = InHeader::read_from_prefix(&headers.in_out).expect("long enough");
+        let header = self.message();
         let kind = Message::from_opcode(header.opcode);
         let is_write = kind == Some(Message::Write);
         let reply = Reply::over_ring(Arc::clone(&self.slot), is_write);

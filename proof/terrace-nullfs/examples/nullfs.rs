@@ -1,11 +1,11 @@
 //! Mounts the file system that does nothing and serves it until it is unmounted; then prints the
 //! messages it got.
 //!
-//! `nullfs [--allow-other] [--durable] [--threads N] [--clone-fd] MOUNTPOINT`
+//! `nullfs [--allow-other] [--durable] [--threads N] [--clone-fd] [--io-uring] MOUNTPOINT`
 
 use anyhow::{Context, Result};
 use std::path::PathBuf;
-use terrace_fuse::MountConfig;
+use terrace_fuse::{MountConfig, Transport};
 use terrace_nullfs::mount_null;
 
 fn main() -> Result<()> {
@@ -17,6 +17,7 @@ fn main() -> Result<()> {
             Some("--allow-other") => config.allow_other = true,
             Some("--durable") => config.durable = true,
             Some("--clone-fd") => config.clone_fd = Some(true),
+            Some("--io-uring") => config.transport = Transport::IoUring,
             Some("--threads") => {
                 let threads = arguments.next().context("--threads needs a number")?;
                 config.threads =
