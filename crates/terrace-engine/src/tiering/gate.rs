@@ -107,3 +107,22 @@ impl Drop for Seeking<'_> {
         self.0.change(|state| state.seekers -= 1);
     }
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_loses_patience_leaves_the_gate_as_it_was() {
+        let gate = Gate::default();
+        patience::let_waits_end(|| true);
+        drop(gate.seek().unwrap().expect("nothing moves"));
+        let moving = gate.begin();
+        assert!(gate.seek().is_err_and(|error| patience::is_lost(&error)));
+        drop((moving, gate.begin_after_seekers()));
+        let seeking = gate.seek().unwrap().expect("nothing moves any more");
+        assert!(gate.begin_by_hand().is_err_and(|error| patience::is_lost(&error)));
+        drop(seeking);
+        drop(gate.begin_by_hand().unwrap());
+    }
+}
