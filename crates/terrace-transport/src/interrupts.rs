@@ -11,9 +11,9 @@
 //! or for one that it handles in order to stop what it does. It goes on for all others.
 //!
 //! Some INTERRUPTs never come: a second one for the same request, one while all threads wait, and
-//! over io_uring (Linux 6.18) one for a signal from before the request was delivered. So a thread
-//! that waits looks at `/proc` now and then anyway. What it sees there twice in a row counts: a
-//! thread of the program that is not stuck in the kernel takes its signals at once.
+//! over io_uring one for a signal from before the request was delivered. So a thread that waits
+//! looks at `/proc` now and then anyway. What it sees there twice in a row counts: a thread of the
+//! program that is not stuck in the kernel takes its signals at once.
 //!
 //! Invariants:
 //! * What is remembered is bounded. It is never wrong: numbers are not used twice.

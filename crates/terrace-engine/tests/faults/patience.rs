@@ -1,4 +1,5 @@
-//! Programs that wait no longer, as after a signal: nothing has happened, or they are told how much.
+//! Programs that wait no longer, as after a signal: nothing has happened, or they are told how
+//! much.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
