@@ -18,6 +18,7 @@
 //! short. The daemon must not go on: it installs a panic hook that aborts. The next mount recovers.
 
 mod again;
+mod patience;
 mod replies;
 
 use std::io;
@@ -87,6 +88,7 @@ impl TerraceFs {
 
 impl FileSystem for TerraceFs {
     fn answer(&self, request: &Request<'_>, reply: Reply) {
+        patience::begin(&request.operation);
         match reply.past() {
             None => self.answer_first(request, reply),
             Some(past) => self.answer_again(request, &past, reply),

@@ -146,6 +146,8 @@ pub enum Bug {
     LookupUnlocked,
     /// A move of a file that is removed meanwhile is committed.
     MoveOfRemoved,
+    /// A call that has had an effect can end with EINTR.
+    LostAfterEffect,
 }
 
 #[cfg(any(feature = "planted", shuttle))]

@@ -12,6 +12,7 @@ mod real {
     pub use std::collections::HashMap;
     pub use std::sync::{Arc, Weak, atomic};
     pub use std::thread;
+    pub use std::thread_local;
 
     pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

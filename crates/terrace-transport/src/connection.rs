@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::counts::MessageCounts;
+use crate::interrupts::Interrupts;
 use crate::kind::Message;
 use crate::ledger::Ledger;
 use crate::load::LoadMeter;
@@ -27,6 +28,7 @@ pub(crate) struct Connection {
     pub device: Arc<OwnedFd>,
     pub counts: Arc<MessageCounts>,
     pub load: LoadMeter,
+    pub interrupts: Arc<Interrupts>,
     pub message_bytes_max: usize,
     /// What a successor of this daemon needs.
     pub ledger: Option<&'static Ledger>,
@@ -44,7 +46,10 @@ impl Connection {
         match decoded {
             Ok(request) => {
                 self.count(kind, &request);
-                file_system.answer(&request, reply);
+                match request.operation {
+                    Operation::Interrupt { unique } => self.interrupts.note(unique),
+                    _ => file_system.answer(&request, reply),
+                }
             }
             Err(Malformed::Unknown(_)) => reply.error(libc::ENOSYS),
             Err(malformed) => {

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use crate::abi::InHeader;
 use crate::connection::{Connection, FileSystem};
+use crate::interrupts;
 use crate::kind::Message;
 use crate::ledger::{Ledger, MESSAGE_AT};
 use crate::load::Load;
@@ -67,6 +68,7 @@ pub(crate) fn serve(
         Some(ledger) => MessageBuffer::kept(ledger, number, connection.message_bytes_max)?,
         None => MessageBuffer::own(connection.message_bytes_max),
     };
+    interrupts::serve(&connection.interrupts);
     let buffer_bytes = buffer.space().len();
     let _counted = connection.load.add(Load { threads: 1, buffer_bytes, ..Load::default() });
     loop {
@@ -101,6 +103,7 @@ fn take(
         connection.dispatch(kind, decode(header, body), Reply::none(), file_system);
         return Ok(());
     }
+    interrupts::begin(header);
     let ledger = connection.ledger;
     let under_way = ledger.and_then(|ledger| ledger.enter(header.unique, header.opcode));
     let reply = Reply::new(header.unique, Arc::clone(device), under_way);

@@ -55,7 +55,7 @@ const BYTES: usize = LOOKUPS_AT + (INODES_MAX * 8) as usize;
 /// The `unique` of a record that a thread is taking.
 const TAKING: u64 = u64::MAX;
 /// Set in the number of a request that comes again.
-const RESENT: u64 = 1 << 63;
+pub(crate) const RESENT: u64 = 1 << 63;
 /// Set in a word of lookups: the inode may get a first name.
 const LINKABLE: u64 = 1 << 63;
 

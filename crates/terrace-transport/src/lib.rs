@@ -12,6 +12,7 @@
 //! | `device` | threads on `/dev/fuse` |
 //! | `ring`, `slot` | threads on io_uring, a queue for each CPU; their answers |
 //! | `cpus` | the CPUs of the machine, and those that threads may use |
+//! | `interrupts` | requests whose program got a signal |
 //! | `connection` | from a decoded message to the file system |
 //! | `ledger`, `blame` | what outlives the daemon: requests under way, and which killed it |
 //! | [`planted`] | steps of a daemon's life, and bugs, for tests |
@@ -25,6 +26,7 @@ mod counts;
 mod cpus;
 mod device;
 mod init;
+mod interrupts;
 mod kind;
 mod ledger;
 mod load;
@@ -40,6 +42,7 @@ pub use connection::FileSystem;
 pub use counts::{MessageCounts, MessageSnapshot};
 pub use cpus::{count_cpus, online_cpus};
 pub use init::Terms;
+pub use interrupts::{Patience, is_wait_over};
 pub use kind::Message;
 pub use ledger::{Ledger, NOTE_BYTES_MAX, Past, SEATS_MAX};
 pub use load::{Load, LoadMeter};

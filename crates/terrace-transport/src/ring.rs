@@ -36,6 +36,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::abi::{EntryHeaders, InHeader, OutHeader, UringCommand, WriteIn};
 use crate::connection::{Connection, FileSystem};
 use crate::cpus::{Cpus, is_online};
+use crate::interrupts;
 use crate::kind::Message;
 use crate::load::{Counted, Load};
 use crate::moves::Moves;
@@ -150,6 +151,7 @@ impl<'a, F: FileSystem> Rings<'a, F> {
         go: &RwLock<()>,
     ) {
         self.cpus.keep_to(queue.id);
+        interrupts::serve(&self.connection.interrupts);
         let (worker, ready) = split(Worker::new(self.connection, queue.id));
         let _ = says.send(ready);
         drop(go.read());
@@ -307,6 +309,7 @@ impl Worker {
     fn answer(&mut self, connection: &Connection, file_system: &impl FileSystem) {
         let headers = *self.memory.headers();
         let header = self.message();
+        interrupts::begin(&header);
         let kind = Message::from_opcode(header.opcode);
         let is_write = kind == Some(Message::Write);
         let reply = Reply::over_ring(Arc::clone(&self.slot), is_write);

@@ -88,6 +88,7 @@ impl Session {
             device: Arc::new(device),
             counts: Arc::default(),
             load: LoadMeter::default(),
+            interrupts: Arc::default(),
             message_bytes_max: terms.message_bytes_max as usize,
             ledger,
         };

@@ -5,6 +5,7 @@
 pub(crate) mod counters;
 pub(crate) mod heritage;
 pub(crate) mod options;
+pub(crate) mod patience;
 pub(crate) mod pin;
 pub(crate) mod recent;
 pub(crate) mod recorder;

@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
+use terrace_store::error::FsResult;
 use terrace_store::index::Freed;
 use terrace_store::sync::atomic::{AtomicU64, Ordering};
 use terrace_store::sync::thread;
 
+use crate::base::patience;
 use crate::base::types::Ino;
 
 /// How often, and how long each time, who finds no room waits for what was removed.
@@ -44,15 +46,20 @@ impl OpenOrphans {
 
     /// Waits a moment for those that the kernel may have forgotten: that message may have come
     /// before ours, and not be read to its end.
-    pub fn wait(&self) {
+    ///
+    /// # Errors
+    /// `EINTR`: the program waits no longer.
+    pub fn wait(&self) -> FsResult<()> {
         for _ in 0..FORGET_TRIES {
             if self.count.load(Ordering::Acquire) <= self.outlasted.load(Ordering::Acquire) {
-                return;
+                return Ok(());
             }
+            patience::go_on()?;
             thread::sleep(FORGET_WAIT);
         }
         self.outlasted.store(self.count.load(Ordering::Acquire), Ordering::Release);
         // Some may have gone in between.
         self.outlasted.fetch_min(self.count.load(Ordering::Acquire), Ordering::AcqRel);
+        Ok(())
     }
 }

@@ -3,11 +3,12 @@
 use terrace_store::checkpoint::{self, Area};
 use terrace_store::error::{FsResult, fence};
 
+use crate::base::patience;
 use crate::mount::parts::Parts;
 
 impl Parts {
     pub fn close(&self) -> FsResult<()> {
-        self.pages.flush_all()?;
+        patience::endure(|| self.pages.flush_all())?;
         self.inodes.commit_all_lazy()?;
         self.inodes.settle_inodes()?;
         self.inodes.reclaim_all()?;

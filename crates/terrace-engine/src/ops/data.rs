@@ -14,6 +14,7 @@ use terrace_store::sync::{Arc, RwLockWriteGuard};
 
 use crate::base::counters::{Counter, Counters};
 use crate::base::options::OpenOptions;
+use crate::base::patience;
 use crate::base::types::{FileKind, Ino, KillPriv, Time, WriteOptions};
 use crate::inode::activity::Activity;
 use crate::inode::cache::PageCache;
@@ -227,7 +228,8 @@ impl Files {
     /// Copies bytes between files (or within one, where the ranges do not overlap).
     ///
     /// # Errors
-    /// As [`Self::read`] and [`Self::write`]; `EINVAL` for overlapping ranges.
+    /// As [`Self::read`] and [`Self::write`]; `EINVAL` for overlapping ranges. A program that waits
+    /// no longer gets what has been copied until then.
     pub fn copy_range(
         &self,
         from: Ino,
@@ -249,6 +251,9 @@ impl Files {
         let mut done = 0;
         while done < len {
             let want = buf.len().min((len - done) as usize);
+            if done > 0 && patience::go_on().is_err() {
+                break;
+            }
             let n = match self.read(from, from_offset + done, &mut buf[..want]) {
                 Ok(0) => break,
                 Ok(n) => n,

@@ -9,6 +9,7 @@ use terrace_store::index::Segment;
 use terrace_store::space::{BlockSource, Purpose, Tiers};
 use terrace_store::sync::Arc;
 
+use crate::base::patience;
 use crate::base::types::{Fallocate, FileKind, Ino, Time, WriteOptions};
 use crate::inode::resident::{Inner, Inode};
 use crate::ops::data::Files;
@@ -45,7 +46,7 @@ impl Files {
             }
             // The zeros at the edges of a range may have gone to the page cache.
             if self.options.durable && inode.pages.has_dirty() {
-                self.pages.flush_file(&inode)?;
+                patience::endure(|| self.pages.flush_file(&inode))?;
             }
             Ok(())
         })
@@ -163,7 +164,8 @@ impl Files {
             true => self.room.with_all_room(|| self.take_runs(inode, &[(from, to - from)]))?,
             false => Vec::new(),
         };
-        let zeroed = self.zero_edges(inode, offset, end).and_then(|begun| {
+        let zeroed = patience::endure(|| {
+            let begun = self.zero_edges(inode, offset, end)?;
             let grown = if grow { end } else { 0 };
             self.deallocate(inode, from..to.max(from), &runs, grown, begun)
         });

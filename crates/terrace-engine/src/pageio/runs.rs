@@ -14,6 +14,7 @@ use terrace_store::file::{BLOCK, DataRun, covered_bytes};
 use terrace_store::planted::{Bug, planted};
 use terrace_store::space::{BlockSource, Purpose, Tiers};
 
+use crate::base::patience;
 use crate::inode::cache::DirtyPage;
 use crate::pageio::PageIo;
 
@@ -195,6 +196,7 @@ impl PageIo {
         failing: &mut Vec<u16>,
     ) -> FsResult<()> {
         for run in placed {
+            patience::go_on()?;
             let crc_run = run.crc_run.filter(|_| !planted(Bug::ChecksumsAfterFlush));
             let crc_blocks = crc_run.map(|_| crc_block_bytes(&run.crcs));
             let start = crc_run.map_or(run.addr, |(addr, _)| addr);

@@ -20,6 +20,7 @@ use terrace_store::sync::atomic::Ordering;
 use terrace_store::sync::{Arc, thread};
 
 use crate::base::counters::Counter;
+use crate::base::patience;
 use crate::inode::cache::{BlankPage, DirtyPage};
 use crate::inode::dirty::DirtyFile;
 use crate::inode::resident::{Inner, Inode};
@@ -52,6 +53,7 @@ impl PageIo {
             if !std::mem::replace(&mut waits, true) {
                 self.counters.add(Counter::Stalls, 1);
             }
+            patience::go_on()?;
             // With nothing dirty, others hold the pages for a moment.
             if !self.flush_some()? {
                 idle_tries += 1;
@@ -68,7 +70,8 @@ impl PageIo {
     /// was called.
     ///
     /// # Errors
-    /// `ENOSPC`, or what the disk said; a disk that cannot flush is fatal.
+    /// `ENOSPC`, or what the disk said; a disk that cannot flush is fatal. `EINTR`: whoever called
+    /// it waits no longer, and some of it may be on disk.
     pub fn flush_file(&self, inode: &Arc<Inode>) -> FsResult<()> {
         self.write_back(inode, Overtaken::Written)
     }
@@ -79,7 +82,7 @@ impl PageIo {
             // That has failed in a way after which nothing may be written.
             return fail(libc::EIO);
         }
-        let _flushing = inode.flush.lock();
+        let _flushing = patience::lock(&inode.flush)?;
         let mut from = 0;
         let mut overtaken = BTreeSet::new();
         loop {
@@ -92,6 +95,7 @@ impl PageIo {
                 break;
             };
             from = last.block + 1;
+            patience::go_on()?;
             let placed = self.write_durably(inode, &pages)?;
             overtaken.extend(self.commit_runs(inode, &mut inode.inner.write(), &placed)?);
             if pages.len() < COMMIT_PAGES_MAX {
@@ -221,6 +225,9 @@ impl PageIo {
             let files: Vec<DirtyFile> = shard.dirty.lock().values().cloned().collect();
             for file in files {
                 let flushed = self.flush_file(&file.inode);
+                if flushed.as_ref().is_err_and(patience::is_lost) {
+                    return flushed;
+                }
                 result = result.and(flushed);
             }
         }

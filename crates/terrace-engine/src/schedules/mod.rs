@@ -30,6 +30,7 @@ mod logs;
 mod moves;
 mod names;
 mod pages;
+mod patience;
 mod workers;
 
 use std::io::{IoSlice, IoSliceMut};

@@ -8,6 +8,7 @@ use terrace_store::index::Extent;
 use terrace_store::sync::Arc;
 
 use crate::base::counters::Counter;
+use crate::base::patience;
 use crate::base::types::{FileMoved, Ino};
 use crate::base::words::tier_name;
 use crate::inode::activity::Activity;
@@ -76,8 +77,9 @@ impl ByHand {
                     keep_cached: false,
                     counter: Counter::MigratedByHand,
                 };
-                let _under_way = self.gate.begin_after_seekers();
-                match self.inodes.before_closing(|| self.relocator.relocate(inode, order).all()) {
+                let _under_way = self.gate.begin_by_hand()?;
+                let relocate = || self.relocator.relocate(inode, order).all();
+                match self.inodes.before_closing(|| patience::endure(relocate)) {
                     Ok(blocks) => result.moved_bytes += blocks * BLOCK_BYTES,
                     Err(error) if !error.is_no_room() => return Err(error),
                     Err(_) => {}

@@ -6,7 +6,10 @@
 
 use std::time::{Duration, Instant};
 
+use terrace_store::error::FsResult;
 use terrace_store::sync::{Condvar, Mutex};
+
+use crate::base::patience;
 
 /// How long somebody who finds no room waits for data that moves: a thread that waits serves nobody
 /// else, and a disk may hang.
@@ -44,29 +47,47 @@ impl Gate {
 
     /// Begins another move, once nobody looks for room. Called without any lock that programs take.
     pub fn begin_after_seekers(&self) -> UnderWay<'_> {
+        patience::endure(|| self.begin_by_hand()).expect("this wait has no other end")
+    }
+
+    /// As [`Self::begin_after_seekers`], for a program.
+    ///
+    /// # Errors
+    /// `EINTR`: the program waits no longer.
+    pub fn begin_by_hand(&self) -> FsResult<UnderWay<'_>> {
         let mut state = self.state.lock();
         while state.seekers > 0 {
-            self.changed.wait(&mut state);
+            if patience::is_limited() {
+                self.changed.wait_for(&mut state, patience::LOOK);
+                patience::go_on()?;
+            } else {
+                self.changed.wait(&mut state);
+            }
         }
         state.under_way += 1;
-        UnderWay(self)
+        Ok(UnderWay(self))
     }
 
     /// Waits until nothing moves; `None` if that takes too long.
-    pub fn seek(&self) -> Option<Seeking<'_>> {
+    ///
+    /// # Errors
+    /// `EINTR`: the program waits no longer.
+    pub fn seek(&self) -> FsResult<Option<Seeking<'_>>> {
         let until = Instant::now() + ROOM_WAIT_MAX;
         let mut state = self.state.lock();
         state.seekers += 1;
+        let seeking = Seeking(self);
         while state.under_way > 0 {
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                state.seekers -= 1;
-                self.changed.notify_all();
-                return None;
+            let waits = patience::go_on();
+            if left.is_zero() || waits.is_err() {
+                // Nobody drops the token under the lock.
+                drop(state);
+                return waits.map(|()| None);
             }
-            self.changed.wait_for(&mut state, left);
+            self.changed.wait_for(&mut state, left.min(patience::LOOK));
         }
-        Some(Seeking(self))
+        Ok(Some(seeking))
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
@@ -84,5 +105,24 @@ impl Drop for UnderWay<'_> {
 impl Drop for Seeking<'_> {
     fn drop(&mut self) {
         self.0.change(|state| state.seekers -= 1);
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_loses_patience_leaves_the_gate_as_it_was() {
+        let gate = Gate::default();
+        patience::let_waits_end(|| true);
+        drop(gate.seek().unwrap().expect("nothing moves"));
+        let moving = gate.begin();
+        assert!(gate.seek().is_err_and(|error| patience::is_lost(&error)));
+        drop((moving, gate.begin_after_seekers()));
+        let seeking = gate.seek().unwrap().expect("nothing moves any more");
+        assert!(gate.begin_by_hand().is_err_and(|error| patience::is_lost(&error)));
+        drop(seeking);
+        drop(gate.begin_by_hand().unwrap());
     }
 }

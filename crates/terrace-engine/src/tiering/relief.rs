@@ -8,6 +8,7 @@ use terrace_store::error::FsResult;
 use terrace_store::sync::{Arc, Mutex};
 
 use crate::base::counters::Counter;
+use crate::base::patience;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
 use crate::pageio::MakeRoom;
@@ -48,7 +49,8 @@ impl MakeRoom for Relief {
     #[inline]
     fn relieve_pm_if_low(&self) {
         if self.store.pm_is_low() {
-            self.relieve_pm(false);
+            // Whoever waits no longer is told so by the next wait.
+            let _ = self.relieve_pm(false);
         }
     }
 }
@@ -57,32 +59,46 @@ impl Relief {
     /// Makes room at once. Callers hold no lock; a second caller waits for the first. After relief
     /// in vain the next rests for a while, unless it is `urgent`. A volume that turns read-only
     /// here is noticed by the caller's own operation.
+    ///
+    /// # Errors
+    /// `EINTR`: the program waits no longer.
     #[cold]
-    pub fn relieve_pm(&self, urgent: bool) {
-        let mut turn = self.turn.lock();
+    pub fn relieve_pm(&self, urgent: bool) -> FsResult<()> {
+        let mut turn = patience::lock(&self.turn)?;
         let begun = Instant::now();
         let rests = !urgent && turn.rests_until.is_some_and(|until| begun < until);
         if !self.conditions.migrates() || rests {
-            return;
+            return Ok(());
         }
         let _under_way = self.gate.begin();
         // Removed files make room first.
         let _ = self.inodes.mutate(|| self.inodes.reclaim_if_any());
-        let mut is_in_vain = true;
-        for shard in (0..self.store.shards()).map(|n| (turn.next_shard + n) % self.store.shards()) {
-            while self.store.pm_is_low() {
-                if self.rounds.run(shard, || self.give_way(shard)).is_in_vain() {
-                    break;
-                }
-                is_in_vain = false;
-            }
-        }
+        let relieved = self.relieve_shards(turn.next_shard);
         self.relocator.buffers.release();
+        let is_in_vain = relieved?;
         turn.next_shard = (turn.next_shard + 1) % self.store.shards();
         // Relief in vain takes no more than a tenth of the time; and a disk that works again does
         // not wait for long.
         let rest = (10 * begun.elapsed()).min(RELIEF_RESTS_MAX);
         turn.rests_until = (is_in_vain && self.store.pm_is_low()).then(|| Instant::now() + rest);
+        Ok(())
+    }
+
+    /// Has the files of all shards give way until PM has room, those of this one first. Says
+    /// whether that was in vain.
+    fn relieve_shards(&self, first: usize) -> FsResult<bool> {
+        let mut is_in_vain = true;
+        for shard in (0..self.store.shards()).map(|n| (first + n) % self.store.shards()) {
+            while self.store.pm_is_low() {
+                patience::go_on()?;
+                let round = || self.rounds.run(shard, || self.give_way(shard));
+                if patience::endure(round).is_in_vain() {
+                    break;
+                }
+                is_in_vain = false;
+            }
+        }
+        Ok(is_in_vain)
     }
 
     /// Files of a shard give room away: logs first, which are many to one flush, then data.

@@ -9,15 +9,17 @@
 //!   all removed files that the kernel has forgotten were reclaimed.
 //!
 //! A write waits for data that moves no longer than [`gate`](crate::tiering::gate) says. With
-//! `migrate` off nobody waits: data that is moved by hand then takes room twice.
+//! `migrate` off nobody waits: data that is moved by hand then takes room twice. A program that has
+//! lost [`patience`] is told so instead.
 
 use terrace_store::error::{FsError, FsResult, fail};
 use terrace_store::sync::{Arc, limit, thread};
 
+use crate::base::patience;
 use crate::inode::health::Health;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
-use crate::pageio::{MakeRoom, PageIo};
+use crate::pageio::PageIo;
 use crate::tiering::conditions::Conditions;
 use crate::tiering::gate::Gate;
 use crate::tiering::relief::Relief;
@@ -42,7 +44,9 @@ impl Room {
     /// Does what a program asks for, as [`Inodes::mutate`] does. If PM has next to no room for
     /// metadata, some is made first. The caller holds no lock.
     pub fn operate<T>(&self, operation: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
-        self.relief.relieve_pm_if_low();
+        if self.store.pm_is_low() {
+            self.relief.relieve_pm(false)?;
+        }
         self.inodes.mutate(operation)
     }
 
@@ -52,7 +56,7 @@ impl Room {
     pub fn operate_to_free<T>(&self, mut operation: impl FnMut() -> FsResult<T>) -> FsResult<T> {
         match self.operate(&mut operation) {
             Err(error) if error.is_no_room() => {
-                self.relief.relieve_pm(true);
+                self.relief.relieve_pm(true)?;
                 self.inodes.mutate(operation)
             }
             done => done,
@@ -64,14 +68,15 @@ impl Room {
     /// take.
     ///
     /// # Errors
-    /// Those of `attempt`; `EROFS` if the volume has turned read-only meanwhile.
+    /// Those of `attempt`; `EROFS` if the volume has turned read-only meanwhile; `EINTR` if the
+    /// program waits no longer.
     pub fn with_all_room<T>(&self, attempt: impl Fn() -> FsResult<T>) -> FsResult<T> {
         let result = self.with_room_of_dirty(&attempt);
         if !result.as_ref().is_err_and(FsError::is_no_room) {
             return result;
         }
-        self.inodes.open_orphans.wait();
-        let seeking = self.conditions.migrates().then(|| self.gate.seek());
+        self.inodes.open_orphans.wait()?;
+        let seeking = self.conditions.migrates().then(|| self.gate.seek()).transpose()?;
         if self.health.is_read_only() {
             return fail(libc::EROFS);
         }
@@ -95,7 +100,7 @@ impl Room {
                 return result;
             }
             match self.pages.flush_all() {
-                Err(error) if error.is_fatal() => return Err(error),
+                Err(error) if error.is_fatal() || patience::is_lost(&error) => return Err(error),
                 _ if self.health.is_read_only() => return fail(libc::EROFS),
                 // A disk that fails frees nothing; another disk may have freed enough.
                 Err(_) => return attempt(),

@@ -2,6 +2,7 @@
 //! nothing acknowledged is lost, and what must turn the volume read-only does, and nothing else.
 
 mod full;
+mod patience;
 mod removing;
 #[path = "../rig/mod.rs"]
 mod rig;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use shuttle::rand::Rng;
 use shuttle::sync::{MutexGuard as Guard, TryLockError};
 pub use shuttle::sync::{RwLockReadGuard, RwLockWriteGuard};
+pub use shuttle::thread_local;
 
 /// Iterated in the same order whenever a schedule is replayed.
 pub type HashMap<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
@@ -59,6 +60,15 @@ impl<T> Mutex<T> {
             Err(TryLockError::WouldBlock) => return None,
         };
         Some(MutexGuard { lock: &self.0, held: Some(held) })
+    }
+
+    /// There is no time here: whoever does not get it at once gives up.
+    pub fn try_lock_for(&self, _timeout: Duration) -> Option<MutexGuard<'_, T>> {
+        let guard = self.try_lock();
+        if guard.is_none() {
+            thread::yield_now();
+        }
+        guard
     }
 
     pub fn get_mut(&mut self) -> &mut T {

@@ -15,6 +15,7 @@ use terrace_store::sync::Arc;
 use super::Files;
 use crate::base::counters::Counter;
 use crate::base::heritage::Effect;
+use crate::base::patience;
 use crate::base::types::{Ino, Time, WriteOptions};
 use crate::inode::cache::BlankPage;
 use crate::inode::resident::{Inner, Inode};
@@ -63,7 +64,8 @@ impl Files {
     /// Writes `data`; returns its length.
     ///
     /// # Errors
-    /// `ENOSPC`, `EFBIG`, `EROFS`, `EIO`; what was written in whole pieces before stays.
+    /// `ENOSPC`, `EFBIG`, `EROFS`, `EIO`; `EINTR` if nothing is written; what was written in whole
+    /// pieces before stays.
     pub fn write(
         &self,
         ino: Ino,
@@ -83,7 +85,7 @@ impl Files {
                 }
             }
             if (options.durable || self.options.durable) && inode.pages.has_dirty() {
-                self.pages.flush_file(&inode)?;
+                patience::endure(|| self.pages.flush_file(&inode))?;
             }
             Ok(done)
         })
