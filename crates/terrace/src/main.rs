@@ -32,6 +32,9 @@ fn main() -> ExitCode {
     if let Some(helper) = args.next().as_deref().and_then(helper::Helper::of_name) {
         return helper.run(args);
     }
+    if args.next().is_some_and(|first| first == keeper::takeover::SUBCOMMAND) {
+        return keeper::takeover::run(args);
+    }
     let cli = cli::Cli::try_parse().unwrap_or_else(|error| cli::harmless(error).exit());
     match commands::run(&cli) {
         Ok(code) => code,
