@@ -12,11 +12,23 @@ use rustix::process::{
 /// No process takes nearly this long to die.
 const DEATH_LIMIT: Duration = Duration::from_secs(120);
 
-/// The first child of a process.
+/// The first child of a process that has not ended.
 pub fn child_of(process: u32) -> Option<Pid> {
-    let children =
-        std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
-    Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
+    children_of(process).into_iter().next()
+}
+
+/// All children of a process that have not ended, the oldest first.
+pub fn children_of(process: u32) -> Vec<Pid> {
+    let path = format!("/proc/{process}/task/{process}/children");
+    let children = std::fs::read_to_string(path).unwrap_or_default();
+    let ids = children.split_whitespace().filter(|id| !has_ended(id));
+    ids.filter_map(|id| Pid::from_raw(id.parse().ok()?)).collect()
+}
+
+/// Whether nothing is left of a process but its status.
+fn has_ended(id: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['Z', 'X']))
 }
 
 /// The daemon of a keeper, a child of ours that starts no other one from now on.

@@ -6,7 +6,7 @@
 //! `TERRACE_PROOF_TRANSPORT` set, volumes are mounted with that transport.
 
 use crate::killer::Killer;
-use crate::process::{child_of, daemon_of_stopped, end};
+use crate::process::{child_of, children_of, daemon_of_stopped, end};
 use crate::skip::note;
 use crate::{Scratch, run, skip, tool, wait_or_kill};
 use anyhow::{Context, Result, bail};
@@ -306,6 +306,14 @@ impl TestVolume {
     /// The daemon that a keeper has at this moment, if any.
     pub fn daemon_of_keeper(&self) -> Option<Pid> {
         self.daemon.as_ref().and_then(|keeper| child_of(keeper.id()))
+    }
+
+    /// All processes that a keeper has at this moment, the oldest first.
+    ///
+    /// # Errors
+    /// Nothing is mounted.
+    pub fn children_of_keeper(&self) -> Result<Vec<Pid>> {
+        Ok(children_of(self.process()?.as_raw_pid().cast_unsigned()))
     }
 
     /// The process that serves the mount. With a keeper it waits for the next one if need be.

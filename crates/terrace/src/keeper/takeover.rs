@@ -215,7 +215,11 @@ impl Takeover {
         }
         let told: Takeover = serde_json::from_value(told)
             .map_err(|error| unknown(format!("all that it is told: {error}")))?;
-        told.mount.request().map_err(|why| unknown(format!("all of its options: {why}")))?;
+        told.mount.request().map_err(|why| {
+            // Those that it knows help nobody here.
+            let why = why.split("; there are: ").next().unwrap_or_default();
+            unknown(format!("all of its options: {why}"))
+        })?;
         Ok(told)
     }
 
