@@ -11,9 +11,10 @@
 //! on without.
 
 mod line;
+mod next;
 mod process;
 mod role;
-pub mod takeover;
+mod takeover;
 mod upgrade;
 mod way;
 
@@ -25,15 +26,15 @@ use anyhow::{Context, Result, anyhow, bail};
 use terrace_fuse::{Handover, Ledger};
 
 use self::line::{Told, Word, is_ready};
+pub use self::next::{SUBCOMMAND, take_over};
 use self::process::{Child, Ending, entrust, fork, pass_on, spare_this_process, wait};
 use self::role::Terms;
 pub use self::role::{Cause, Role};
-pub use self::upgrade::go_on;
 use self::way::{Past, Way};
-use crate::commands::MountRequest;
 use crate::daemon::{self, Log, Ready, TERMINATIONS};
 use crate::exit::FAILED;
 use crate::output;
+use crate::request::MountRequest;
 
 /// So many daemons may die one after the other without having answered anything.
 const DEATHS_MAX: u32 = 3;
@@ -121,6 +122,7 @@ impl Keeper {
                 Some(Told { word: Word::Upgrade, text, descriptor: Some(program) }) => {
                     self.upgrade(text.parse().unwrap_or(0), program.as_fd())?;
                 }
+                Some(Told { word: Word::Upgrade, .. }) => self.refuse("it has no descriptor left"),
                 Some(_) => {}
             }
         }

@@ -16,6 +16,7 @@ mod options;
 mod output;
 mod progress;
 mod report;
+mod request;
 mod sampler;
 mod screen;
 mod size;
@@ -32,8 +33,8 @@ fn main() -> ExitCode {
     if let Some(helper) = args.next().as_deref().and_then(helper::Helper::of_name) {
         return helper.run(args);
     }
-    if args.next().is_some_and(|first| first == keeper::takeover::SUBCOMMAND) {
-        return keeper::takeover::run(args);
+    if args.next().is_some_and(|first| first == keeper::SUBCOMMAND) {
+        return keeper::take_over(args, commands::serve);
     }
     let cli = cli::Cli::try_parse().unwrap_or_else(|error| cli::harmless(error).exit());
     match commands::run(&cli) {

@@ -6,7 +6,7 @@
 //! `TERRACE_PROOF_TRANSPORT` set, volumes are mounted with that transport.
 
 use crate::killer::Killer;
-use crate::process::{child_of, children_of, daemon_of_stopped, end};
+use crate::process::{child_of, children_of, daemon_of_stopped, end, wait_for_connection};
 use crate::skip::note;
 use crate::{Scratch, run, skip, tool, wait_or_kill};
 use anyhow::{Context, Result, bail};
@@ -509,7 +509,10 @@ impl TestVolume {
             {
                 self.daemon = Some(daemon);
                 self.killer = match self.has_keeper() {
-                    true => Killer::asked_for(self.process()?, &self.mountpoint)?,
+                    true => {
+                        wait_for_connection(self.process()?.as_raw_pid().cast_unsigned());
+                        Killer::asked_for(self.process()?, &self.mountpoint)?
+                    }
                     false => None,
                 };
                 let served = std::fs::read_dir(&self.mountpoint).map(drop);

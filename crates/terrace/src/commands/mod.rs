@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-pub use mount::{MountRequest, mount, serve};
+pub use mount::{mount, serve};
 pub use umount::umount;
 
 use crate::cli::{Cli, Command};

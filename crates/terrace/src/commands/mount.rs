@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,22 +25,8 @@ use crate::memory;
 use crate::metrics;
 use crate::options::MountOptions;
 use crate::progress::Progress;
+use crate::request::MountRequest;
 use crate::{mounts, output};
-
-/// What to mount, where and how.
-#[derive(Clone, Debug)]
-pub struct MountRequest {
-    /// The PM device.
-    pub pm: PathBuf,
-    /// The directory.
-    pub mountpoint: PathBuf,
-    /// The options.
-    pub options: MountOptions,
-    /// Stay in the foreground.
-    pub foreground: bool,
-    /// Print neither progress nor remarks.
-    pub quiet: bool,
-}
 
 /// `terrace mount`
 pub fn run(args: &MountArgs, quiet: bool) -> Result<()> {

@@ -2,18 +2,17 @@
 //!
 //! It is run by its descriptor, as `terrace take-over TOLD LINE MOUNTPOINT`, with two descriptors
 //! that are open: what it is told, as JSON, and the line to its daemon or keeper. A program of
-//! another version may be of any age. So it looks at everything before it says [`Word::Ready`], and
-//! until then touches nothing: what it does not know, it refuses by name.
+//! another version may be of any age. So it looks at everything before it says that it is ready,
+//! and until then touches nothing: what it does not know, it refuses by name.
 
-use std::ffi::{CString, OsStr, OsString, c_char};
+use std::ffi::{CString, OsString, c_char};
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use serde::{Deserialize, Serialize};
@@ -22,11 +21,10 @@ use terrace_engine::CACHE_LAYOUT;
 use terrace_fuse::{Agreed, LEDGER_LAYOUT, Ledger};
 use terrace_layout::{FORMAT_MAJOR, INCOMPAT_KNOWN, RO_COMPAT_KNOWN};
 
-use super::line::{Line, Word};
-use crate::commands::MountRequest;
+use super::line::Line;
 use crate::daemon::Log;
-use crate::exit::FAILED;
 use crate::options::MountOptions;
+use crate::request::MountRequest;
 
 /// Number of the words of a line, and of what is told here.
 pub const HANDOVER: u32 = 1;
@@ -197,7 +195,7 @@ impl Takeover {
     ///
     /// # Errors
     /// In words, that there is something of it that this program does not know.
-    fn parse(text: &str) -> Result<Takeover, String> {
+    pub fn parse(text: &str) -> Result<Takeover, String> {
         let unknown = |what: String| {
             let version = env!("CARGO_PKG_VERSION");
             format!("terrace {version} cannot take this mount over: it does not know {what}")
@@ -275,37 +273,6 @@ fn exec(program: BorrowedFd<'_>, args: &[OsString]) -> io::Error {
         libc::syscall(libc::SYS_execveat, fd, path, args.as_ptr(), variables.as_ptr(), flags);
     }
     io::Error::last_os_error()
-}
-
-/// `terrace take-over TOLD LINE MOUNTPOINT`: what a keeper's other program does.
-pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let number = |text: &OsStr| text.to_str().and_then(|text| text.parse::<RawFd>().ok());
-    let numbers: Vec<RawFd> = args.take(2).filter_map(|text| number(&text)).collect();
-    let opened = || -> Result<(File, Line)> {
-        let [told, line] = numbers[..] else { bail!("two descriptors are missing") };
-        Ok((File::from(adopt(told)?), Line::of(adopt(line)?)))
-    };
-    let (told, line) = match opened() {
-        Ok(opened) => opened,
-        Err(error) => {
-            crate::output::error(&format!("is only for keepers of mounts: {error:#}"));
-            return ExitCode::from(FAILED);
-        }
-    };
-    // It is run by its descriptor, which older kernels take for its name.
-    let _ = rustix::thread::set_name(c"terrace");
-    let refused = match read(told) {
-        Ok(told) => super::go_on(told, line),
-        Err(why) => line.tell(Word::Refused, &why, None).context(why),
-    };
-    ExitCode::from(if refused.is_ok() { 0 } else { FAILED })
-}
-
-fn read(mut told: File) -> Result<Takeover, String> {
-    let mut text = String::new();
-    let read = told.rewind().and_then(|()| told.read_to_string(&mut text));
-    read.map_err(|error| format!("what it is told cannot be read: {error}"))?;
-    Takeover::parse(&text)
 }
 
 /// The descriptor with this number, which the program before has left open for this one.

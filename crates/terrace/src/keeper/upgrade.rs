@@ -16,15 +16,13 @@ use std::process::exit;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use rustix::process::{Signal, pidfd_send_signal};
-use terrace_fuse::{Handover, Ledger};
+use terrace_fuse::Handover;
 
-use super::line::{Line, Told, Word, is_ready};
-use super::process::{Child, Ending, asked, entrust, fork, pass_on, set_asked, spare_this_process};
-use super::takeover::{Mount, Part, Takeover, adopt};
-use super::way::{Past, Way};
-use super::{Cause, Keeper, LONG, Role};
-use crate::commands;
+use super::line::{Told, Word, is_ready};
+use super::process::{Child, Ending, asked, entrust, fork};
+use super::takeover::{Mount, Part, Takeover};
+use super::way::Past;
+use super::{Cause, Keeper};
 use crate::daemon::{self, TERMINATIONS};
 
 /// How long another program may take to say whether it can take over.
@@ -39,8 +37,7 @@ impl Keeper {
         let next = match self.prepare(token, program) {
             Ok(next) => next,
             Err(why) => {
-                // A daemon that has died is found next.
-                let _ = self.daemon.line.tell(Word::Refused, &format!("{why:#}"), None);
+                self.refuse(&format!("{why:#}"));
                 return Ok(());
             }
         };
@@ -67,6 +64,12 @@ impl Keeper {
              before goes on"
         );
         self.start(Cause::FailedUpgrade, Some(Past { token, outcome: Some(Err(why)) }))
+    }
+
+    /// Tells the daemon why it is not replaced.
+    pub(super) fn refuse(&self, why: &str) {
+        // A daemon that has died is found next.
+        let _ = self.daemon.line.tell(Word::Refused, why, None);
     }
 
     /// Starts the program, as the next daemon that waits for its moment.
@@ -177,54 +180,4 @@ fn cannot_be_run(error: &io::Error) -> String {
         _ => "",
     };
     format!("the new program cannot be run{hint} ({error})")
-}
-
-/// What another program does that takes a mount over. Does not return as long as the mount lives.
-///
-/// # Errors
-/// What ended it.
-pub fn go_on(told: Takeover, line: Line) -> Result<()> {
-    let (request, log) = (told.mount.request().map_err(|why| anyhow!(why))?, told.mount.log());
-    match told.part {
-        Part::Daemon { before, token } => {
-            let (connection, before) = (adopt(told.mount.connection)?, adopt(before)?);
-            let ledger = Ledger::of(adopt(told.mount.ledger)?)?;
-            line.tell(Word::Ready, env!("CARGO_PKG_VERSION"), None)?;
-            await_turn(&line, before.as_fd())?;
-            let handover = Handover { connection, device: told.mount.device };
-            let way = Way::of_successor(line, Some(Past { token, outcome: None }));
-            let mut role = Role::Successor(ledger, Some(handover), way, Cause::Upgrade);
-            let served = commands::serve(&request, &log, &mut role);
-            served.inspect_err(|error| tracing::error!("{error:#}"))
-        }
-        Part::Keeper { daemon, score, deaths, asked } => {
-            let daemon = Child::of(daemon, line)?;
-            set_asked(asked);
-            daemon::handle_signals(TERMINATIONS, pass_on)?;
-            // This process has no other score than that of a keeper.
-            spare_this_process();
-            entrust(&daemon);
-            let connection = adopt(told.mount.connection)?;
-            let ledger = Ledger::of(adopt(told.mount.ledger)?)?;
-            // A daemon that has died is found next.
-            let _ = daemon.line.tell(Word::Kept, "", None);
-            let handover = Handover { connection, device: told.mount.device };
-            let serve = commands::serve;
-            Keeper { ledger, handover, score, request, log, serve, daemon, deaths }.run()
-        }
-    }
-}
-
-/// Waits until the daemon before has ended. If the keeper is gone that was to end it, this process
-/// does: nobody else would take the mount up.
-fn await_turn(line: &Line, before: BorrowedFd<'_>) -> Result<()> {
-    if let Ok(Some(told)) = line.hear()
-        && told.word == Word::Go
-    {
-        return Ok(());
-    }
-    // It may have ended already.
-    let _ = pidfd_send_signal(before, Signal::KILL);
-    is_ready(&[before], LONG).context("cannot wait for the daemon before this one")?;
-    Ok(())
 }

@@ -4,11 +4,11 @@
 //!
 //! Each kind of program does what could go wrong if a request were lost or carried out twice, and
 //! compares every result with what it must be (`programs`). Two of each work side by side in one
-//! directory. `ends` has what ends a mount with a keeper, and what does not, `upgrades` what another
-//! program may be like that is to take a mount over, and what may die meanwhile.
+//! directory. `ends` has what ends a mount with a keeper, and what does not; `upgrades` has what
+//! another program may be like that is to take a mount over, and what may die meanwhile.
 //!
-//! `TERRACE_KEEPER_KILLS` sets the number of kills of each test (20), `TERRACE_KEEPER_SEED` the
-//! seed.
+//! `TERRACE_KEEPER_KILLS` sets the number of kills of each test (20), `TERRACE_KEEPER_UPGRADES` the
+//! number of upgrades (8), `TERRACE_KEEPER_SEED` the seed.
 
 mod ends;
 mod programs;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use programs::{PROGRAMS, Program};
-use terrace_proof::{Rng, TestVolume, VolumeSpec, proof, run};
+use terrace_proof::{Rng, TestVolume, VolumeSpec, proof, run, when_idle};
 
 /// What the programs of a test share.
 struct Load {
@@ -101,7 +101,7 @@ fn disturb_under_load(spec: VolumeSpec, times: u64, disturb: Disturb<'_>) -> Res
     }
     // The keeper was killed: the daemon is nobody's.
     ensure!(!volume.ended()?, "a keeper that was killed");
-    run(volume.terrace("umount")?.arg(volume.root()))?;
+    when_idle(|| run(volume.terrace("umount")?.arg(volume.root())).map(drop))?;
     run(volume.terrace("check")?.arg(volume.pm_path())).map(drop)
 }
 
