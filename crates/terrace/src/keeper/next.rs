@@ -31,7 +31,7 @@ pub fn take_over(args: impl Iterator<Item = OsString>, serve: Serve) -> ExitCode
     let (told, line) = match opened() {
         Ok(opened) => opened,
         Err(error) => {
-            output::error(&format!("is only for keepers of mounts: {error:#}"));
+            output::error(&format!("{SUBCOMMAND} is only for keepers of mounts: {error:#}"));
             return ExitCode::from(FAILED);
         }
     };

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use terrace_fuse::control::{DaemonStatus, Upgrade, Upgraded, Upgrader};
 
-use super::line::{Line, Word};
+use super::line::{Line, Told, Word};
 use super::takeover::open_program;
 
 /// Why most mounts without a keeper have none.
@@ -104,16 +104,22 @@ impl Way {
         let program = open_program(&wanted.program, wanted.device, wanted.inode)?;
         tracing::info!(program = %wanted.program.display(), "an upgrade is asked for");
         let line = self.line();
-        let asked = line.tell(Word::Upgrade, &wanted.token.to_string(), Some(program.as_fd()));
-        match asked.and_then(|()| line.hear()) {
-            Ok(Some(told)) if told.word == Word::Refused => {
-                tracing::warn!("no upgrade: {}", told.text);
-                Err(told.text)
+        let mut told = line.tell(Word::Upgrade, &wanted.token.to_string(), Some(program.as_fd()));
+        while told.is_ok() {
+            match line.hear() {
+                Ok(Some(Told { word: Word::Refused, text, .. })) => {
+                    tracing::warn!("no upgrade: {text}");
+                    return Err(text);
+                }
+                // The last word of an upgrade before, which came late.
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(error) => told = Err(error),
             }
-            _ => Err("its keeper has ended, without which the daemon cannot be replaced: unmount \
-                      it, and mount the volume with the new program"
-                .to_owned()),
         }
+        Err("its keeper has ended, without which the daemon cannot be replaced: unmount it, and \
+             mount the volume with the new program"
+            .to_owned())
     }
 
     /// What came of the upgrade with this number, if it led to this daemon. Waits until it is over,
