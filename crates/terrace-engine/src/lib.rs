@@ -38,7 +38,7 @@ pub use base::pin::{PIN_XATTR, parse_pin, pin_value};
 pub use base::recorder::{Recorded, Recording};
 pub use base::types::*;
 pub use base::words::{counted, with_advice};
-pub use inode::cache::discard_page_cache;
+pub use inode::cache::{CACHE_LAYOUT, discard_page_cache};
 pub use inode::device_table::OpenDisk;
 pub use mount::format::{
     DeviceLabel, FormatOptions, VolumeLabel, format, read_disk_label, read_pm_label,

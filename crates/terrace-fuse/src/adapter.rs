@@ -71,7 +71,8 @@ impl TerraceFs {
         kernel: KernelCache,
         config: &MountConfig,
     ) -> io::Result<Self> {
-        let control = ControlServer::new(config.add_disk.clone()).served(kernel.serving().clone());
+        let control = ControlServer::new(config.add_disk.clone(), config.upgrade.clone())
+            .served(kernel.serving().clone());
         let coherence = Coherence::new(kernel.clone())?;
         Ok(Self {
             errors: Arc::new(ErrorLog::new(volume.pm_path())),

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use terrace_transport::{Ledger, SEATS_MAX, allow_descriptors, online_cpus};
 
-use crate::control::DiskAdder;
+use crate::control::{DiskAdder, Upgrader};
 
 /// Threads for all queues over io_uring, by default.
 const WORKERS: usize = 128;
@@ -103,6 +103,8 @@ pub struct MountConfig {
     pub ledger: Option<&'static Ledger>,
     /// Adds disks; by default none can be.
     pub add_disk: Option<Arc<DiskAdder>>,
+    /// Replaces this daemon by one of another program; by default nothing does.
+    pub upgrade: Option<Arc<Upgrader>>,
 }
 
 impl std::fmt::Debug for MountConfig {
@@ -129,6 +131,7 @@ impl Default for MountConfig {
             exec: true,
             ledger: None,
             add_disk: None,
+            upgrade: None,
         }
     }
 }

@@ -13,8 +13,8 @@
 //! answer.
 //!
 //! Everybody who can open a file may ask: what he gets changes no volume, and a file's map is only
-//! told to those who have that file open. Scrubs, recordings, devices and names of files are for
-//! root and the daemon's own user.
+//! told to those who have that file open. Scrubs, recordings, devices, upgrades and names of files
+//! are for root and the daemon's own user.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,8 +37,10 @@ use terrace_engine::{
 };
 
 pub mod server;
+mod upgrade;
 mod wire;
 
+pub use self::upgrade::{DaemonStatus, Upgrade, Upgraded, Upgrader, upgrade};
 use self::wire::{DATA_BYTES, HEADER_BYTES, Header, PAGE_BYTES};
 use crate::mount_table::is_of_dead;
 
@@ -88,6 +90,9 @@ pub(crate) enum Command {
     CancelRemoval,
     /// The files that are used most and least: [`terrace_engine::FileRanking`].
     FileRanking,
+    /// Replace the daemon by one of the program of the request's [`Upgrade`]: [`Upgraded`] or, in
+    /// words, why not.
+    Upgrade,
 }
 
 /// What [`add_disk`] asks for.
@@ -134,7 +139,7 @@ struct TakeRecorded {
 }
 
 impl Command {
-    const ALL: [Command; 16] = [
+    const ALL: [Command; 17] = [
         Command::Status,
         Command::Stats,
         Command::Sync,
@@ -151,6 +156,7 @@ impl Command {
         Command::StartRemoval,
         Command::CancelRemoval,
         Command::FileRanking,
+        Command::Upgrade,
     ];
 
     const fn number(self) -> u8 {
@@ -171,6 +177,7 @@ impl Command {
             Command::StartRemoval => 14,
             Command::CancelRemoval => 15,
             Command::FileRanking => 16,
+            Command::Upgrade => 17,
         }
     }
 

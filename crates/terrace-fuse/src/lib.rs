@@ -51,7 +51,8 @@ pub use heir::{heritage, kept_thresholds};
 pub use kernel_cache::KernelCache;
 pub use mount::{Handover, Mounted, Unmounter, mount, mount_with, take_up};
 pub use mountpoint::{clean_dead_mount, remount};
+pub use terms::Agreed;
 pub use terrace_transport::{
-    Ledger, Message, MessageCounts, MessageSnapshot, count_cpus, has_rings,
+    LEDGER_LAYOUT, Ledger, Message, MessageCounts, MessageSnapshot, count_cpus, has_rings,
 };
 pub use transport::{RingOffer, TransportStatus};

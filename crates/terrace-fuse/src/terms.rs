@@ -12,10 +12,11 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use terrace_transport::abi::{
     Attr, AttrOut, EntryOut, InitFlags, OpenFlags, OpenOut, Statx, StatxOut, StatxTime,
 };
-use terrace_transport::{Terms, has_rings};
+use terrace_transport::{Ledger, Terms, has_rings};
 
 use crate::config::Transport;
 
@@ -86,6 +87,55 @@ pub(crate) fn terms(kernel_checks: bool, transport: Transport, has_ledger: bool)
     }
 }
 
+/// What a program that takes a mount up must know of it: a number that changes when a mount expects
+/// other answers than [`terms`](self) of this program gives, the flags of INIT, and the longest
+/// message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Agreed {
+    answers: u32,
+    flags: u64,
+    message_bytes_max: u32,
+}
+
+/// [`Agreed::answers`] of this program.
+const ANSWERS: u32 = 1;
+
+impl Default for Agreed {
+    /// With the oldest kernel.
+    fn default() -> Self {
+        let (flags, message_bytes_max) = (REQUIRED.bits(), MESSAGE_BYTES_MAX);
+        Agreed { answers: ANSWERS, flags, message_bytes_max }
+    }
+}
+
+impl Agreed {
+    /// By the daemons of this ledger and the kernel.
+    pub fn of(ledger: &Ledger) -> Agreed {
+        Agreed { flags: ledger.flags().bits(), ..Agreed::default() }
+    }
+
+    /// Why a daemon of this program cannot keep to it; `None`: it can.
+    pub fn obstacle(&self) -> Option<String> {
+        let agreed = InitFlags::from_bits_retain(self.flags);
+        let known = REQUIRED | WANTED | InitFlags::POSIX_ACL | InitFlags::HAS_RESEND;
+        let (unknown, missing) = (agreed - (known | InitFlags::INIT_EXT), REQUIRED - agreed);
+        if self.answers != ANSWERS {
+            let theirs = self.answers;
+            return Some(format!("answers of kind {theirs} to the kernel; it gives {ANSWERS}"));
+        }
+        if !unknown.is_empty() {
+            return Some(format!("features {:#x} of the kernel's FUSE", unknown.bits()));
+        }
+        if !missing.is_empty() {
+            let bits = missing.bits();
+            return Some(format!("a mount without features {bits:#x} of the kernel's FUSE"));
+        }
+        let longest = self.message_bytes_max;
+        (longest > MESSAGE_BYTES_MAX).then(|| format!("messages of up to {longest} bytes"))
+    }
+}
+
 /// An answer that names an inode.
 pub fn entry(attr: Attr, generation: u64) -> EntryOut {
     EntryOut {
@@ -142,6 +192,22 @@ pub fn opened() -> OpenOut {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mount_of_other_terms_is_refused_with_what_is_not_known() {
+        let flags = (REQUIRED | WANTED | InitFlags::HAS_RESEND).bits();
+        let agreed = Agreed { flags, ..Agreed::default() };
+        assert_eq!([agreed, Agreed::default()].map(|agreed| agreed.obstacle()), [None, None]);
+        for (other, named) in [
+            (Agreed { answers: 9, ..agreed }, "kind 9"),
+            (Agreed { flags: flags | 1 << 55, ..agreed }, "0x80000000000000"),
+            (Agreed { flags: 0, ..agreed }, "without features"),
+            (Agreed { message_bytes_max: 2 << 20, ..agreed }, "2097152 bytes"),
+        ] {
+            let obstacle = other.obstacle().expect(named);
+            assert!(obstacle.contains(named), "{obstacle}");
+        }
+    }
 
     #[test]
     fn device_numbers_are_taken_apart_as_the_kernel_puts_them_together() {

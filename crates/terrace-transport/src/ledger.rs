@@ -1,8 +1,8 @@
 //! Memory that outlives the daemon, for the one that takes its connection up: requests under way,
 //! lookups that the kernel has not taken back, and the buffers that messages are read into.
 //!
-//! The keeper makes it before it starts a daemon, and each daemon is a fork of the keeper. So all
-//! of them have the same memory at the same address, for as long as they live.
+//! The keeper makes it before it starts a daemon, and each daemon is a fork of the keeper, or a
+//! program that maps the same file ([`Ledger::of`]). So nothing in it is an address.
 //!
 //! A daemon can die between any two instructions. The successor has the kernel hand out again every
 //! request that has no answer ([`Session::take_up`](crate::Session::take_up)). Messages that have
@@ -19,16 +19,22 @@
 
 use std::cell::Cell;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, fstat, ftruncate, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap};
 
 use crate::abi::{InHeader, InitFlags, WriteIn};
 use crate::kind::Message;
 use crate::planted::{AtomicU32, AtomicU64, Bug, planted};
 use crate::request::{Operation, decode, split};
+
+/// Number of this layout. It changes with every structure and constant below, with the meaning of a
+/// field, and with that of a note or an effect of the file system: programs with another number
+/// must not use the memory.
+pub const LEDGER_LAYOUT: u32 = 1;
 
 /// Records of requests: more than the kernel has under way in the background and threads take.
 const RECORDS: usize = 1024;
@@ -138,6 +144,7 @@ pub(crate) fn record_of_thread() -> Option<&'static Record> {
 #[derive(Debug)]
 pub struct Ledger {
     memory: NonNull<u8>,
+    file: OwnedFd,
 }
 
 // SAFETY: all of the memory is atomic, but for buffers, which belong to one thread each, and notes,
@@ -154,13 +161,29 @@ impl Ledger {
     pub fn new() -> io::Result<&'static Ledger> {
         let file = memfd_create("terrace-ledger", MemfdFlags::CLOEXEC)?;
         ftruncate(&file, BYTES as u64)?;
+        Ledger::of(file)
+    }
+
+    /// The one in this file, which a program with the same [`LEDGER_LAYOUT`] has made.
+    ///
+    /// # Errors
+    /// As [`Ledger::new`]; the file has another length.
+    pub fn of(file: OwnedFd) -> io::Result<&'static Ledger> {
+        if u64::try_from(fstat(&file)?.st_size) != Ok(BYTES as u64) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "this file is no ledger"));
+        }
         let (rights, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         // SAFETY: a new mapping, at no particular address.
         let memory = unsafe { mmap(std::ptr::null_mut(), BYTES, rights, flags, &file, 0)? };
         // SAFETY: the whole mapping; a core dump needs nothing of it.
         unsafe { madvise(memory, BYTES, Advice::LinuxDontDump)? };
         let memory = NonNull::new(memory.cast()).expect("a mapping");
-        Ok(Box::leak(Box::new(Ledger { memory })))
+        Ok(Box::leak(Box::new(Ledger { memory, file })))
+    }
+
+    /// The file of its memory.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 
     /// The structure at this byte.
@@ -202,6 +225,11 @@ impl Ledger {
         self.head().answered.swap(0, Ordering::AcqRel) != 0
     }
 
+    /// Whether a request was answered since [`Self::take_answered`] was called last.
+    pub fn has_answered(&self) -> bool {
+        self.head().answered.load(Ordering::Acquire) != 0
+    }
+
     /// Makes it empty again. No daemon must use it.
     ///
     /// # Errors
@@ -227,7 +255,8 @@ impl Ledger {
         self.head().life.store(1, Ordering::Release);
     }
 
-    pub(crate) fn flags(&self) -> InitFlags {
+    /// The flags of INIT that the first daemon and the kernel agreed on.
+    pub fn flags(&self) -> InitFlags {
         InitFlags::from_bits_retain(self.head().flags.load(Ordering::Acquire))
     }
 
@@ -541,36 +570,4 @@ impl UnderWay {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn records_left_by_a_dead_daemon_make_way_and_leave_nothing() {
-        let ledger = Ledger::new().unwrap();
-        ledger.begin(InitFlags::empty());
-        for unique in 1..=RECORDS as u64 {
-            let request = ledger.enter(unique * 2, 1).expect("a free record");
-            ledger.note_effect(1, 9);
-            request.set_outcome(5);
-        }
-        assert!(ledger.enter(9000, 1).is_none(), "all are in use");
-        ledger.inherit();
-        let known = ledger.enter(RESENT | 4, 1).expect("a record");
-        assert_eq!(known.past(), Some(Past { effect: Some((1, 9)), outcome: Some(5) }));
-        for unique in 5000..5000 + RECORDS as u64 - 1 {
-            let request = ledger.enter(unique, 1).expect("one that is left");
-            assert_eq!((request.past(), ledger.noted_effect()), (None, None));
-        }
-        assert!(ledger.enter(9000, 1).is_none(), "none is taken from this daemon");
-    }
-
-    #[test]
-    fn records_that_a_dead_daemon_was_taking_are_free() {
-        let ledger = Ledger::new().unwrap();
-        ledger.begin(InitFlags::empty());
-        (0..RECORDS).for_each(|index| ledger.record(index).unique.store(TAKING, Ordering::Release));
-        assert!(ledger.enter(2, 1).is_none());
-        ledger.inherit();
-        assert!(ledger.enter(2, 1).is_some());
-    }
-}
+mod tests;

@@ -44,7 +44,7 @@ pub use cpus::{count_cpus, online_cpus};
 pub use init::Terms;
 pub use interrupts::{Patience, is_wait_over};
 pub use kind::Message;
-pub use ledger::{Ledger, NOTE_BYTES_MAX, Past, SEATS_MAX};
+pub use ledger::{LEDGER_LAYOUT, Ledger, NOTE_BYTES_MAX, Past, SEATS_MAX};
 pub use load::{Load, LoadMeter};
 pub use reply::{Listing, Reply};
 pub use request::{Caller, Malformed, Operation, Request, decode, split};

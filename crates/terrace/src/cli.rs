@@ -21,6 +21,7 @@ pub mod doctor;
 pub mod documents;
 pub mod measure;
 pub mod scrub;
+pub mod upgrade;
 
 use self::doctor::{DOCTOR_HELP, DoctorArgs};
 use self::documents::{CompletionsArgs, ManArgs};
@@ -28,6 +29,7 @@ use self::measure::{
     RECORD_HELP, RecordArgs, STATS_HELP, SimulateArgs, StatsArgs, TopArgs, simulate_help,
 };
 use self::scrub::{ScrubArgs, scrub_help};
+use self::upgrade::{UPGRADE_HELP, UpgradeArgs};
 
 /// Tiers of a volume, PM's included: each needs a device.
 const TIERS_MAX: i64 = DEVICES_MAX as i64;
@@ -176,6 +178,9 @@ Data stays where it is until migration moves it.")]
 Example:
   terrace sync /mnt")]
     Sync(SyncArgs),
+    /// Replace the daemon of a mounted volume by the installed program, while it is used
+    #[command(after_help = UPGRADE_HELP)]
+    Upgrade(UpgradeArgs),
     /// Save the contents of a PM device to a file, to carry emulated PM across a reboot
     #[command(after_help = "\
 Examples:

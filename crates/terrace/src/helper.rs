@@ -7,9 +7,10 @@ use std::process::ExitCode;
 
 use rustix::process::geteuid;
 
-use crate::commands::{self, MountRequest};
+use crate::commands;
 use crate::options::MountOptions;
 use crate::output;
+use crate::request::MountRequest;
 
 /// mount(8): incorrect invocation.
 const USAGE: u8 = 1;

@@ -16,6 +16,7 @@ mod options;
 mod output;
 mod progress;
 mod report;
+mod request;
 mod sampler;
 mod screen;
 mod size;
@@ -31,6 +32,9 @@ fn main() -> ExitCode {
     let mut args = std::env::args_os();
     if let Some(helper) = args.next().as_deref().and_then(helper::Helper::of_name) {
         return helper.run(args);
+    }
+    if args.next().is_some_and(|first| first == keeper::SUBCOMMAND) {
+        return keeper::take_over(args, commands::serve);
     }
     let cli = cli::Cli::try_parse().unwrap_or_else(|error| cli::harmless(error).exit());
     match commands::run(&cli) {

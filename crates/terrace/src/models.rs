@@ -1,5 +1,6 @@
 //! Models of devices, as the command line chooses them.
 
+use std::fmt;
 use std::str::FromStr;
 
 use terrace_media::{DeviceModel, UnknownModel};
@@ -44,6 +45,18 @@ impl FromStr for ModelChoice {
         let unknown = |name: &str| UnknownModel { name: shortened(name).into_owned() };
         let model = model.parse().map_err(|_| format!("{}: {}", quoted(text), unknown(model)))?;
         Ok(ModelChoice { target, model })
+    }
+}
+
+impl fmt::Display for ModelChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.target {
+            ModelTarget::Pm => f.write_str("pm=")?,
+            ModelTarget::Disks => f.write_str("disk=")?,
+            ModelTarget::Disk(index) => write!(f, "disk{index}=")?,
+        }
+        let is_it = |name: &&&str| name.parse() == Ok(self.model);
+        f.write_str(DeviceModel::NAMES.iter().find(is_it).unwrap_or(&"unknown"))
     }
 }
 

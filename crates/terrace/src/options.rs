@@ -4,6 +4,7 @@
 //! Every option stands in [`OPTIONS`], from which the help and the error for an unknown option are
 //! made; a test holds the table and the parser together.
 
+mod list;
 mod names;
 
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use terrace_fuse::Transport;
 use terrace_media::IoEngine;
 use terrace_policy::{Param, Params, TUNABLES, Tunable};
 
+use self::list::split_list;
 use self::names::IGNORED;
 pub use self::names::OPTIONS;
 use crate::metrics;
@@ -275,22 +277,6 @@ fn is_ignored(option: &str) -> bool {
 fn unknown(name: &str) -> String {
     let known: Vec<String> = forms().map(|(form, _)| form).collect();
     format!("unknown mount option {}; there are: {}", quoted(name), known.join(", "))
-}
-
-/// Splits at commas, but not at `\,`; empty items are dropped.
-fn split_list(list: &str) -> Vec<String> {
-    let mut items = vec![String::new()];
-    let mut chars = list.chars().peekable();
-    while let Some(c) = chars.next() {
-        let item = items.last_mut().expect("it begins with one");
-        match c {
-            '\\' if chars.peek() == Some(&',') => item.extend(chars.next()),
-            ',' => items.push(String::new()),
-            _ => item.push(c),
-        }
-    }
-    items.retain(|item| !item.is_empty());
-    items
 }
 
 /// Every option's form and what it does, the policy's thresholds last.

@@ -40,6 +40,7 @@ pub struct Status {
     notes: Vec<String>,
     scrub: Option<ScrubStatus>,
     migration: Option<Migration>,
+    daemon: Option<terrace_fuse::control::DaemonStatus>,
     transport: Option<terrace_fuse::TransportStatus>,
     /// The removal of a disk that is under way, or the last one.
     pub removal: Option<RemovalStatus>,
@@ -143,9 +144,7 @@ pub fn status(status: &Status) -> String {
             format_size(status.cache_budget_bytes)
         );
     }
-    if let Some(transport) = &status.transport {
-        text += &line(&transport::transport(transport));
-    }
+    text += &transport::served(status.daemon.as_ref(), status.transport.as_ref());
     if let Some(migration) = &status.migration {
         let Migration { state, pm_used_percent: used, threshold_percent: threshold, .. } =
             migration;

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use common::{Place, Ran, TERRACE, can_mount, has, terrace};
 
-const SUBCOMMANDS: [&str; 16] = [
+const SUBCOMMANDS: [&str; 17] = [
     "format",
     "mount",
     "umount",
@@ -18,6 +18,7 @@ const SUBCOMMANDS: [&str; 16] = [
     "where",
     "scrub",
     "sync",
+    "upgrade",
     "save",
     "restore",
     "doctor",
@@ -37,6 +38,15 @@ fn every_subcommand_is_listed_and_has_help() {
     }
     assert!(terrace(["mount", "--help"]).ok().contains("writeback=SECONDS"));
     assert_eq!(terrace(["--version"]).ok(), format!("terrace {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+/// A keeper runs it with descriptors that are open.
+#[test]
+fn what_keepers_run_is_not_for_people() {
+    assert!(!terrace(["--help"]).ok().contains("take-over"));
+    for args in [&["take-over"][..], &["take-over", "1000", "1001"], &["take-over", "1", "x"]] {
+        terrace(args).fails(1, &["take-over is only for keepers of mounts"]);
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Processes that need not be children of the test.
 
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,11 +13,44 @@ use rustix::process::{
 /// No process takes nearly this long to die.
 const DEATH_LIMIT: Duration = Duration::from_secs(120);
 
-/// The first child of a process.
+/// The first child of a process that has not ended.
 pub fn child_of(process: u32) -> Option<Pid> {
-    let children =
-        std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
-    Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
+    children_of(process).into_iter().next()
+}
+
+/// All children of a process that have not ended, the oldest first.
+pub fn children_of(process: u32) -> Vec<Pid> {
+    let path = format!("/proc/{process}/task/{process}/children");
+    let children = std::fs::read_to_string(path).unwrap_or_default();
+    let ids = children.split_whitespace().filter(|id| !has_ended(id));
+    ids.filter_map(|id| Pid::from_raw(id.parse().ok()?)).collect()
+}
+
+/// Whether nothing is left of a process but its status.
+fn has_ended(id: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['Z', 'X']))
+}
+
+/// How long a keeper may take to get the connection of a daemon that serves. One on an old kernel
+/// never does.
+const CONNECTION_LIMIT: Duration = Duration::from_secs(2);
+
+/// Waits until a keeper has the connection of its first daemon, which programs may find serving a
+/// moment earlier.
+pub fn wait_for_connection(keeper: u32) {
+    let is_device = |entry: std::io::Result<std::fs::DirEntry>| {
+        let target = entry.and_then(|entry| std::fs::read_link(entry.path()));
+        target.is_ok_and(|target| target == Path::new("/dev/fuse"))
+    };
+    let has_one = || {
+        let all = std::fs::read_dir(format!("/proc/{keeper}/fd"));
+        all.is_ok_and(|mut all| all.any(is_device))
+    };
+    let deadline = Instant::now() + CONNECTION_LIMIT;
+    while !has_one() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// The daemon of a keeper, a child of ours that starts no other one from now on.

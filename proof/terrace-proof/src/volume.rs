@@ -6,7 +6,7 @@
 //! `TERRACE_PROOF_TRANSPORT` set, volumes are mounted with that transport.
 
 use crate::killer::Killer;
-use crate::process::{child_of, daemon_of_stopped, end};
+use crate::process::{child_of, children_of, daemon_of_stopped, end, wait_for_connection};
 use crate::skip::note;
 use crate::{Scratch, run, skip, tool, wait_or_kill};
 use anyhow::{Context, Result, bail};
@@ -308,6 +308,14 @@ impl TestVolume {
         self.daemon.as_ref().and_then(|keeper| child_of(keeper.id()))
     }
 
+    /// All processes that a keeper has at this moment, the oldest first.
+    ///
+    /// # Errors
+    /// Nothing is mounted.
+    pub fn children_of_keeper(&self) -> Result<Vec<Pid>> {
+        Ok(children_of(self.process()?.as_raw_pid().cast_unsigned()))
+    }
+
     /// The process that serves the mount. With a keeper it waits for the next one if need be.
     ///
     /// # Errors
@@ -501,7 +509,10 @@ impl TestVolume {
             {
                 self.daemon = Some(daemon);
                 self.killer = match self.has_keeper() {
-                    true => Killer::asked_for(self.process()?, &self.mountpoint)?,
+                    true => {
+                        wait_for_connection(self.process()?.as_raw_pid().cast_unsigned());
+                        Killer::asked_for(self.process()?, &self.mountpoint)?
+                    }
                     false => None,
                 };
                 let served = std::fs::read_dir(&self.mountpoint).map(drop);

@@ -19,8 +19,8 @@ use terrace_engine::{FsError, FsResult, Ino, MapFrom, Recorded, Status, Volume};
 use terrace_policy::Param;
 
 use super::{
-    AddDisk, Command, DATA_BYTES, DiskAdder, HEADER_BYTES, Header, MoveRange, PAGE_BYTES,
-    RemoveDisk, TakeRecorded,
+    AddDisk, Command, DATA_BYTES, DaemonStatus, DiskAdder, HEADER_BYTES, Header, MoveRange,
+    PAGE_BYTES, RemoveDisk, TakeRecorded, Upgraded, Upgrader,
 };
 use crate::transport::{Serving, TransportStatus};
 
@@ -39,6 +39,8 @@ pub struct ControlServer {
     kept: Mutex<Kept>,
     /// `None`: disks are not added here.
     add_disk: Option<Arc<DiskAdder>>,
+    /// `None`: nothing replaces this daemon.
+    upgrade: Option<Arc<Upgrader>>,
     /// `None`: no kernel sends the messages.
     serving: Option<Serving>,
 }
@@ -89,10 +91,10 @@ impl Kept {
 }
 
 impl ControlServer {
-    /// Of a mount that adds disks so, or not at all.
+    /// Of a mount that adds disks so and is upgraded so, or not at all.
     #[must_use]
-    pub fn new(add_disk: Option<Arc<DiskAdder>>) -> Self {
-        Self { add_disk, ..Self::default() }
+    pub fn new(add_disk: Option<Arc<DiskAdder>>, upgrade: Option<Arc<Upgrader>>) -> Self {
+        Self { add_disk, upgrade, ..Self::default() }
     }
 
     /// Of a mount that is served so.
@@ -190,6 +192,7 @@ impl ControlServer {
                 let RemoveDisk { device, successor } = parse(arguments)?;
                 json(&in_words(volume.start_removal(device, successor)))
             }
+            Command::Upgrade => json(&self.upgrade(arguments)?),
             Command::CancelRemoval => {
                 json(&in_words(volume.cancel_removal().map_err(|error| match error.errno() {
                     libc::ESRCH => FsError::with_message(libc::ESRCH, "no disk is being removed"),
@@ -204,9 +207,16 @@ impl ControlServer {
         self.add_disk.as_deref().ok_or_else(cannot)?(volume, wanted)
     }
 
+    fn upgrade(&self, arguments: &[u8]) -> FsResult<Result<Upgraded, String>> {
+        let wanted = parse(arguments)?;
+        let cannot = || Err("the daemon of this mount cannot be replaced".to_owned());
+        Ok(self.upgrade.as_deref().map_or_else(cannot, |upgrade| upgrade(&wanted)))
+    }
+
     fn status(&self, volume: &Volume) -> MountStatus {
         MountStatus {
             volume: volume.status(),
+            daemon: self.serving.as_ref().map(|_| DaemonStatus::here()),
             transport: self.serving.as_ref().map(Serving::status),
         }
     }
@@ -246,6 +256,8 @@ impl ControlServer {
 struct MountStatus {
     #[serde(flatten)]
     volume: Status,
+    /// `None`: no kernel sends the messages.
+    daemon: Option<DaemonStatus>,
     transport: Option<TransportStatus>,
 }
 
@@ -349,6 +361,7 @@ mod tests {
             Command::SetThreshold,
             Command::StartRecording,
             Command::CancelScrub,
+            Command::Upgrade,
         ];
         assert!(!not_for_all.into_iter().any(|command| may_ask(command, stranger)));
         assert!(not_for_all.into_iter().all(|command| may_ask(command, 0)));

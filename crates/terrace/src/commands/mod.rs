@@ -20,13 +20,14 @@ mod status;
 mod sync;
 mod top;
 mod umount;
+mod upgrade;
 mod r#where;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 
-pub use mount::{MountRequest, mount};
+pub use mount::{mount, serve};
 pub use umount::umount;
 
 use crate::cli::{Cli, Command};
@@ -56,6 +57,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Simulate(args) => simulate::run(args, quiet)?,
         Command::Device(command) => device::run(command, quiet)?,
         Command::Set(args) => set::run(args, quiet)?,
+        Command::Upgrade(args) => upgrade::run(args, quiet)?,
         Command::Sync(args) => sync::run(args)?,
         Command::Save(args) => save::save(args, quiet)?,
         Command::Restore(args) => save::restore(args, quiet)?,

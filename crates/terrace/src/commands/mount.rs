@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,27 +20,13 @@ use crate::daemon::{self, Log, Ready};
 use crate::devices::{Access, DeviceOptions, Devices, identity, refused, tell_exposure};
 use crate::doctor::ring_remark;
 use crate::exit::{FAILED, Usage};
-use crate::keeper::{self, Role};
+use crate::keeper::{self, Cause, Role};
 use crate::memory;
 use crate::metrics;
 use crate::options::MountOptions;
 use crate::progress::Progress;
+use crate::request::MountRequest;
 use crate::{mounts, output};
-
-/// What to mount, where and how.
-#[derive(Clone, Debug)]
-pub struct MountRequest {
-    /// The PM device.
-    pub pm: PathBuf,
-    /// The directory.
-    pub mountpoint: PathBuf,
-    /// The options.
-    pub options: MountOptions,
-    /// Stay in the foreground.
-    pub foreground: bool,
-    /// Print neither progress nor remarks.
-    pub quiet: bool,
-}
 
 /// `terrace mount`
 pub fn run(args: &MountArgs, quiet: bool) -> Result<()> {
@@ -73,10 +59,7 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
         None => daemon::default_log(&request.mountpoint).map_or(Log::Nowhere, Log::File),
     };
     let keep = |ready: &mut Ready| match has_keeper {
-        true => {
-            let is_wanted = request.options.keeper == Some(true);
-            keeper::keep(ready, &log, is_wanted, &|role| serve(&request, &log, role))
-        }
+        true => keeper::keep(ready, &request, &log, serve),
         false => serve(&request, &log, &mut Role::Alone(ready)),
     };
     if request.foreground {
@@ -181,16 +164,20 @@ fn make_absolute(request: &mut MountRequest) -> Result<()> {
 
 /// The daemon's life: open, mount, serve, close. A signal ends it at any time, and cleanly once the
 /// volume is open.
-fn serve(request: &MountRequest, log: &Log, role: &mut Role<'_>) -> Result<()> {
+///
+/// # Errors
+/// What kept it from serving, or ended it before the mount's end.
+pub fn serve(request: &MountRequest, log: &Log, role: &mut Role<'_>) -> Result<()> {
     let ending = Arc::new(Ending::default());
     let asked = Arc::clone(&ending);
     daemon::on_termination(move |signal| asked.ask(signal))?;
     daemon::start_log(log)?;
     let (volume, kind) = match role {
-        Role::Successor(ledger, _, signal) => open_again(request, ledger, *signal)?,
+        Role::Successor(ledger, _, _, cause) => open_again(request, ledger, *cause)?,
         Role::Alone(_) | Role::First(..) => open(request, role.ledger(), &ending)?,
     };
-    let config = config(request, role.ledger());
+    let upgrade = Some(role.upgrader());
+    let config = MountConfig { upgrade, ..config(request, role.ledger()) };
     let handover = role.take_handover();
     let is_first = handover.is_none();
     let mount = || match handover {
@@ -313,6 +300,7 @@ fn config(request: &MountRequest, ledger: Option<&'static Ledger>) -> MountConfi
         dev: options.dev,
         exec: options.exec,
         ledger,
+        upgrade: None,
         add_disk: Some(Arc::new(move |volume, wanted| add_disk(volume, wanted, &of_devices))),
     }
 }
@@ -362,14 +350,23 @@ fn device_options(options: &MountOptions) -> DeviceOptions<'_> {
 /// way, and keep it locked.
 const DEVICES_FREE: Duration = Duration::from_secs(30);
 
-/// Opens the volume of a daemon that died of a signal, with the thresholds that it had. A signal
-/// that comes meanwhile counts afterwards: programs wait for answers.
+/// Opens the volume of the daemon before this one, with the thresholds that it had. A signal that
+/// comes meanwhile counts afterwards: programs wait for answers.
 fn open_again(
     request: &MountRequest,
     ledger: &'static Ledger,
-    signal: i32,
+    cause: Cause,
 ) -> Result<(Arc<Volume>, PmKind)> {
-    tracing::warn!("the daemon died of signal {signal}: another one takes its mount up");
+    let version = env!("CARGO_PKG_VERSION");
+    match cause {
+        Cause::Death(signal) => {
+            tracing::warn!("the daemon died of signal {signal}: another one takes its mount up");
+        }
+        Cause::Upgrade => tracing::info!("an upgrade: terrace {version} takes the mount up"),
+        Cause::FailedUpgrade => {
+            tracing::warn!("an upgrade failed: terrace {version} takes the mount up again");
+        }
+    }
     ledger.inherit();
     let mut request = MountRequest { quiet: true, ..request.clone() };
     if let Some(params) = terrace_fuse::kept_thresholds(ledger) {

@@ -1,12 +1,30 @@
-//! How a mount is served, as a line of its state.
+//! How a mount is served, as lines of its state.
 
 use terrace_engine::counted;
 use terrace_fuse::TransportStatus;
+use terrace_fuse::control::DaemonStatus;
 
+use super::line;
 use crate::size::format_size;
 
+/// The daemon, and the way of its messages, as far as they are known.
+pub fn served(daemon: Option<&DaemonStatus>, way: Option<&TransportStatus>) -> String {
+    let lines = daemon.map(program).into_iter().chain(way.map(transport));
+    lines.map(|text| line(&text)).collect()
+}
+
+/// Version and process; whether its program has been replaced.
+fn program(daemon: &DaemonStatus) -> String {
+    let DaemonStatus { version, process, replaced, .. } = daemon;
+    let hint = match replaced {
+        true => "; its program has been replaced or removed: see `terrace upgrade`",
+        false => "",
+    };
+    format!("daemon: terrace {version}, process {process}{hint}")
+}
+
 /// Threads, queues and the memory of their buffers.
-pub fn transport(status: &TransportStatus) -> String {
+fn transport(status: &TransportStatus) -> String {
     let count = |count: usize, one, many| counted(count as u64, one, many);
     let buffers = format_size(status.buffer_bytes as u64);
     if status.way != "io_uring" {
@@ -25,6 +43,15 @@ pub fn transport(status: &TransportStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_daemon_of_an_old_program_is_seen() {
+        let daemon = DaemonStatus { version: "0.1.0".into(), process: 7, ..Default::default() };
+        assert_eq!(served(Some(&daemon), None), "daemon: terrace 0.1.0, process 7\n");
+        let old = DaemonStatus { replaced: true, ..daemon };
+        assert!(served(Some(&old), None).contains("`terrace upgrade`"));
+        assert_eq!(served(None, None), "");
+    }
 
     #[test]
     fn both_ways_have_a_line() {

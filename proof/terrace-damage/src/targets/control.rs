@@ -195,7 +195,7 @@ pub fn control(data: &[u8]) {
         added.lock().push(disk);
         Ok(index)
     };
-    let server = ControlServer::new(Some(Arc::new(add)));
+    let server = ControlServer::new(Some(Arc::new(add)), None);
     let me = nobody_else();
     for Command { who, file, opcode, page } in commands(data) {
         let uid = [0, me + 1, me][usize::from(who) % 3];

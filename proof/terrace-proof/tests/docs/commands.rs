@@ -120,6 +120,10 @@ const STEPS: &[Step] = &[
     Step::new("terrace check --repair --give-up /dev/shm/pm").prints(&["no damage"]),
     Step::new("terrace dump superblock /dev/shm/pm").prints(&["volume", "valid", "/data/disk"]),
     Step::new("terrace dump inode 1 --log /dev/shm/pm").prints(&["archive.tar"]),
+    Step::new("terrace upgrade /mnt")
+        .before("terrace mount /dev/shm/pm /mnt")
+        .prints(&["/mnt: is served by terrace "])
+        .then("terrace status /mnt | grep 'daemon: terrace' && terrace umount /mnt"),
     Step::new("terrace doctor").prints(&["io_uring: ", "/dev/fuse: can be opened"]),
     // PM of the stage is memory.
     Step::new("terrace doctor /mnt")

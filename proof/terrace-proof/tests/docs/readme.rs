@@ -53,6 +53,7 @@ const STEPS: &[Step] = &[
         "terrace device list /mnt | grep \
         /data/disk2",
     ),
+    Step::new("terrace upgrade /mnt").prints(&["/mnt: is served by terrace "]),
     Step::new("terrace umount /mnt").then("not mountpoint /mnt"),
     Step::new("terrace check /dev/shm/pm").prints(&["no damage"]),
     Step::new("terrace doctor").prints(&["kernel: Linux ", "io_uring: "]),

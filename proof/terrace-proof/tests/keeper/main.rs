@@ -1,22 +1,25 @@
-//! A mount with a keeper, whose daemon is killed again and again while programs work: none of their
-//! calls fails, nothing is lost, nothing is done twice, files stay open, locks and mappings stay.
+//! A mount with a keeper, whose daemon is killed, or upgraded, again and again while programs work:
+//! none of their calls fails, nothing is lost, nothing is done twice, files stay open, locks and
+//! mappings stay.
 //!
 //! Each kind of program does what could go wrong if a request were lost or carried out twice, and
 //! compares every result with what it must be (`programs`). Two of each work side by side in one
-//! directory. `ends` has what ends a mount with a keeper, and what does not.
+//! directory. `ends` has what ends a mount with a keeper, and what does not; `upgrades` has what
+//! another program may be like that is to take a mount over, and what may die meanwhile.
 //!
-//! `TERRACE_KEEPER_KILLS` sets the number of kills of each test (20), `TERRACE_KEEPER_SEED` the
-//! seed.
+//! `TERRACE_KEEPER_KILLS` sets the number of kills of each test (20), `TERRACE_KEEPER_UPGRADES` the
+//! number of upgrades (8), `TERRACE_KEEPER_SEED` the seed.
 
 mod ends;
 mod programs;
+mod upgrades;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use programs::{PROGRAMS, Program};
-use terrace_proof::{Rng, TestVolume, VolumeSpec, proof};
+use terrace_proof::{Rng, TestVolume, VolumeSpec, proof, run, when_idle};
 
 /// What the programs of a test share.
 struct Load {
@@ -45,10 +48,18 @@ fn environment(name: &str, default: u64) -> Result<u64> {
 /// Two of each kind of program, the daemon killed under them.
 fn kill_under_load(spec: VolumeSpec) -> Result<()> {
     let kills = environment("TERRACE_KEEPER_KILLS", 20)?;
+    disturb_under_load(spec, kills, &mut |volume, _| volume.kill_daemon())
+}
+
+/// Something that programs are not to notice.
+type Disturb<'a> = &'a mut dyn FnMut(&TestVolume, &mut Rng) -> Result<()>;
+
+/// Two of each kind of program, the mount disturbed under them so often.
+fn disturb_under_load(spec: VolumeSpec, times: u64, disturb: Disturb<'_>) -> Result<()> {
     let seed = environment("TERRACE_KEEPER_SEED", 1)?;
     let mut volume = spec.options("keeper").mount()?;
     // Programs would wait for ever if no successor came.
-    let watch = volume.kill_after(Duration::from_secs(120 + kills));
+    let watch = volume.kill_after(Duration::from_secs(120 + times));
     let load =
         Load { stop: AtomicBool::new(false), steps: AtomicU64::new(0), longest: AtomicU64::new(0) };
     std::thread::scope(|scope| -> Result<()> {
@@ -72,31 +83,42 @@ fn kill_under_load(spec: VolumeSpec) -> Result<()> {
                 clients.push(scope.spawn(run));
             }
         }
-        let killed = kill(&volume, kills, &mut Rng::new(seed), || {
-            clients.iter().all(|client| !client.is_finished())
-        });
+        let goes_on = || clients.iter().all(|client| !client.is_finished());
+        let disturbed = repeat(&volume, times, &mut Rng::new(seed), goes_on, disturb);
         load.stop.store(true, Ordering::Relaxed);
         let results: Vec<Result<()>> =
             clients.into_iter().map(|client| client.join().expect("a panic")).collect();
         // What a program says matters more than that it has ended.
         results.into_iter().collect::<Result<()>>()?;
-        killed
+        disturbed
     })?;
     drop(watch);
     let (steps, longest) = (load.steps.into_inner(), load.longest.into_inner());
-    println!("{kills} kills, {steps} steps, the longest took {} ms", longest / 1000);
-    ensure!(steps > kills, "the programs hardly worked");
-    volume.check()
+    println!("{times} times, {steps} steps, the longest took {} ms", longest / 1000);
+    ensure!(steps > times, "the programs hardly worked");
+    if volume.daemon_of_keeper().is_some() {
+        return volume.check();
+    }
+    // The keeper was killed: the daemon is nobody's.
+    ensure!(!volume.ended()?, "a keeper that was killed");
+    when_idle(|| run(volume.terrace("umount")?.arg(volume.root())).map(drop))?;
+    run(volume.terrace("check")?.arg(volume.pm_path())).map(drop)
 }
 
-/// Kills the daemon so often, each time at a random moment after the mount is served.
-fn kill(volume: &TestVolume, kills: u64, rng: &mut Rng, goes_on: impl Fn() -> bool) -> Result<()> {
-    for _ in 0..kills {
+/// Disturbs the mount so often, each time at a random moment after it is served.
+fn repeat(
+    volume: &TestVolume,
+    times: u64,
+    rng: &mut Rng,
+    goes_on: impl Fn() -> bool,
+    disturb: Disturb<'_>,
+) -> Result<()> {
+    for _ in 0..times {
         // Only a daemon that serves answers this.
         rustix::fs::statvfs(volume.root())?;
         std::thread::sleep(Duration::from_micros(rng.below(60_000)));
         ensure!(goes_on(), "a program has ended");
-        volume.kill_daemon()?;
+        disturb(volume, rng)?;
     }
     rustix::fs::statvfs(volume.root())?;
     Ok(())

@@ -41,6 +41,7 @@ use pages::{Kind, Pages};
 use pool::{Eviction, Pool};
 pub use recovery::discard_page_cache;
 pub(crate) use recovery::{CacheBacking, RecoveredPage};
+pub use slots::CACHE_LAYOUT;
 pub(crate) use slots::PAGE_BYTES;
 use slots::{CLEAN, DIRTY, Identity, SlotId, Slots};
 use terrace_layout::BLOCK_BYTES;

@@ -49,7 +49,8 @@ pub(super) const IN_FLIGHT_MAX: usize = 64;
 pub(super) type InFlight = AtomicU64;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"TERCACHE");
-const VERSION: u32 = 1;
+/// Number of the file's layout: pages that a daemon of another one left are not found.
+pub const CACHE_LAYOUT: u32 = 1;
 const HEADER_BYTES: usize = 4096;
 const META_BYTES: usize = size_of::<SlotMeta>();
 /// Slots that get their memory together (2 MiB: a huge page, where there are any). A new file has
@@ -80,7 +81,7 @@ impl Identity {
         // not on tmpfs.
         let boot = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         Ok(Identity {
-            version: VERSION,
+            version: CACHE_LAYOUT,
             header_bytes: HEADER_BYTES as u32,
             uuid: padded(uuid.as_bytes()),
             boot: padded(&boot),

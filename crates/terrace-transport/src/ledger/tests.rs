@@ -1,0 +1,53 @@
+//! Tests of what a dead daemon leaves.
+
+use super::*;
+
+#[test]
+fn records_left_by_a_dead_daemon_make_way_and_leave_nothing() {
+    let ledger = Ledger::new().unwrap();
+    ledger.begin(InitFlags::empty());
+    for unique in 1..=RECORDS as u64 {
+        let request = ledger.enter(unique * 2, 1).expect("a free record");
+        ledger.note_effect(1, 9);
+        request.set_outcome(5);
+    }
+    assert!(ledger.enter(9000, 1).is_none(), "all are in use");
+    ledger.inherit();
+    let known = ledger.enter(RESENT | 4, 1).expect("a record");
+    assert_eq!(known.past(), Some(Past { effect: Some((1, 9)), outcome: Some(5) }));
+    for unique in 5000..5000 + RECORDS as u64 - 1 {
+        let request = ledger.enter(unique, 1).expect("one that is left");
+        assert_eq!((request.past(), ledger.noted_effect()), (None, None));
+    }
+    assert!(ledger.enter(9000, 1).is_none(), "none is taken from this daemon");
+}
+
+#[test]
+fn records_that_a_dead_daemon_was_taking_are_free() {
+    let ledger = Ledger::new().unwrap();
+    ledger.begin(InitFlags::empty());
+    (0..RECORDS).for_each(|index| ledger.record(index).unique.store(TAKING, Ordering::Release));
+    assert!(ledger.enter(2, 1).is_none());
+    ledger.inherit();
+    assert!(ledger.enter(2, 1).is_some());
+}
+
+#[test]
+fn another_program_finds_what_was_noted() {
+    let ledger = Ledger::new().unwrap();
+    ledger.begin(InitFlags::HAS_RESEND);
+    ledger.look_up(77);
+    ledger.set_note("thresholds");
+    let file = ledger.descriptor().try_clone_to_owned().unwrap();
+    let same = Ledger::of(file).unwrap();
+    assert_ne!(same.memory, ledger.memory, "its memory is elsewhere");
+    assert_eq!((same.lookups(77), same.note()), (1, "thresholds".to_owned()));
+    assert_eq!(same.flags(), InitFlags::HAS_RESEND);
+}
+
+#[test]
+fn a_file_that_is_no_ledger_is_refused() {
+    let file = memfd_create("other", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&file, 4096).unwrap();
+    assert!(Ledger::of(file).is_err());
+}
