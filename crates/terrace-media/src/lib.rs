@@ -36,7 +36,7 @@ pub use error::{IoOp, MediaError};
 pub use file::private;
 pub use length::device_len;
 pub use model::{DeviceModel, UnknownModel};
-pub use persist::prefetch;
+pub use persist::{StreamedCopy, prefetch};
 pub use pm::{Pm, PmKind, PmOpenOptions, PmStats};
 pub use probe::{DeviceContents, probe_device};
 #[cfg(feature = "simulators")]

@@ -106,6 +106,35 @@ impl Persist {
     }
 }
 
+/// Copies past the processor's caches, into ordinary memory too: quicker than through them where the
+/// bytes are not read again soon, because no line is fetched before it is overwritten.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamedCopy(Persist);
+
+impl StreamedCopy {
+    /// With the instructions of this CPU.
+    pub fn detect() -> Self {
+        StreamedCopy(Persist::detect())
+    }
+
+    /// Copies. Other threads may be told of it after a [`StreamedCopy::fence`].
+    ///
+    /// # Panics
+    /// If the two differ in length.
+    #[inline]
+    pub fn copy(self, to: &mut [u8], from: &[u8]) {
+        assert_eq!(to.len(), from.len(), "a copy is as long as its original");
+        // SAFETY: both are valid for that length, and an exclusive reference overlaps nothing.
+        unsafe { self.0.copy_nt(to.as_mut_ptr(), from.as_ptr(), to.len()) };
+    }
+
+    /// Orders this thread's copies before its later stores.
+    #[inline]
+    pub fn fence(self) {
+        self.0.fence();
+    }
+}
+
 /// A range cut at line boundaries: bytes up to the first boundary, whole lines, and the rest.
 struct Parts {
     head: usize,

@@ -323,3 +323,17 @@ fn streamed_stores_have_exact_edges() {
         }
     }
 }
+
+#[test]
+fn streamed_copies_are_whole_wherever_they_begin() {
+    let streamed = terrace_media::StreamedCopy::detect();
+    let from: Vec<u8> = (0..8192_u32).map(|n| (n % 251) as u8).collect();
+    for (start, len) in [(0, 0), (0, 4096), (1, 4095), (63, 130), (64, 64), (100, 8000)] {
+        let mut to = vec![0; 8192];
+        streamed.copy(&mut to[start..start + len], &from[..len]);
+        streamed.fence();
+        assert_eq!(to[start..start + len], from[..len], "{len} bytes at {start}");
+        let outside = to[..start].iter().chain(&to[start + len..]);
+        assert!(outside.into_iter().all(|&byte| byte == 0), "{len} bytes at {start}");
+    }
+}

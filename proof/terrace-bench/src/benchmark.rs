@@ -13,6 +13,7 @@ use crate::progress::Progress;
 use crate::report::{Row, Unit};
 use crate::rocksdb;
 use crate::stage::Room;
+use crate::trees;
 use crate::workload::Sizes;
 
 /// How a side does its operation.
@@ -180,15 +181,31 @@ impl Benchmark {
 
     /// Whether it runs RocksDB.
     pub fn needs_rocksdb(&self) -> bool {
+        self.does_one_of(&rocksdb::FILLS)
+    }
+
+    /// Whether it runs the programs that work on trees of files.
+    pub fn needs_trees(&self) -> bool {
+        self.does_one_of(&trees::ALL)
+    }
+
+    fn does_one_of(&self, workloads: &[OnFiles]) -> bool {
         matches!(self, Benchmark::Contest(contest)
-            if matches!(contest.how, How::Files(how) if rocksdb::FILLS.iter()
-                .any(|&fill| std::ptr::fn_addr_eq(how, fill))))
+            if matches!(contest.how, How::Files(how) if workloads.iter()
+                .any(|&one| std::ptr::fn_addr_eq(how, one))))
     }
 
     /// What it needs while it runs.
     pub fn room(&self, options: &Options) -> Room {
         match self {
-            Benchmark::Contest(contest) => Room::of(&contest.grounds(), contest.sizes(options)),
+            Benchmark::Contest(contest) => {
+                let sizes = contest.sizes(options);
+                let room = Room::of(&contest.grounds(), sizes);
+                match self.needs_trees() {
+                    true => Room { shm: room.shm + trees::source_bytes(sizes), ..room },
+                    false => room,
+                }
+            }
             Benchmark::Measurement(measurement) => (measurement.room)(options),
         }
     }

@@ -19,6 +19,7 @@ use crate::report::Unit;
 use crate::rocksdb;
 use crate::stream;
 use crate::threads;
+use crate::trees;
 use crate::workload::{BLOCK_BYTES, RECORD_BYTES};
 
 const fn reported(name: &'static str, ground: Ground, how: How) -> Against {
@@ -129,6 +130,16 @@ macro_rules! null_and_journals {
             target(FUSE, $null, How::Files($how), 0.9),
             reported(EXT4_JOURNAL, Ground::Ext4Journal, How::Files($how)),
             reported(XFS_LOG, Ground::XfsLog, How::Files($how)),
+        ]
+    };
+}
+
+/// The kernel's file system on a disk, and what FUSE alone costs.
+macro_rules! ext4_and_null {
+    ($how:expr, $ext4:expr) => {
+        &[
+            target("ext4", Ground::Ext4, How::Files($how), $ext4),
+            reported(FUSE, NULL, How::Files($how)),
         ]
     };
 }
@@ -325,6 +336,20 @@ pub static CATALOG: &[Benchmark] = &[
         "webproxy",
         loads::webproxy,
         &[reported("ext4", Ground::Ext4, How::Files(loads::webproxy))],
+    )),
+    Benchmark::Contest(mounted("untar", trees::unpack, ext4_and_null!(trees::unpack, 0.6))),
+    Benchmark::Contest(mounted("rm -r", trees::remove, ext4_and_null!(trees::remove, 0.7))),
+    Benchmark::Contest(mounted("cp -r", trees::copy, ext4_and_null!(trees::copy, 0.6))),
+    // Do-nothing FUSE keeps no long files, so it has no packs and no objects.
+    Benchmark::Contest(mounted(
+        "git clone",
+        trees::clone,
+        &[target("ext4", Ground::Ext4, How::Files(trees::clone), 0.8)],
+    )),
+    Benchmark::Contest(mounted(
+        "build",
+        trees::build,
+        &[target("ext4", Ground::Ext4, How::Files(trees::build), 1.0)],
     )),
     Benchmark::Contest(engine(
         "4 KiB durable overwrite, two threads, a file each",

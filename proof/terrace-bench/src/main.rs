@@ -8,7 +8,7 @@
 //! | `contest` | rounds in turn, rates, ratios |
 //! | `workload` | batches, offsets and the file, common to all operations |
 //! | `files`, `names`, `stream` | operations through system calls |
-//! | `loads`, `rocksdb` | what servers and databases do, through system calls |
+//! | `loads`, `rocksdb`, `trees` | what servers, databases and developers do, through system calls |
 //! | `engine`, `threads`, `many` | operations on a volume in process: one, many, crowds |
 //! | `lsm` | what a log-structured store does, on a volume in process |
 //! | `migration`, `log_migration`, `read_migration` | data that moves between tiers |
@@ -56,6 +56,7 @@ mod rocksdb;
 mod stage;
 mod stream;
 mod threads;
+mod trees;
 mod workload;
 
 use std::fs;
@@ -166,6 +167,7 @@ fn select(options: &Options) -> Result<(Vec<&'static Benchmark>, Vec<Row>)> {
         kernel::why_no_loop_devices(&std::env::temp_dir())
     });
     skip("RocksDB", Benchmark::needs_rocksdb, &rocksdb::why_not);
+    skip("trees of files", Benchmark::needs_trees, &trees::why_not);
     if selected.is_empty() {
         bail!("no row is left to measure");
     }

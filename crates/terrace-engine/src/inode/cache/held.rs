@@ -33,6 +33,12 @@ impl BlankPage {
         &mut self[..]
     }
 
+    /// Fills the whole page with data that is not read before a disk wants it.
+    pub fn stream(&mut self, data: &[u8; PAGE_BYTES]) {
+        let streamed = self.pool.streamed;
+        streamed.copy(&mut self[..], data);
+    }
+
     /// Hands the slot, with its reference, to whoever publishes it.
     pub(super) fn into_slot(mut self) -> SlotId {
         self.published = true;

@@ -262,6 +262,8 @@ impl PageCache {
         size: u64,
         mtime_ns: i64,
     ) {
+        // Pages may have been streamed: whoever sees their states sees all of them.
+        self.pool.streamed.fence();
         let mut held = map.pages.write();
         let seq = self.pool.next_seq();
         let announced = (pages.len() > 1).then(|| self.pool.announce(seq));

@@ -12,6 +12,7 @@
 
 use std::collections::VecDeque;
 
+use terrace_media::StreamedCopy;
 use terrace_store::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use terrace_store::sync::{Arc, Mutex, Weak, thread};
 
@@ -72,6 +73,8 @@ pub(super) struct Pool {
     seq: AtomicU64,
     pub clean: AtomicU64,
     pub dirty: AtomicU64,
+    /// Fills pages that are on their way to a disk.
+    pub streamed: StreamedCopy,
 }
 
 impl Pool {
@@ -103,6 +106,7 @@ impl Pool {
             seq: AtomicU64::new(seq),
             clean: AtomicU64::new(0),
             dirty: AtomicU64::new(0),
+            streamed: StreamedCopy::detect(),
         }
     }
 

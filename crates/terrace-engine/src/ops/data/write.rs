@@ -311,12 +311,15 @@ impl Files {
         for (block, mut page) in (from..to).zip(blanks.drain(..)) {
             let start = block * BLOCK_BYTES;
             let (a, b) = (offset.max(start), end.min(start + BLOCK_BYTES));
-            let bytes: &mut [u8; BLOCK] = page.as_mut_slice().try_into().expect("a page");
-            if b - a < BLOCK_BYTES {
-                self.pages.read_block(inode, inner, block, bytes)?;
+            let new = &data[(a - offset) as usize..(b - offset) as usize];
+            match new.try_into() {
+                Ok(whole) => page.stream(whole),
+                Err(_) => {
+                    let bytes: &mut [u8; BLOCK] = &mut page;
+                    self.pages.read_block(inode, inner, block, bytes)?;
+                    bytes[(a - start) as usize..(b - start) as usize].copy_from_slice(new);
+                }
             }
-            bytes[(a - start) as usize..(b - start) as usize]
-                .copy_from_slice(&data[(a - offset) as usize..(b - offset) as usize]);
             pages.push((block, page));
         }
         let (_, file) = inner.file_mut()?;
