@@ -106,8 +106,8 @@ impl Persist {
     }
 }
 
-/// Copies past the processor's caches, into ordinary memory too: quicker than through them where the
-/// bytes are not read again soon, because no line is fetched before it is overwritten.
+/// Copies past the processor's caches, into ordinary memory too: quicker than through them where
+/// the bytes are not read again soon, because no line is fetched before it is overwritten.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamedCopy(Persist);
 

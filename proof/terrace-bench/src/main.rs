@@ -8,7 +8,7 @@
 //! | `contest` | rounds in turn, rates, ratios |
 //! | `workload` | batches, offsets and the file, common to all operations |
 //! | `files`, `names`, `stream` | operations through system calls |
-//! | `loads`, `rocksdb`, `trees` | what servers, databases and developers do, through system calls |
+//! | `loads`, `rocksdb`, `trees` | what servers, databases, developers do, by system calls |
 //! | `engine`, `threads`, `many` | operations on a volume in process: one, many, crowds |
 //! | `lsm` | what a log-structured store does, on a volume in process |
 //! | `migration`, `log_migration`, `read_migration` | data that moves between tiers |
