@@ -87,7 +87,7 @@ pub(crate) fn terms(kernel_checks: bool, transport: Transport, has_ledger: bool)
     }
 }
 
-/// What a program that takes a mount up must know of it: a number that changes when a mount expects
+/// A program that takes a mount up must know this of it: a number that changes when mounts expect
 /// other answers than [`terms`](self) of this program gives, the flags of INIT, and the longest
 /// message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,8 +12,8 @@
 //!
 //! Some INTERRUPTs never come: a second one for the same request, one while all threads wait, and
 //! over io_uring one for a signal from before the request was delivered. So a thread that waits
-//! looks at `/proc` now and then anyway. What it sees there twice in a row counts: a thread of the
-//! program that is not stuck in the kernel takes its signals at once.
+//! looks at `/proc` now and then anyway. A signal counts that it sees there twice in a row: a thread
+//! of the program that is not stuck in the kernel takes its signals at once.
 //!
 //! Invariants:
 //! * What is remembered is bounded. It is never wrong: numbers are not used twice.
@@ -93,7 +93,7 @@ thread_local! {
     static SERVED: RefCell<Option<Arc<Interrupts>>> = const { RefCell::new(None) };
     /// Number and program of the request that this thread serves, or served last.
     static REQUEST: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
-    /// What this thread saw of the signals when it waited last.
+    /// The signals as this thread saw them when it waited last.
     static SEEN: Cell<Seen> = const { Cell::new(Seen { unique: 0, at: None, is_over: false }) };
 }
 

@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 const GAP_MAX: Duration = Duration::from_micros(200);
 /// A move that costs less is not worth a pause.
 const COST_MIN: u64 = 10_000;
-/// What a client loses by moves, in nanoseconds, before its first series of pauses.
+/// A client loses so many nanoseconds by moves before its first series of pauses.
 const LOSS_MIN: u64 = 15_000_000;
 /// The longest series of pauses.
 const SERIES: u32 = 40;
@@ -166,7 +166,7 @@ impl Client {
         }
     }
 
-    /// What to do after a move that ended a run.
+    /// The state after a move that ended a run.
     fn moved(&mut self, run: u64, in_a_row: bool, failures: &Failures) -> State {
         match self.state {
             State::Free { mut lost } => {
@@ -200,7 +200,7 @@ impl Client {
         }
     }
 
-    /// What a move costs, in nanoseconds.
+    /// The cost of a move, in nanoseconds.
     fn cost(&self) -> u64 {
         self.gap_moved.get().saturating_sub(self.gap_here.get())
     }

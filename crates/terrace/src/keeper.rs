@@ -128,7 +128,7 @@ impl Keeper {
         }
     }
 
-    /// What the daemon says next; `None`: it has ended, or is about to.
+    /// The daemon's next words; `None`: it has ended, or is about to.
     fn next(&self) -> Result<Option<Told>> {
         loop {
             let both = [self.daemon.end(), self.daemon.line.as_fd()];

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::options::MountOptions;
 
-/// What to mount, where and how.
+/// The devices to mount, where and how.
 #[derive(Clone, Debug)]
 pub struct MountRequest {
     /// The PM device.

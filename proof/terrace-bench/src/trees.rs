@@ -227,7 +227,7 @@ impl Workload for Trees {
             Task::Copy | Task::Clone => self.clear(COPY)?,
             Task::Build => drop(run(self.make().arg("clean"))?),
         }
-        // What was done before must not be written back in the time that counts.
+        // Data of earlier rows must not be written back in the time that counts.
         Ok(syncfs(open_directory(&self.site)?)?)
     }
 

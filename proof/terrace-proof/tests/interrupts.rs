@@ -54,7 +54,7 @@ impl Hung {
             .disk_mib(256)
             .options("cache=16M,pm_full=1,writeback=600")
             .mount()?;
-        // What is known of free blocks need not be read later.
+        // The tables of free blocks need not be read later.
         for name in ["before", "before-2"] {
             fs::write(volume.join(name), vec![1; MIB as usize])?;
             File::open(volume.join(name))?.sync_all()?;
@@ -85,7 +85,7 @@ fn writes_to_disk(daemon: Pid) -> Result<bool> {
     Ok(fs::read_dir(tasks)?.flatten().any(|task| is_writing(&task.path())))
 }
 
-/// What a program and the test share.
+/// A program and the test share this.
 #[derive(Default)]
 struct Progress {
     written_bytes: AtomicU64,

@@ -49,7 +49,7 @@ impl MakeRoom for Relief {
     #[inline]
     fn relieve_pm_if_low(&self) {
         if self.store.pm_is_low() {
-            // Whoever waits no longer is told so by the next wait.
+            // The next wait tells a program that waits no longer.
             let _ = self.relieve_pm(false);
         }
     }

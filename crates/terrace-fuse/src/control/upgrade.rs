@@ -23,12 +23,12 @@ pub struct Upgrade {
     pub token: u64,
 }
 
-/// What an upgrade came to.
+/// The result of an upgrade.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Upgraded {
     /// The daemon that serves now.
     pub daemon: DaemonStatus,
-    /// What is not as it should be, although the daemon has been replaced.
+    /// A fault that is left, although the daemon has been replaced.
     pub remark: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl DaemonStatus {
     /// Of this process.
     #[must_use]
     pub fn here() -> Self {
-        /// What the kernel appends to the name of a file that is gone.
+        /// The kernel appends this to the name of a file that is gone.
         const GONE: &str = " (deleted)";
         let link = std::fs::read_link("/proc/self/exe").ok();
         let path = link.as_deref().and_then(Path::to_str);

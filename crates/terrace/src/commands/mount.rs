@@ -166,7 +166,7 @@ fn make_absolute(request: &mut MountRequest) -> Result<()> {
 /// volume is open.
 ///
 /// # Errors
-/// What kept it from serving, or ended it before the mount's end.
+/// The reason why it did not serve, or not until the mount's end.
 pub fn serve(request: &MountRequest, log: &Log, role: &mut Role<'_>) -> Result<()> {
     let ending = Arc::new(Ending::default());
     let asked = Arc::clone(&ending);

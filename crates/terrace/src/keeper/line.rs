@@ -56,7 +56,7 @@ impl Word {
 pub struct Told {
     /// Its purpose.
     pub word: Word,
-    /// What the word needs.
+    /// Details, or a reason.
     pub text: String,
     /// A descriptor that came with it.
     pub descriptor: Option<OwnedFd>,

@@ -1,4 +1,4 @@
-//! What a daemon is in the life of its mount.
+//! The role of a daemon in the life of its mount.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::line::Word;
 use super::way::{Way, upgrader};
 use crate::daemon::{self, Ready};
 
-/// What a daemon is in the life of its mount.
+/// The role of a daemon in the life of its mount.
 #[derive(Debug)]
 pub enum Role<'a> {
     /// The only one.
@@ -32,7 +32,7 @@ pub enum Cause {
     FailedUpgrade,
 }
 
-/// What holds between the first daemon and its keeper.
+/// The ties between the first daemon and its keeper.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// The daemon leaves the terminal once it serves.
@@ -58,7 +58,7 @@ impl Role<'_> {
         }
     }
 
-    /// What replaces this daemon when a command asks for that.
+    /// The way to have this daemon replaced, when a command asks for that.
     pub fn upgrader(&self) -> Arc<Upgrader> {
         match self {
             Role::Alone(_) => upgrader(None),

@@ -1,4 +1,4 @@
-//! What a program is told that takes a mount over: as its next daemon, or as its keeper.
+//! The orders of a program that takes a mount over: as its next daemon, or as its keeper.
 //!
 //! It is run by its descriptor, as `terrace take-over TOLD LINE MOUNTPOINT`, with two descriptors
 //! that are open: what it is told, as JSON, and the line to its daemon or keeper. A program of
@@ -31,17 +31,17 @@ pub const HANDOVER: u32 = 1;
 /// The subcommand, which is none for people.
 pub const SUBCOMMAND: &str = "take-over";
 
-/// What is told.
+/// The orders.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Takeover {
     /// [`HANDOVER`] of the program that tells it.
     handover: u32,
-    /// What the mount is made of.
+    /// The parts of the mount.
     formats: Formats,
     /// How it was mounted.
     pub mount: Mount,
-    /// What the program is to become.
+    /// The program's role from now on.
     pub part: Part,
 }
 
@@ -75,7 +75,7 @@ pub struct Mount {
     pub ledger: RawFd,
 }
 
-/// What the program is to become.
+/// The program's role from now on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Part {
@@ -112,7 +112,7 @@ impl Formats {
         }
     }
 
-    /// What this program does not know; `None`: it knows all of it.
+    /// The part that this program does not know; `None`: it knows all of it.
     fn obstacle(&self) -> Option<String> {
         let other = |what: &str, theirs: u32, ours: u32| {
             (theirs != ours).then(|| format!("{what} {theirs}; it knows {ours}"))
@@ -243,7 +243,7 @@ impl Takeover {
         args.extend([told.to_string().into(), line.to_string().into()]);
         args.push(self.mount.mountpoint.clone().into());
         let error = exec(program, &args);
-        // What goes on must not leave them to other programs.
+        // The old program must not leave them to other programs if it goes on.
         let _ = inherit(FdFlags::CLOEXEC);
         error
     }
@@ -319,7 +319,7 @@ mod tests {
 
     use super::*;
 
-    /// What a keeper of this version tells, but for `change`.
+    /// The words of a keeper of this version, but for `change`.
     fn told(change: impl Fn(&mut Value)) -> Result<Takeover, String> {
         let ledger = Ledger::new().unwrap();
         // No kernel has agreed to anything.

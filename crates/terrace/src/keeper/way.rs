@@ -26,7 +26,7 @@ const KEEPER_MAX: Duration = Duration::from_secs(10);
 pub struct Past {
     /// Its number.
     pub token: u64,
-    /// What came of it; `None`: the keeper has not said the last word.
+    /// Its result; `None`: the keeper has not said the last word.
     pub outcome: Option<Result<Upgraded, String>>,
 }
 
@@ -122,8 +122,8 @@ impl Way {
             .to_owned())
     }
 
-    /// What came of the upgrade with this number, if it led to this daemon. Waits until it is over,
-    /// as no other one may begin before.
+    /// The result of the upgrade with this number, if it led to this daemon. Waits until it is
+    /// over, as no other one may begin before.
     fn outcome_of(&self, token: u64) -> Option<Result<Upgraded, String>> {
         let is_under_way =
             |past: &mut Option<Past>| past.as_ref().is_some_and(|past| past.outcome.is_none());
@@ -133,7 +133,7 @@ impl Way {
     }
 }
 
-/// What commands of the mount call; `None`: there is no keeper.
+/// The function that commands of the mount call; `None`: there is no keeper.
 pub fn upgrader(way: Option<Arc<Way>>) -> Arc<Upgrader> {
     match way {
         Some(way) => Arc::new(move |wanted: &Upgrade| way.upgrade(wanted)),

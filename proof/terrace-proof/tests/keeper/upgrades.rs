@@ -82,8 +82,8 @@ fn programs_see_a_pause_at_each_upgrade() {
     });
 }
 
-/// Whatever dies at whatever moment of an upgrade: programs go on. The keeper dies last, as nobody
-/// starts another one.
+/// Programs go on, whichever process dies in an upgrade, at any moment. The keeper dies last, as
+/// nobody starts another one.
 #[test]
 fn programs_see_a_pause_whatever_dies_during_an_upgrade() {
     proof(|| {
