@@ -341,7 +341,7 @@ impl TerraceFs {
     }
 
     fn ioctl(&self, ino: Ino, ioctl: &IoctlIn, input: &[u8], caller: Caller, reply: Reply) {
-        match self.control.answer(&self.volume, ino, caller.uid, ioctl.cmd, input) {
+        match self.control.answer(&self.volume, ino, caller, ioctl.cmd, input) {
             Ok(page) => {
                 if Command::from_opcode(ioctl.cmd) == Some(Command::SetThreshold) {
                     self.ledger.iter().for_each(|ledger| keep_thresholds(ledger, &self.volume));

@@ -99,11 +99,11 @@ fn take(
     let (header, body) = split(message)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "a malformed FUSE message"))?;
     let kind = Message::from_opcode(header.opcode);
+    interrupts::begin(header);
     if !kind.is_none_or(Message::is_answered) {
         connection.dispatch(kind, decode(header, body), Reply::none(), file_system);
         return Ok(());
     }
-    interrupts::begin(header);
     let ledger = connection.ledger;
     let under_way = ledger.and_then(|ledger| ledger.enter(header.unique, header.opcode));
     let reply = Reply::new(header.unique, Arc::clone(device), under_way);

@@ -168,7 +168,11 @@ impl Signals {
             u64::from_str_radix(line.trim(), 16).ok()
         };
         let come = field("SigPnd:")? | field("ShdPnd:")?;
-        let pending = come & !field("SigBlk:")?;
+        let mut pending = come & !field("SigBlk:")?;
+        // A debugger may keep all other signals from a program.
+        if status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?.trim() != "0" {
+            pending &= set(&[libc::SIGKILL]);
+        }
         Some(Self { pending, handled: field("SigCgt:")?, ignored: field("SigIgn:")? })
     }
 
@@ -219,11 +223,13 @@ mod tests {
 
     #[test]
     fn signals_are_read_as_the_kernel_writes_them() {
-        let status = "Name:\tSigPnd: x\nPid:\t7\nSigPnd:\t0000000000000100\n\
+        let status = "Name:\tSigPnd: x\nPid:\t7\nTracerPid:\t0\nSigPnd:\t0000000000000100\n\
                       ShdPnd:\t0000000000004002\nSigBlk:\t0000000000000002\n\
                       SigIgn:\t0000000000001000\nSigCgt:\t0000000000004000\n";
         let signals = Signals { pending: 0x4100, handled: 0x4000, ignored: 0x1000 };
         assert_eq!(Signals::parse(status), Some(signals));
+        let traced = status.replace("TracerPid:\t0", "TracerPid:\t9");
+        assert_eq!(Signals::parse(&traced), Some(Signals { pending: 0x100, ..signals }));
         assert_eq!(Signals::parse("Name:\tx\n"), None);
         assert_eq!(Signals::of(std::process::id()).map(|signals| signals.pending), Some(0));
     }

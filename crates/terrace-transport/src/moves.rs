@@ -85,6 +85,10 @@ impl Moves {
     /// Notes that a client's message came to a queue. Returns until when its answer is to be held
     /// back.
     pub(crate) fn arrives(&self, thread: u32, queue: u16) -> Option<Instant> {
+        // Messages that no program waits for have the number 0.
+        if thread == 0 {
+            return None;
+        }
         let now = Instant::now();
         let is_to_pause =
             self.with(thread, |client| client.arrives(thread, queue, now, &self.failures));
@@ -366,6 +370,15 @@ mod tests {
             let thread = if number % 2 == 0 { one } else { other };
             assert_eq!(moves.arrives(thread, (number / 2 % 2) as u16), None);
             moves.is_answered(thread);
+        }
+    }
+
+    #[test]
+    fn messages_of_no_program_are_never_held_back() {
+        let moves = Moves::new();
+        for number in 0..100_000_u32 {
+            assert_eq!(moves.arrives(0, (number % 2) as u16), None);
+            moves.is_answered(0);
         }
     }
 }

@@ -81,14 +81,7 @@ impl Files {
     /// # Errors
     /// As [`Commits::commit`](crate::inode::commits::Commits::commit).
     pub fn kill_priv(&self, inode: &Inode, inner: &mut Inner, which: KillPriv) -> FsResult<()> {
-        let mode = match which {
-            KillPriv::Nothing => return Ok(()),
-            KillPriv::Member => without_set_id(inner.meta.mode),
-            KillPriv::Stranger => inner.meta.mode & !0o6000,
-        };
-        if inode.kind == FileKind::Directory || mode == inner.meta.mode {
-            return Ok(());
-        }
+        let Some(mode) = cleared_mode(inode, inner, which) else { return Ok(()) };
         let meta = Meta { mode, ctime: Time::now(), ..inner.meta };
         let mtime = inner.mtime();
         inner.log.begin();
@@ -335,6 +328,17 @@ impl Files {
         }
         Ok(())
     }
+}
+
+/// The mode without set-id bits that a change must not leave; `None`: the inode has none of them.
+fn cleared_mode(inode: &Inode, inner: &Inner, which: KillPriv) -> Option<u32> {
+    let mode = inner.meta.mode;
+    let cleared = match which {
+        KillPriv::Nothing => mode,
+        KillPriv::Member => without_set_id(mode),
+        KillPriv::Stranger => mode & !0o6000,
+    };
+    (inode.kind != FileKind::Directory && cleared != mode).then_some(cleared)
 }
 
 /// A mode without set-user-id, and without set-group-id if the group may execute.

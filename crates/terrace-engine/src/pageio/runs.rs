@@ -143,7 +143,10 @@ impl PageIo {
                 return Ok(placed);
             };
             placed.iter().for_each(|p| self.free_placed(p));
-            let error = first_error.unwrap_or(error);
+            let error = match first_error {
+                Some(first) if !patience::is_lost(&error) => first,
+                _ => error,
+            };
             if avoided.len() == tried {
                 return Err(error);
             }

@@ -124,6 +124,7 @@ impl PageIo {
             // Room on any disk was promised.
             None => write(1)?,
             Some(Ok(placed)) => placed,
+            Some(Err(error)) if patience::is_lost(&error) => return Err(error),
             // Its disks are full, or fail.
             Some(Err(error)) => {
                 write(1).map_err(|other| if other.is_no_room() { error } else { other })?

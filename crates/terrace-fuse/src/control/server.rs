@@ -17,11 +17,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use terrace_engine::{FsError, FsResult, Ino, MapFrom, Recorded, Status, Volume};
 use terrace_policy::Param;
+use terrace_transport::Caller;
 
 use super::{
     AddDisk, Command, DATA_BYTES, DaemonStatus, DiskAdder, HEADER_BYTES, Header, MoveRange,
     PAGE_BYTES, RemoveDisk, TakeRecorded, Upgraded, Upgrader,
 };
+use crate::caller::is_as_powerful;
 use crate::transport::{Serving, TransportStatus};
 
 /// Answers kept for readers that have not read their last page; older ones give way.
@@ -103,7 +105,7 @@ impl ControlServer {
         Self { serving: Some(serving), ..self }
     }
 
-    /// The page that `input`, from user `uid`, asks for.
+    /// The page that `input`, from this caller, asks for.
     ///
     /// # Errors
     /// `ENOTTY`: no command of ours. `EINVAL`: no page of ours. `ESTALE`: the answer is no longer
@@ -112,13 +114,13 @@ impl ControlServer {
         &self,
         volume: &Volume,
         ino: Ino,
-        uid: u32,
+        caller: Caller,
         command: u32,
         input: &[u8],
     ) -> FsResult<Vec<u8>> {
         let command = Command::from_opcode(command).ok_or(FsError::new(libc::ENOTTY))?;
         // Before anything: pages of answers that are kept are for the same users.
-        if !may_ask(command, uid) {
+        if !may_ask(command, caller.uid) {
             return Err(FsError::new(libc::EPERM));
         }
         let request = Header::decode(input).ok_or(FsError::new(libc::EINVAL))?;
@@ -128,7 +130,7 @@ impl ControlServer {
                 let known = usize::try_from(request.total_bytes).unwrap_or(usize::MAX);
                 let arguments =
                     input[HEADER_BYTES..].get(..known).ok_or(FsError::new(libc::EINVAL))?;
-                self.keep(command, ino, self.compute(volume, ino, uid, command, arguments)?)
+                self.keep(command, ino, self.compute(volume, ino, caller, command, arguments)?)
             }
             number => self
                 .recall(command, ino, number, request.offset_bytes)
@@ -141,7 +143,7 @@ impl ControlServer {
         &self,
         volume: &Volume,
         ino: Ino,
-        uid: u32,
+        caller: Caller,
         command: Command,
         arguments: &[u8],
     ) -> FsResult<Vec<u8>> {
@@ -172,7 +174,7 @@ impl ControlServer {
             Command::MoveRange => {
                 let range: MoveRange = parse(arguments)?;
                 // A move to where the file is pinned would come anyway.
-                if !is_in_charge(uid) && volume.pin_of(ino)? != Some(range.tier) {
+                if !is_in_charge(caller.uid) && volume.pin_of(ino)? != Some(range.tier) {
                     return Err(FsError::new(libc::EPERM));
                 }
                 let moved = volume.move_some(ino, range.tier, range.offset_bytes, range.len_bytes);
@@ -192,7 +194,7 @@ impl ControlServer {
                 let RemoveDisk { device, successor } = parse(arguments)?;
                 json(&in_words(volume.start_removal(device, successor)))
             }
-            Command::Upgrade => json(&self.upgrade(arguments)?),
+            Command::Upgrade => json(&self.upgrade(arguments, caller)?),
             Command::CancelRemoval => {
                 json(&in_words(volume.cancel_removal().map_err(|error| match error.errno() {
                     libc::ESRCH => FsError::with_message(libc::ESRCH, "no disk is being removed"),
@@ -207,8 +209,11 @@ impl ControlServer {
         self.add_disk.as_deref().ok_or_else(cannot)?(volume, wanted)
     }
 
-    fn upgrade(&self, arguments: &[u8]) -> FsResult<Result<Upgraded, String>> {
+    fn upgrade(&self, arguments: &[u8], caller: Caller) -> FsResult<Result<Upgraded, String>> {
         let wanted = parse(arguments)?;
+        if !is_as_powerful(caller) {
+            return Ok(Err(NOT_AS_POWERFUL.to_owned()));
+        }
         let cannot = || Err("the daemon of this mount cannot be replaced".to_owned());
         Ok(self.upgrade.as_deref().map_or_else(cannot, |upgrade| upgrade(&wanted)))
     }
@@ -260,6 +265,12 @@ struct MountStatus {
     daemon: Option<DaemonStatus>,
     transport: Option<TransportStatus>,
 }
+
+/// Why a caller may not choose the program that runs with the daemon's rights.
+const NOT_AS_POWERFUL: &str = "a program that has all capabilities of the daemon, and is in its \
+                               namespaces of mounts and users, may replace it, and no other: run \
+                               the command as the user that mounted the volume, outside of \
+                               containers";
 
 /// Whether a user may give a command. Commands that move a single file are checked more closely
 /// where they run.
@@ -399,10 +410,12 @@ mod tests {
             volume.write(ino, piece * 8192, &[1; 4096], WriteOptions::default()).unwrap();
         }
         let server = ControlServer::default();
+        let root = Caller { uid: 0, gid: 0, pid: 0 };
         let (mut from, mut extents) = (String::new(), Vec::new());
         loop {
             let page = crate::control::request(0, 0, from.as_bytes());
-            let answer = server.answer(&volume, ino, 0, Command::FileMap.opcode(), &page).unwrap();
+            let answer = server.answer(&volume, ino, root, Command::FileMap.opcode(), &page);
+            let answer = answer.unwrap();
             assert!(
                 Header::decode(&answer).unwrap().total_bytes <= DATA_BYTES as u64,
                 "it fits a page"

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{Command, answered, ask, open};
@@ -75,5 +75,6 @@ impl DaemonStatus {
 /// As [`status`](super::status); the caller is neither root nor the daemon's user.
 pub fn upgrade(mountpoint: &Path, wanted: &Upgrade) -> Result<Upgraded> {
     let arguments = serde_json::to_string(wanted)?;
-    answered(&ask(&open(mountpoint)?, mountpoint, Command::Upgrade, &arguments)?)
+    let answer = ask(&open(mountpoint)?, mountpoint, Command::Upgrade, &arguments)?;
+    answered(&answer).with_context(|| mountpoint.display().to_string())
 }

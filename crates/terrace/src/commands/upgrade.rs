@@ -27,7 +27,7 @@ pub fn run(args: &UpgradeArgs, quiet: bool) -> Result<()> {
     }
     let token = RandomState::new().build_hasher().finish();
     let wanted = Upgrade { program, device: meta.dev(), inode: meta.ino(), token };
-    let after = control::upgrade(&mountpoint, &wanted).with_context(|| place.to_string())?;
+    let after = control::upgrade(&mountpoint, &wanted)?;
     let say = |daemon: &DaemonStatus| format!("{} (process {})", daemon.version, daemon.process);
     let (new, old) = (say(&after.daemon), say(&before));
     output::remark(quiet, &format!("{place}: is served by terrace {new} now, not by {old}"));

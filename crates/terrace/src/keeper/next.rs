@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
-use rustix::process::{Signal, pidfd_send_signal};
+use rustix::process::{Signal, pidfd_send_signal, set_parent_process_death_signal};
 use terrace_fuse::{Handover, Ledger};
 
 use super::line::{Line, Word, is_ready};
@@ -94,6 +94,8 @@ fn become_daemon(mount: &Mount, before: RawFd, token: u64, line: Line, serve: Se
         Err(error) => return line.tell(Word::Refused, &format!("{error:#}"), None).context(error),
     };
     let request = mount.request().map_err(|why| anyhow!(why))?;
+    // From now on it takes the mount up, also if the keeper dies.
+    set_parent_process_death_signal(None)?;
     line.tell(Word::Ready, env!("CARGO_PKG_VERSION"), None)?;
     await_turn(&line, before.as_fd())?;
     let way = Way::of_successor(line, Some(Past { token, outcome: None }));

@@ -16,6 +16,7 @@ use std::process::exit;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use terrace_fuse::Handover;
 
 use super::line::{Told, Word, is_ready};
@@ -26,7 +27,7 @@ use super::{Cause, Keeper};
 use crate::daemon::{self, TERMINATIONS};
 
 /// How long another program may take to say whether it can take over.
-const READY_MAX: Duration = Duration::from_secs(30);
+const READY_MAX: Duration = Duration::from_secs(10);
 /// How long a daemon may serve without an answer until it counts as one that answers: if nobody
 /// asks, there is nothing to answer.
 const ANSWER_MAX: Duration = Duration::from_millis(200);
@@ -83,7 +84,9 @@ impl Keeper {
         let part = Part::Daemon { before: before.as_raw_fd(), token };
         let takeover = Takeover::new(self.ledger, mount, part);
         let open = [connection, self.ledger.descriptor(), before];
+        let keeper = rustix::process::getpid();
         let next = fork(self.score.as_deref(), |line| {
+            die_with(keeper)?;
             let error = takeover.exec(program, &line, &open);
             line.tell(Word::Refused, &cannot_be_run(&error), None)?;
             Err(error.into())
@@ -94,8 +97,8 @@ impl Keeper {
                 let ending = next.kill()?;
                 Err(why.unwrap_or_else(|| {
                     anyhow!(
-                        "{ending} before it said whether it can take the mount over: is it \
-                         terrace, of a version that can?"
+                        "the program {ending} before it said whether it can take the mount over: \
+                         is it terrace, of a version that can?"
                     )
                 }))
             }
@@ -169,6 +172,16 @@ impl Keeper {
         );
         // A daemon that has died is found next.
         let _ = self.daemon.line.tell(Word::Kept, &why, None);
+    }
+}
+
+/// Has this process end with its parent, the keeper, for as long as nobody knows what program it
+/// is: it would keep the connection open, and programs waiting, after the daemon's death.
+fn die_with(keeper: Pid) -> Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    match getppid() {
+        Some(parent) if parent == keeper => Ok(()),
+        _ => Err(anyhow!("the keeper is gone")),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use terrace_fuse::control::{DaemonStatus, Upgrade, Upgraded, Upgrader};
@@ -18,6 +18,7 @@ use super::takeover::open_program;
 const NO_KEEPER: &str = "has no keeper, without which a daemon cannot be replaced: a mount has one \
                          over /dev/fuse with Linux 6.9 or later, and without -o nokeeper and -o \
                          clone_fd; unmount it, and mount the volume with the new program";
+const UNDER_WAY: &str = "another upgrade is under way; try again when it is over";
 /// How long the keeper may take to become the new program, too.
 const KEEPER_MAX: Duration = Duration::from_secs(10);
 
@@ -103,7 +104,12 @@ impl Way {
         }
         let program = open_program(&wanted.program, wanted.device, wanted.inode)?;
         tracing::info!(program = %wanted.program.display(), "an upgrade is asked for");
-        let line = self.line();
+        let line = match self.line.try_lock() {
+            Ok(line) => line,
+            Err(TryLockError::Poisoned(line)) => line.into_inner(),
+            // That keeps a thread. Another one would keep the mount from answering anybody.
+            Err(TryLockError::WouldBlock) => return Err(UNDER_WAY.to_owned()),
+        };
         let mut told = line.tell(Word::Upgrade, &wanted.token.to_string(), Some(program.as_fd()));
         while told.is_ok() {
             match line.hear() {

@@ -51,8 +51,7 @@ impl MountOptions {
         }
         values.extend(self.models.iter().map(|model| ("model", model.to_string())));
         let thresholds = Param::ALL.iter().map(|&param| (param, self.params.get(param)));
-        let changed = thresholds.filter(|(param, value)| *value != param.tunable().default);
-        values.extend(changed.map(|(param, value)| (param.tunable().name, value.to_string())));
+        values.extend(thresholds.map(|(param, value)| (param.tunable().name, value.to_string())));
         let values = values.into_iter().map(|(name, value)| format!("{name}={value}"));
         let items = self.flags.iter().cloned().chain(values);
         Ok(items.map(|item| item.replace(',', "\\,")).collect::<Vec<_>>().join(","))

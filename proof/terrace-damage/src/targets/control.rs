@@ -12,6 +12,7 @@ use terrace_fuse::control::server::{ControlServer, KEPT_BYTES_MAX};
 use terrace_fuse::control::{AddDisk, opcodes, request};
 use terrace_media::{Disk, Pm, memory_disk};
 use terrace_policy::Param;
+use terrace_transport::Caller;
 
 const PM_BYTES: u64 = 4 << 20;
 const DISK_BYTES: u64 = 4 << 20;
@@ -200,7 +201,8 @@ pub fn control(data: &[u8]) {
     for Command { who, file, opcode, page } in commands(data) {
         let uid = [0, me + 1, me][usize::from(who) % 3];
         let ino = [Ino::ROOT, world.pieces, world.pieces, Ino(77)][usize::from(file) % 4];
-        let answer = server.answer(&world.volume, ino, uid, opcode, &page);
+        let caller = Caller { uid, gid: 0, pid: 0 };
+        let answer = server.answer(&world.volume, ino, caller, opcode, &page);
         assert!(answer.as_ref().map_or(0, Vec::len) < 1 << 14, "it fits an ioctl");
         assert!(server.kept_bytes() <= KEPT_BYTES_MAX);
         if uid == me + 1 && !is_for_all(opcode) {

@@ -343,7 +343,52 @@ fn other_users_may_not_upgrade() {
         command.arg("upgrade").arg(volume.root()).uid(65_534).gid(65_534);
         ensure!(fs::metadata(&program)?.uid() == 0);
         is_refused(&volume, &mut command, "only root and the user who mounted")?;
+        // Root of a container has root's number, and not root's capabilities.
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set=-all", "--inh-caps=-all"]).arg(&program);
+        is_refused(&volume, command.arg("upgrade").arg(volume.root()), "may replace it, and no")?;
+        let mut command = Command::new("unshare");
+        command.arg("--mount").arg(&program).arg("upgrade").arg(volume.root());
+        is_refused(&volume, &mut command, "may replace it, and no")?;
         drop(watch);
         Ok(())
+    });
+}
+
+#[test]
+fn a_program_that_says_nothing_keeps_nobody_waiting_and_ends_with_the_keeper() {
+    proof(|| {
+        let volume = kept("upgrade-silent")?;
+        let watch = volume.kill_after(LIMIT);
+        fs::write(volume.join("a"), "whole")?;
+        let (keeper, serving) = (volume.process()?, volume.serving()?);
+        let silent = PathBuf::from("/usr/bin/yes").canonicalize()?;
+        let mut asks = start(&mut upgrade(&volume, Some(&silent))?)?;
+        let begun = Instant::now();
+        let runs = |process: &Pid| program_of(*process).is_ok_and(|program| program == silent);
+        let asked = loop {
+            if let Some(asked) = volume.children_of_keeper()?.into_iter().find(runs) {
+                break asked;
+            }
+            ensure!(begun.elapsed() < LIMIT, "the program was not run");
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        // More than there are threads, each of which answers at once.
+        for _ in 0..9 {
+            let mut another = upgrade(&volume, None)?;
+            is_refused(&volume, &mut another, "another upgrade is under way")?;
+        }
+        ensure!(runs(&asked), "it ended while others were refused");
+        kill_process(keeper, Signal::KILL)?;
+        terrace_proof::wait_or_kill(&mut asks, LIMIT)?;
+        let begun = Instant::now();
+        while runs(&asked) {
+            ensure!(begun.elapsed() < LIMIT, "it outlives the keeper");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        ensure!(fs::read_to_string(volume.join("a"))? == "whole" && program_of(serving).is_ok());
+        drop(watch);
+        run(volume.terrace("umount")?.arg(volume.root()))?;
+        run(volume.terrace("check")?.arg(volume.pm_path())).map(drop)
     });
 }

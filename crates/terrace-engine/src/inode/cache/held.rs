@@ -65,6 +65,8 @@ impl DerefMut for BlankPage {
 impl Drop for BlankPage {
     fn drop(&mut self) {
         if !self.published {
+            // Its next owner must not find data on its way here.
+            self.pool.streamed.fence();
             self.pool.release(self.slot);
         }
     }

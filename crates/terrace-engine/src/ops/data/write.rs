@@ -12,11 +12,11 @@ use terrace_store::planted::{Bug, planted};
 use terrace_store::space::Purpose;
 use terrace_store::sync::Arc;
 
-use super::Files;
+use super::{Files, cleared_mode};
 use crate::base::counters::Counter;
 use crate::base::heritage::Effect;
 use crate::base::patience;
-use crate::base::types::{Ino, Time, WriteOptions};
+use crate::base::types::{Ino, KillPriv, Time, WriteOptions};
 use crate::inode::cache::BlankPage;
 use crate::inode::resident::{Inner, Inode};
 use crate::tiering::placement::{Choice, Write, history_of};
@@ -74,18 +74,33 @@ impl Files {
         options: WriteOptions,
     ) -> FsResult<usize> {
         let inode = self.inodes.get(ino)?;
+        let write = || self.write_all(&inode, offset, data, options);
+        // Clearing set-id bits is an effect, which comes before the write.
+        let which = options.kill_priv;
+        let clears =
+            which != KillPriv::Nothing && cleared_mode(&inode, &*inode.shared()?, which).is_some();
+        if clears { patience::endure(write) } else { write() }
+    }
+
+    fn write_all(
+        &self,
+        inode: &Arc<Inode>,
+        offset: u64,
+        data: &[u8],
+        options: WriteOptions,
+    ) -> FsResult<usize> {
         self.room.operate(|| {
             let mut done = 0;
             while done < data.len() {
                 let piece = &data[done..data.len().min(done + ATOMIC_WRITE_BYTES_MAX)];
-                match self.write_piece(&inode, offset + done as u64, piece, options) {
+                match self.write_piece(inode, offset + done as u64, piece, options) {
                     Err(error) if done == 0 || error.is_fatal() => return Err(error),
                     Err(_) => break,
                     Ok(len) => done += len,
                 }
             }
             if (options.durable || self.options.durable) && inode.pages.has_dirty() {
-                patience::endure(|| self.pages.flush_file(&inode))?;
+                patience::endure(|| self.pages.flush_file(inode))?;
             }
             Ok(done)
         })
