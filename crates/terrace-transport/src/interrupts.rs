@@ -12,8 +12,8 @@
 //!
 //! Some INTERRUPTs never come: a second one for the same request, one while all threads wait, and
 //! over io_uring one for a signal from before the request was delivered. So a thread that waits
-//! looks at `/proc` now and then anyway. A signal counts that it sees there twice in a row: a thread
-//! of the program that is not stuck in the kernel takes its signals at once.
+//! looks at `/proc` now and then anyway. A signal counts that it sees there twice in a row, as a
+//! thread of the program that is not stuck in the kernel takes its signals at once.
 //!
 //! Invariants:
 //! * What is remembered is bounded. It is never wrong: numbers are not used twice.
