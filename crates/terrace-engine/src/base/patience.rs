@@ -78,6 +78,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> FsResult<MutexGuard<'_, T>> {
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
+    use terrace_store::sync::thread;
+
     use super::*;
 
     #[test]
@@ -87,7 +89,7 @@ mod tests {
         assert!(go_on().is_err_and(|error| is_lost(&error)));
         endure(go_on).unwrap();
         assert!(go_on().is_err(), "what followed an effect is over");
-        std::thread::spawn(|| go_on().unwrap()).join().unwrap();
+        thread::spawn(|| go_on().unwrap()).join().unwrap();
     }
 
     #[test]
@@ -95,7 +97,7 @@ mod tests {
         let mutex = Mutex::new(1);
         let_waits_end(|| true);
         let held = mutex.lock();
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let waits = || {
                 let_waits_end(|| true);
                 lock(&mutex).is_err_and(|error| is_lost(&error))
