@@ -31,9 +31,9 @@ const COST_MIN: u64 = 10_000;
 /// A client loses so many nanoseconds by moves before its first series of pauses.
 const LOSS_MIN: u64 = 15_000_000;
 /// The longest series of pauses.
-const SERIES: u32 = 100;
+const SERIES: u32 = 40;
 /// A client that sends so many messages after a pause stays.
-const RUN_GOOD: u64 = 32;
+const RUN_GOOD: u64 = 64;
 /// A client that sends so many without pauses is left alone.
 const RUN_FREE_MAX: u64 = 16;
 /// Longer runs say no more.
@@ -338,7 +338,7 @@ mod tests {
         }
         let paused = PAUSE * world.pauses;
         assert!(world.pauses > 2 * SERIES, "it was tried again");
-        assert!(paused * 50 < world.lost(start), "{paused:?} of pauses in {:?}", world.lost(start));
+        assert!(paused * 100 < world.lost(start), "{paused:?} of pauses");
         assert!(world.failures.get() > 3);
     }
 
