@@ -58,7 +58,7 @@ const fn set(signals: &[i32]) -> u64 {
     set
 }
 
-/// Which signals end a wait.
+/// The signals that end a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// Those that kill the program.

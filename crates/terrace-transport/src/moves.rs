@@ -14,8 +14,8 @@
 //!
 //! Each client shows by itself what pays: how much longer it takes from an answer to its next
 //! message after a move, how many messages it sends between two moves without pauses, and how many
-//! after a pause. Where waking a CPU is cheap, and where clients move for other reasons, there are
-//! no pauses; where series do not help, they become rare.
+//! after a pause. There are no pauses if waking a CPU is cheap, or if clients move for other
+//! reasons, and series become rare if they do not help.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, TryLockError};
@@ -41,7 +41,7 @@ const RUN_MAX: u64 = 1024;
 /// A series that fails doubles the loss that has to come before the next one, up to so many times.
 const FAILURES_MAX: u32 = 10;
 
-/// Where clients were last. Clients share a place if there are more than places: then the older
+/// The last CPU of each client. Clients share a place if there are more than places: then the older
 /// one is forgotten.
 #[derive(Debug)]
 pub(crate) struct Moves {

@@ -1,4 +1,4 @@
-//! Which signals end the wait of a request.
+//! The signals that end the wait of a request.
 //!
 //! Programs expect EINTR of calls that have always waited, and the manual pages of some more name
 //! it. Of others, none does: a program that got EINTR from rename(2) or fsync(2) would take it for

@@ -36,7 +36,7 @@ pub struct Upgraded {
 /// succeeds.
 pub type Upgrader = dyn Fn(&Upgrade) -> Result<Upgraded, String> + Send + Sync;
 
-/// Which daemon serves a mount, a part of its state.
+/// The daemon that serves a mount, a part of its state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DaemonStatus {
