@@ -20,10 +20,9 @@
 //! eight, on one descriptor. A volume whose disks serve many readers at once gains from more.
 //!
 //! Over io_uring a thread takes a message and keeps it until that is answered, so the threads of a
-//! CPU's queue are all that it serves at a time. An idle one costs little (98 more of them: 2 MiB
-//! of memory, and 0.12 s of each mount on a busy machine), but each has a descriptor. So by default
-//! the queues of all CPUs share [`WORKERS`]; each has at least [`QUEUE_DEPTH_MIN`] and at most
-//! [`QUEUE_DEPTH_MAX`].
+//! CPU's queue are all that it serves at a time. Each has a descriptor, and a buffer of 512 KiB, all
+//! of which is memory with a keeper: 15 MiB for the queue of a CPU that has [`QUEUE_DEPTH_MAX`]. By
+//! default the queues of all CPUs share [`WORKERS`]; each has at least [`QUEUE_DEPTH_MIN`].
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -37,8 +36,8 @@ use crate::control::{DiskAdder, Upgrader};
 const WORKERS: usize = 128;
 /// Threads for the queue of a CPU by default, on a machine with many of these.
 const QUEUE_DEPTH_MIN: usize = 8;
-/// The same, on one with few.
-const QUEUE_DEPTH_MAX: usize = 64;
+/// The same, on one with few: they take no more than 16 MiB of memory.
+const QUEUE_DEPTH_MAX: usize = 30;
 
 /// The way of messages between kernel and daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,7 +85,7 @@ pub struct MountConfig {
     /// The way of messages.
     pub transport: Transport,
     /// Over io_uring: threads for the queue of each CPU, each with a buffer for the longest message
-    /// (1 MiB and a page, in use as far as messages were so long); by default 8 to 64 (see above).
+    /// (of 512 KiB and more); by default 8 to 30 (see above).
     pub queue_depth: Option<usize>,
     /// Give each thread a descriptor and queue of its own; by default not (measured above).
     pub clone_fd: Option<bool>,

@@ -23,6 +23,7 @@
 //! | `coherence` | direct writes and what the kernel caches |
 //! | `mount`, `mountpoint`, [`mount_table`] | directories, sessions, threads, dead mounts |
 //! | `heir`, `adapter::again` | what a successor of the daemon needs, and does with it |
+//! | `ask` | has requests handed out that wait for a successor |
 //! | `transport` | whether the kernel offers io_uring; how a mount is served |
 //! | [`control`] | how `terrace` commands talk to the daemon |
 //! | `convert`, `errors`, `caller` | types, errnos and logging, groups of the calling process |
@@ -32,6 +33,7 @@
 //! and recovery lose nothing by it.
 
 mod adapter;
+mod ask;
 mod caller;
 mod coherence;
 mod config;

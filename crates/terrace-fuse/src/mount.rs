@@ -7,9 +7,11 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, anyhow, bail};
 use terrace_engine::Volume;
+use terrace_transport::abi::InitFlags;
 use terrace_transport::{FileSystem, MessageCounts, Session, Threads};
 
 use crate::adapter::TerraceFs;
+use crate::ask::ask_on_each_cpu;
 use crate::config::{MountConfig, Transport};
 use crate::kernel_cache::KernelCache;
 use crate::mount_table;
@@ -90,7 +92,7 @@ pub struct Handover {
 ///
 /// # Errors
 /// The kernel does not hand out again what was not answered (before Linux 6.9); the system gives no
-/// thread. The mount stays as it is.
+/// thread or process. The mount stays as it is.
 ///
 /// # Panics
 /// If `config` has no ledger.
@@ -105,12 +107,22 @@ pub fn take_up(
     let ledger = config.ledger.expect("a mount that is taken up has a ledger");
     let Handover { connection, device } = handover;
     let unmounter = Unmounter { mountpoint: mountpoint.to_owned(), device };
-    let terms = terms(kernel_checks, config.transport, true);
+    // As it was mounted, whatever the kernel would offer now.
+    let transport = match ledger.flags().contains(InitFlags::OVER_IO_URING) {
+        true => Transport::IoUring,
+        false => Transport::Device,
+    };
+    let terms = terms(kernel_checks, transport, true);
     let session = Session::take_up(connection, &terms, ledger)
         .context("taking the connection of the daemon before this one up")?;
-    start(session, threads, kernel_checks, &unmounter, |kernel| {
+    let workers = session.workers_per_queue(threads.per_cpu);
+    let mounted = start(session, threads, kernel_checks, &unmounter, |kernel| {
         TerraceFs::new(volume, kernel, config)
-    })
+    })?;
+    if mounted.is_over_io_uring() {
+        ask_on_each_cpu(&unmounter.mountpoint, &unmounter.device, workers)?;
+    }
+    Ok(mounted)
 }
 
 /// Starts the threads of a session.
@@ -121,6 +133,8 @@ fn start<F: FileSystem + 'static>(
     unmounter: &Unmounter,
     file_system: impl FnOnce(KernelCache) -> std::io::Result<F>,
 ) -> Result<Mounted> {
+    let per_cpu = session.workers_per_queue(threads.per_cpu);
+    let threads = Threads { per_cpu, ..threads };
     let counts = Arc::clone(session.counts());
     let connection = match session.can_be_taken_up() {
         true => Some(session.share_connection()?),

@@ -16,15 +16,20 @@ use serde::{Deserialize, Serialize};
 use terrace_transport::abi::{
     Attr, AttrOut, EntryOut, InitFlags, OpenFlags, OpenOut, Statx, StatxOut, StatxTime,
 };
-use terrace_transport::{Ledger, Terms, has_rings};
+use terrace_transport::{Ledger, Terms};
 
 use crate::config::Transport;
+use crate::transport::RingOffer;
 
 /// How long the kernel may keep names (absent ones too) and attributes: beyond any uptime.
 const FOREVER: Duration = Duration::from_secs(1 << 31);
 
 /// Longest WRITE, and the longest READ: what 256 pages hold, the kernel's default limit.
 pub const MESSAGE_BYTES_MAX: u32 = 1 << 20;
+
+/// The same over io_uring. Each entry has a buffer for it, and with a keeper all of that is memory:
+/// twice as many entries are worth more than messages of twice the length (FUSE.md, "Threads").
+pub const RING_MESSAGE_BYTES_MAX: u32 = 512 << 10;
 
 /// How far the kernel may read ahead: so that several READs of a sequential reader are under way,
 /// and its disk does not wait for the answer to one before it gets the next.
@@ -74,14 +79,16 @@ pub(crate) fn terms(kernel_checks: bool, transport: Transport, has_ledger: bool)
     // Once agreed on, there is no way back: so only if this machine can have rings.
     let ring = match transport {
         Transport::Device => InitFlags::empty(),
-        Transport::Auto if !has_rings() => InitFlags::empty(),
+        Transport::Auto if RingOffer::here() != RingOffer::Offered => InitFlags::empty(),
         Transport::Auto | Transport::IoUring => InitFlags::OVER_IO_URING,
     };
+    let message_bytes_max =
+        if ring.is_empty() { MESSAGE_BYTES_MAX } else { RING_MESSAGE_BYTES_MAX };
     let resend = if has_ledger { InitFlags::HAS_RESEND } else { InitFlags::empty() };
     Terms {
         required: if transport == Transport::IoUring { REQUIRED | ring } else { REQUIRED },
         wanted: WANTED | acl | ring | resend,
-        message_bytes_max: MESSAGE_BYTES_MAX,
+        message_bytes_max,
         background_max: BACKGROUND_MAX,
         congested: CONGESTED,
     }
@@ -118,7 +125,8 @@ impl Agreed {
     /// Why a daemon of this program cannot keep to it; `None`: it can.
     pub fn obstacle(&self) -> Option<String> {
         let agreed = InitFlags::from_bits_retain(self.flags);
-        let known = REQUIRED | WANTED | InitFlags::POSIX_ACL | InitFlags::HAS_RESEND;
+        let sometimes = InitFlags::POSIX_ACL | InitFlags::HAS_RESEND | InitFlags::OVER_IO_URING;
+        let known = REQUIRED | WANTED | sometimes;
         let (unknown, missing) = (agreed - (known | InitFlags::INIT_EXT), REQUIRED - agreed);
         if self.answers != ANSWERS {
             let theirs = self.answers;

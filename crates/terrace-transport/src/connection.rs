@@ -7,13 +7,17 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use crate::abi::InHeader;
 use crate::counts::MessageCounts;
 use crate::interrupts::Interrupts;
 use crate::kind::Message;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, UnderWay};
 use crate::load::LoadMeter;
 use crate::reply::Reply;
 use crate::request::{Malformed, Operation, Request};
+
+/// A request of which so many daemons died is not carried out again.
+const DAEMONS_KILLED_MAX: u32 = 2;
 
 /// Answers messages, from any of several threads.
 pub trait FileSystem: Send + Sync {
@@ -57,6 +61,28 @@ impl Connection {
                 reply.error(libc::EIO);
             }
         }
+    }
+
+    /// Has the file system carry out a request, unless too many daemons died of it.
+    pub fn carry_out(
+        &self,
+        header: &InHeader,
+        decoded: Result<Request<'_>, Malformed>,
+        (reply, under_way): (Reply, Option<UnderWay>),
+        file_system: &impl FileSystem,
+    ) {
+        let kind = Message::from_opcode(header.opcode);
+        if under_way.is_some_and(|request| request.killed() >= DAEMONS_KILLED_MAX) {
+            let name = kind.map_or("unknown", Message::name);
+            tracing::error!(
+                "{DAEMONS_KILLED_MAX} daemons died of a request ({name}, inode {}): it fails",
+                header.nodeid
+            );
+            reply.error(libc::EIO);
+        } else {
+            self.dispatch(kind, decoded, reply, file_system);
+        }
+        self.ledger.into_iter().for_each(Ledger::leave);
     }
 
     fn count(&self, kind: Option<Message>, request: &Request<'_>) {

@@ -17,9 +17,7 @@ pub(crate) struct Cpus {
 impl Cpus {
     /// Those that this thread may use, as long as it lives.
     pub(crate) fn of_this_thread() -> io::Result<Self> {
-        let list = read_list("possible")?;
-        let possible = count_cpus(&list).ok_or_else(|| no_list(&list))?;
-        Ok(Self { first_thread: gettid(), possible })
+        Ok(Self { first_thread: gettid(), possible: possible_cpus()? })
     }
 
     /// How many CPUs the machine may ever have.
@@ -52,6 +50,15 @@ impl Cpus {
         // If that has changed meanwhile, the thread stays where it may be.
         let _ = sched_setaffinity(None, &only);
     }
+}
+
+/// How many CPUs the machine may ever have: their numbers are lower.
+///
+/// # Errors
+/// The kernel does not say so.
+pub fn possible_cpus() -> io::Result<u16> {
+    let list = read_list("possible")?;
+    count_cpus(&list).ok_or_else(|| no_list(&list))
 }
 
 /// Whether a CPU runs programs.

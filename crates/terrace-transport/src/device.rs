@@ -16,9 +16,6 @@ use crate::planted::{Step, step};
 use crate::reply::Reply;
 use crate::request::{decode, split};
 
-/// A request of which so many daemons died is not carried out again.
-const DAEMONS_KILLED_MAX: u32 = 2;
-
 /// Serves the connection with so many threads until it ends. With `own_queues` each has a
 /// descriptor and a queue of its own.
 ///
@@ -107,17 +104,7 @@ fn take(
     let ledger = connection.ledger;
     let under_way = ledger.and_then(|ledger| ledger.enter(header.unique, header.opcode));
     let reply = Reply::new(header.unique, Arc::clone(device), under_way);
-    if under_way.is_some_and(|request| request.killed() >= DAEMONS_KILLED_MAX) {
-        let name = kind.map_or("unknown", Message::name);
-        tracing::error!(
-            "{DAEMONS_KILLED_MAX} daemons died of a request ({name}, inode {}): it fails",
-            header.nodeid
-        );
-        reply.error(libc::EIO);
-    } else {
-        connection.dispatch(kind, decode(header, body), reply, file_system);
-    }
-    ledger.into_iter().for_each(Ledger::leave);
+    connection.carry_out(header, decode(header, body), (reply, under_way), file_system);
     Ok(())
 }
 
@@ -145,7 +132,7 @@ impl MessageBuffer {
 
     /// The one of the thread with this number.
     fn kept(ledger: &Ledger, number: usize, message_bytes_max: usize) -> io::Result<Self> {
-        let bytes = ledger.sit_down(number, message_bytes_max + Self::PAGE)?;
+        let bytes = ledger.sit_down_to_read(number, message_bytes_max + Self::PAGE)?;
         Ok(Self { bytes: Bytes::Kept(bytes), start: MESSAGE_AT })
     }
 

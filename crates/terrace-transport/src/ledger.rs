@@ -1,12 +1,13 @@
 //! Memory that outlives the daemon, for the one that takes its connection up: requests under way,
-//! lookups that the kernel has not taken back, and the buffers that messages are read into.
+//! lookups that the kernel has not taken back, and the buffers of threads: a message from
+//! `/dev/fuse` is read into it, or it is the entry of a ring ([`EntryMemory`]).
 //!
 //! The keeper makes it before it starts a daemon, and each daemon is a fork of the keeper, or a
-//! program that maps the same file ([`Ledger::of`]). So nothing in it is an address.
+//! program that maps the same file ([`Ledger::of`]).
 //!
 //! A daemon can die between any two instructions. The successor has the kernel hand out again every
-//! request that has no answer ([`Session::take_up`](crate::Session::take_up)). Messages that have
-//! none, FORGETs, do not come again: the successor carries them out from the buffers of the dead
+//! request that has no answer ([`Session::take_up`](crate::Session::take_up)), or finds it in the
+//! entry of a ring. Messages that have none, FORGETs, do not come again: the successor carries them out from the buffers of the dead
 //! threads ([`Ledger::inherit`]).
 //!
 //! Invariants:
@@ -16,6 +17,8 @@
 //! * A seat belongs to one thread.
 //! * A word of lookups is never lower than the kernel's count: lookups are counted before an entry
 //!   is answered, and taken back after the thread has noted that it does so.
+//!
+//! [`EntryMemory`]: crate::entry::EntryMemory
 
 use std::cell::Cell;
 use std::io;
@@ -24,22 +27,27 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use rustix::fs::{MemfdFlags, fstat, ftruncate, memfd_create};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap};
+use rustix::io::pread;
+use rustix::mm::mlock;
+#[cfg(feature = "planted")]
+use rustix::mm::{Advice, madvise};
 
 use crate::abi::{InHeader, InitFlags, WriteIn};
 use crate::kind::Message;
 use crate::planted::{AtomicU32, AtomicU64, Bug, planted};
 use crate::request::{Operation, decode, split};
 
+mod memory;
+
 /// Number of this layout. It changes with every structure and constant below, with the meaning of a
 /// field, and with that of a note or an effect of the file system: programs with another number
 /// must not use the memory.
-pub const LEDGER_LAYOUT: u32 = 1;
+pub const LEDGER_LAYOUT: u32 = 2;
 
 /// Records of requests: more than the kernel has under way in the background and threads take.
-const RECORDS: usize = 1024;
+const RECORDS: usize = 8192;
 /// Threads that have a place of their own.
-pub const SEATS_MAX: usize = 1024;
+pub const SEATS_MAX: usize = 16_384;
 /// Entries that the longest answer to READDIRPLUS holds, and more.
 const ENTRIES_MAX: usize = 8192;
 /// Bytes of a note of the file system.
@@ -49,7 +57,7 @@ const INODES_MAX: u64 = 1 << 37;
 
 const RECORDS_AT: usize = 64 << 10;
 const SEATS_AT: usize = 1 << 20;
-const SEAT_BYTES: usize = 2 << 20;
+const SEAT_BYTES: usize = 4 << 20;
 /// Where the buffer of a seat begins.
 const BUFFER_AT: usize = 128 << 10;
 /// Where a message begins in a buffer, which begins on a page: so that the data of a WRITE does,
@@ -78,6 +86,10 @@ struct Head {
     /// Which of the two notes counts.
     note_turn: AtomicU32,
     notes: [Note; 2],
+    /// Where the first program that had it has mapped it.
+    address: AtomicU64,
+    /// Over io_uring: workers of a queue.
+    depth: AtomicU32,
 }
 
 #[repr(C)]
@@ -112,6 +124,8 @@ struct Seat {
     /// Inodes looked up for the answer under way.
     looked_up: AtomicU64,
     inodes: [AtomicU64; ENTRIES_MAX],
+    /// Of a queue's first worker: 1 if the queue has all of its workers.
+    is_whole: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Head>() <= RECORDS_AT);
@@ -161,24 +175,35 @@ impl Ledger {
     pub fn new() -> io::Result<&'static Ledger> {
         let file = memfd_create("terrace-ledger", MemfdFlags::CLOEXEC)?;
         ftruncate(&file, BYTES as u64)?;
-        Ledger::of(file)
+        let memory = memory::map(&file, BYTES, None)?;
+        let ledger = Box::leak(Box::new(Ledger { memory, file }));
+        ledger.head().address.store(ledger.address(), Ordering::Release);
+        Ok(ledger)
     }
 
     /// The one in this file, which a program with the same [`LEDGER_LAYOUT`] has made.
     ///
     /// # Errors
-    /// As [`Ledger::new`]; the file has another length.
+    /// As [`Ledger::new`]; the file has another length; the mount is over io_uring, and this
+    /// program has something else where the memory must be.
     pub fn of(file: OwnedFd) -> io::Result<&'static Ledger> {
         if u64::try_from(fstat(&file)?.st_size) != Ok(BYTES as u64) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "this file is no ledger"));
         }
-        let (rights, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a new mapping, at no particular address.
-        let memory = unsafe { mmap(std::ptr::null_mut(), BYTES, rights, flags, &file, 0)? };
-        // SAFETY: the whole mapping; a core dump needs nothing of it.
-        unsafe { madvise(memory, BYTES, Advice::LinuxDontDump)? };
-        let memory = NonNull::new(memory.cast()).expect("a mapping");
-        Ok(Box::leak(Box::new(Ledger { memory, file })))
+        let mut address = [0; 8];
+        pread(&file, &mut address, std::mem::offset_of!(Head, address) as u64)?;
+        let address = usize::try_from(u64::from_ne_bytes(address)).ok();
+        let memory = memory::map(&file, BYTES, address)?;
+        let ledger = Box::leak(Box::new(Ledger { memory, file }));
+        let is_elsewhere = ledger.head().address.load(Ordering::Acquire) != ledger.address();
+        if is_elsewhere && ledger.flags().contains(InitFlags::OVER_IO_URING) {
+            return Err(io::Error::other("its addresses are taken in this program; try again"));
+        }
+        Ok(ledger)
+    }
+
+    fn address(&self) -> u64 {
+        self.memory.addr().get() as u64
     }
 
     /// The file of its memory.
@@ -321,25 +346,63 @@ impl Ledger {
         }
     }
 
-    /// Gives the calling thread the seat with this number, and its buffer of so many bytes.
+    /// Gives the calling thread the seat with this number, and its buffer.
     ///
     /// # Errors
-    /// There are fewer seats, or the buffers are shorter.
-    pub(crate) fn sit_down(&self, number: usize, bytes: usize) -> io::Result<&'static mut [u8]> {
-        if number >= SEATS_MAX || bytes > SEAT_BYTES - BUFFER_AT {
-            return Err(io::Error::other("the keeper has no room for this thread"));
+    /// There are fewer seats.
+    pub(crate) fn sit_down(&self, number: usize) -> io::Result<&'static mut [u8]> {
+        if number >= SEATS_MAX {
+            return Err(io::Error::other(
+                "the keeper has no room for so many threads: mount with fewer, or with -o nokeeper",
+            ));
         }
         self.head().seats.fetch_max(number as u32 + 1, Ordering::AcqRel);
+        HERE.set((Some(self.seat(number)), None));
         // SAFETY: threads are numbered, so the seat is this thread's alone.
-        let buffer = unsafe { &mut self.buffer(number)[..bytes] };
+        Ok(unsafe { self.buffer(number) })
+    }
+
+    /// As [`Self::sit_down`], for a thread that reads messages of so many bytes.
+    ///
+    /// # Errors
+    /// There are fewer seats.
+    ///
+    /// # Panics
+    /// If messages are longer than buffers.
+    pub(crate) fn sit_down_to_read(
+        &self,
+        number: usize,
+        bytes: usize,
+    ) -> io::Result<&'static mut [u8]> {
+        let buffer = &mut self.sit_down(number)?[..bytes];
         // A fork inherits no pages of shared memory. If the kernel met a page that is not there
         // while the daemon is being killed, it would fail the request.
         buffer.fill(0);
         // SAFETY: memory of this process. Without the right to lock memory it works, too, as long
         // as nothing of it is swapped out.
         let _ = unsafe { mlock(buffer.as_mut_ptr().cast(), buffer.len()) };
-        HERE.set((Some(self.seat(number)), None));
         Ok(buffer)
+    }
+
+    /// Over io_uring: how many workers a queue has in this daemon and in each after it.
+    pub(crate) fn keep_depth(&self, depth: usize) -> usize {
+        let new = u32::try_from(depth).unwrap_or(u32::MAX);
+        let kept = &self.head().depth;
+        match kept.compare_exchange(0, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => depth,
+            Err(depth) => depth as usize,
+        }
+    }
+
+    /// Notes that the queue whose first worker has this seat has all of its workers.
+    pub(crate) fn set_whole(&self, number: usize) {
+        self.seat(number).is_whole.store(1, Ordering::Release);
+    }
+
+    /// Whether that was noted, by any daemon.
+    pub(crate) fn is_whole(&self, number: usize) -> bool {
+        let seats = self.head().seats.load(Ordering::Acquire) as usize;
+        number < seats && self.seat(number).is_whole.load(Ordering::Acquire) != 0
     }
 
     /// The calling thread is about to read into its buffer, where no message stands any more.

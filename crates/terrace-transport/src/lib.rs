@@ -10,7 +10,9 @@
 //! | `init` | INIT: what both sides agree on |
 //! | `session` | a connection from INIT to its end; notifications |
 //! | `device` | threads on `/dev/fuse` |
-//! | `ring`, `slot` | threads on io_uring, a queue for each CPU; their answers |
+//! | `ring`, `worker`, `slot` | threads on io_uring, a queue for each CPU; their answers |
+//! | `entry` | the memory of a worker's messages, and what a dead daemon left there |
+//! | `tripwire` | nothing is lost that the kernel has given to a ring whose thread is killed |
 //! | `cpus` | the CPUs of the machine, and those that threads may use |
 //! | `interrupts` | requests whose program got a signal |
 //! | `connection` | from a decoded message to the file system |
@@ -25,6 +27,7 @@ mod connection;
 mod counts;
 mod cpus;
 mod device;
+mod entry;
 mod init;
 mod interrupts;
 mod kind;
@@ -37,10 +40,12 @@ mod request;
 mod ring;
 mod session;
 mod slot;
+mod tripwire;
+mod worker;
 
 pub use connection::FileSystem;
 pub use counts::{MessageCounts, MessageSnapshot};
-pub use cpus::{count_cpus, online_cpus};
+pub use cpus::{count_cpus, online_cpus, possible_cpus};
 pub use init::Terms;
 pub use interrupts::{Patience, is_wait_over};
 pub use kind::Message;
@@ -53,5 +58,5 @@ pub use session::{Notifier, Session, Threads};
 
 /// Whether this machine can have rings as a session over io_uring needs them.
 pub fn has_rings() -> bool {
-    ring::is_possible()
+    worker::is_possible()
 }

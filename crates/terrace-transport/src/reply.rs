@@ -27,13 +27,15 @@ const ALIGN_BYTES: usize = 4096;
 pub struct Reply {
     /// `None`: it was given, or the kernel waits for none.
     to: Option<To>,
+    /// What the ledger has of the request.
+    under_way: Option<UnderWay>,
 }
 
 /// Where an answer goes.
 #[derive(Debug)]
 enum To {
     /// To the message with this number, on this connection.
-    Device(u64, Arc<OwnedFd>, Option<UnderWay>),
+    Device(u64, Arc<OwnedFd>),
     /// To the worker that has the message in its entry.
     Ring(Arc<Slot>),
     /// The same, of a WRITE: its data still lies where answers go.
@@ -43,35 +45,29 @@ enum To {
 impl Reply {
     /// To the message with this number, on this connection.
     pub(crate) fn new(unique: u64, device: Arc<OwnedFd>, under_way: Option<UnderWay>) -> Self {
-        Self { to: Some(To::Device(unique, device, under_way)) }
+        Self { to: Some(To::Device(unique, device)), under_way }
     }
 
     /// To the message in a worker's entry.
-    pub(crate) fn over_ring(slot: Arc<Slot>, is_write: bool) -> Self {
-        Self { to: Some(if is_write { To::RingOfWrite(slot) } else { To::Ring(slot) }) }
+    pub(crate) fn over_ring(slot: Arc<Slot>, is_write: bool, under_way: Option<UnderWay>) -> Self {
+        let to = if is_write { To::RingOfWrite(slot) } else { To::Ring(slot) };
+        Self { to: Some(to), under_way }
     }
 
     /// For a message that is not answered.
     pub(crate) fn none() -> Self {
-        Self { to: None }
+        Self { to: None, under_way: None }
     }
 
     /// What was noted of the message, if a daemon before this one took it, too.
     pub fn past(&self) -> Option<Past> {
-        self.under_way().and_then(|request| request.past())
+        self.under_way.as_ref().and_then(UnderWay::past)
     }
 
     /// Notes what came of the message, for a daemon that takes it again.
     pub fn note_outcome(&self, outcome: u64) {
-        if let Some(request) = self.under_way() {
+        if let Some(request) = &self.under_way {
             request.set_outcome(outcome);
-        }
-    }
-
-    fn under_way(&self) -> Option<&UnderWay> {
-        match &self.to {
-            Some(To::Device(_, _, request)) => request.as_ref(),
-            _ => None,
         }
     }
 
@@ -134,11 +130,11 @@ impl Reply {
     fn send(&mut self, error: i32, parts: &[IoSlice<'_>]) {
         match self.to.take() {
             None => {}
-            Some(To::Device(unique, device, under_way)) => {
-                under_way.iter().for_each(UnderWay::will_be_answered);
+            Some(To::Device(unique, device)) => {
+                self.under_way.iter().for_each(UnderWay::will_be_answered);
                 step(Step::Answer);
                 send_to_device(&device, unique, error, parts);
-                under_way.into_iter().for_each(UnderWay::is_answered);
+                self.under_way.take().into_iter().for_each(UnderWay::is_answered);
             }
             Some(To::Ring(slot)) => {
                 // SAFETY: this is the one reply of a message that is no WRITE.

@@ -25,7 +25,8 @@ pub struct Threads {
     pub count: usize,
     /// Each has a descriptor and queue of its own.
     pub own_queues: bool,
-    /// Over io_uring: how many take messages from the queue of one CPU.
+    /// Over io_uring: how many take messages from the queue of one CPU; see
+    /// [`Session::workers_per_queue`].
     pub per_cpu: usize,
 }
 
@@ -57,25 +58,35 @@ impl Session {
     }
 
     /// Takes up the connection of a daemon that died, whose ledger this process has inherited. The
-    /// kernel hands out again every request that has no answer, before all new ones.
+    /// kernel hands out again every request that has no answer, before all new ones; over io_uring
+    /// they are in the ledger, and see [`Session::run`].
     ///
     /// # Errors
     /// The kernel does not hand them out: Linux 6.9 and later does.
     pub fn take_up(device: OwnedFd, terms: &Terms, ledger: &'static Ledger) -> io::Result<Session> {
         blame::watch()?;
+        let session = Self::new(device, terms, ledger.flags(), Some(ledger));
+        if !session.is_over_io_uring() {
+            session.have_sent_again(ledger)?;
+        }
+        Ok(session)
+    }
+
+    fn have_sent_again(&self, ledger: &Ledger) -> io::Result<()> {
+        let device = &self.connection.device;
         let resend =
             OutHeader { len: size_of::<OutHeader>() as u32, error: NOTIFY_RESEND, unique: 0 };
-        match rustix::io::write(&device, resend.as_bytes()) {
+        match rustix::io::write(device, resend.as_bytes()) {
             // It was unmounted, as the first thread will find.
             Ok(_) | Err(Errno::NODEV | Errno::NOTCONN | Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }
-        let mut waiting = [PollFd::new(&device, PollFlags::IN)];
+        let mut waiting = [PollFd::new(device, PollFlags::IN)];
         if matches!(poll(&mut waiting, Some(&Timespec::default())), Ok(0)) {
             // A daemon that has nothing to answer is as good as one that answered.
             ledger.note_answer();
         }
-        Ok(Self::new(device, terms, ledger.flags(), Some(ledger)))
+        Ok(())
     }
 
     fn new(
@@ -97,10 +108,14 @@ impl Session {
 
     /// Whether a successor can take the connection up.
     pub fn can_be_taken_up(&self) -> bool {
-        let takes = |flags: InitFlags| {
-            flags.contains(InitFlags::HAS_RESEND) && !flags.contains(InitFlags::OVER_IO_URING)
-        };
-        self.connection.ledger.is_some() && takes(self.flags)
+        let ways = InitFlags::HAS_RESEND | InitFlags::OVER_IO_URING;
+        self.connection.ledger.is_some() && self.flags.intersects(ways)
+    }
+
+    /// How many workers queues of io_uring are to have: so many, but a successor keeps to what the
+    /// first daemon had.
+    pub fn workers_per_queue(&self, wanted: usize) -> usize {
+        self.connection.ledger.map_or(wanted, |ledger| ledger.keep_depth(wanted))
     }
 
     /// Another descriptor of the connection.
@@ -133,7 +148,9 @@ impl Session {
 
     /// Serves the connection until it ends: the file system has been unmounted. `started` is told
     /// when the kernel has what it needs to send messages, or why not: then the file system must be
-    /// unmounted.
+    /// unmounted. If the connection was taken up over io_uring, requests may wait in the kernel
+    /// then, until another process has asked the file system for something on each CPU, as often as
+    /// a queue has workers.
     ///
     /// # Errors
     /// The connection is broken, or the system gives no thread or descriptor. The threads that run

@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use rustix::fs::{StatFs, fstatfs};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, mmap_anonymous, msync, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MsyncFlags, ProtFlags, madvise, mmap, mmap_anonymous, msync, munmap,
+};
 
 use super::msync::GroupSync;
 use super::poison::Poison;
@@ -351,6 +353,8 @@ fn map_aligned(
         if end < span {
             munmap(reserved.byte_add(end), span - end)?;
         }
+        // A fork with the mapping would hold the file's lock as long as it lives.
+        madvise(base, len, Advice::LinuxDontFork)?;
     }
     Ok(base)
 }

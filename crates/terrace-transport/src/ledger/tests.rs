@@ -40,9 +40,28 @@ fn another_program_finds_what_was_noted() {
     ledger.set_note("thresholds");
     let file = ledger.descriptor().try_clone_to_owned().unwrap();
     let same = Ledger::of(file).unwrap();
-    assert_ne!(same.memory, ledger.memory, "its memory is elsewhere");
+    assert_ne!(same.memory, ledger.memory, "its addresses are taken");
     assert_eq!((same.lookups(77), same.note()), (1, "thresholds".to_owned()));
     assert_eq!(same.flags(), InitFlags::HAS_RESEND);
+}
+
+#[test]
+fn over_io_uring_its_memory_must_be_where_it_was() {
+    let ledger = Ledger::new().unwrap();
+    ledger.begin(InitFlags::OVER_IO_URING);
+    let file = ledger.descriptor().try_clone_to_owned().unwrap();
+    let refused = Ledger::of(file).unwrap_err();
+    assert!(refused.to_string().contains("try again"), "{refused}");
+}
+
+#[test]
+fn the_first_daemon_says_how_many_workers_queues_have() {
+    let ledger = Ledger::new().unwrap();
+    assert_eq!([ledger.keep_depth(8), ledger.keep_depth(64)], [8, 8]);
+    ledger.sit_down(9).unwrap();
+    assert!(!ledger.is_whole(5) && !ledger.is_whole(100));
+    ledger.set_whole(5);
+    assert!(ledger.is_whole(5));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use terrace_engine::{FsError, FsResult, OpenOptions, Volume};
 use terrace_fuse::control::{self, AddDisk};
-use terrace_fuse::{Ledger, MountConfig, Mounted, RingOffer, Transport, Unmounter};
+use terrace_fuse::{Ledger, MountConfig, Mounted, RingOffer, Unmounter};
 use terrace_media::PmKind;
 
 use crate::cli::MountArgs;
@@ -50,7 +50,7 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
     if request.options.remount {
         return remount(request);
     }
-    let has_keeper = prepare_for_keeper(&mut request.options)?;
+    let has_keeper = has_keeper(&request.options)?;
     prepare_mountpoint(&mut request)?;
     make_absolute(&mut request)?;
     let log = match &request.options.log {
@@ -68,30 +68,16 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
     daemon::in_background(keep)
 }
 
-/// Whether the mount gets a keeper: where it is not left out, and messages come over one descriptor
-/// of `/dev/fuse`.
-fn prepare_for_keeper(options: &mut MountOptions) -> Result<bool> {
-    let over_io_uring = match options.transport {
-        Transport::IoUring => true,
-        Transport::Auto => RingOffer::here() == RingOffer::Offered,
-        Transport::Device => false,
-    };
+/// Whether the mount gets a keeper: where it is not left out, and the mount has one descriptor of
+/// `/dev/fuse`.
+fn has_keeper(options: &MountOptions) -> Result<bool> {
     match options.keeper {
-        None => return Ok(!over_io_uring && !options.clone_fd),
-        Some(false) => return Ok(false),
-        Some(true) => {}
+        Some(true) if options.clone_fd => {
+            bail!("keeper: holds one descriptor of /dev/fuse; leave out clone_fd or keeper")
+        }
+        Some(wanted) => Ok(wanted),
+        None => Ok(!options.clone_fd),
     }
-    if options.transport == Transport::IoUring {
-        bail!(
-            "keeper: takes up mounts over /dev/fuse; leave out transport=io_uring, or mount with \
-             -o nokeeper"
-        );
-    }
-    if options.clone_fd {
-        bail!("keeper: holds one descriptor of /dev/fuse; leave out clone_fd or keeper");
-    }
-    options.transport = Transport::Device;
-    Ok(true)
 }
 
 /// Changes those of the options given that the kernel sees to, of a mount. When that lets nothing
