@@ -55,14 +55,16 @@ else
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
     echo Y >$switch
-    programs="--test fsx --test git --test interrupts --test pjdfstest --test semantics --test sqlite --test tar"
+    programs="--test fsx --test git --test interrupts --test keeper --test pjdfstest --test semantics --test sqlite --test tar"
     if [ -n "${TERRACE_LONG:-}" ]; then
-        programs=$(cd proof/terrace-proof/tests && ls | sed 's/\.rs$//' | grep -vx 'docs\|dependencies\|keeper' |
+        programs=$(cd proof/terrace-proof/tests && ls | sed 's/\.rs$//' | grep -vx 'docs\|dependencies' |
             sed 's/^/--test /')
     fi
     # shellcheck disable=SC2086 # a list
     TERRACE_PROOF_TRANSPORT=io_uring cargo test --package terrace-proof --locked --no-fail-fast $programs
     ring=$?
+    TERRACE_PROOF_KILLS=500 TERRACE_PROOF_TRANSPORT=io_uring \
+        cargo test --package terrace-proof --locked --no-fail-fast --test fsx --test git --test sqlite || ring=$?
     trap - EXIT INT TERM HUP
     restore
 fi

@@ -56,5 +56,6 @@ pub use mountpoint::{clean_dead_mount, remount};
 pub use terms::Agreed;
 pub use terrace_transport::{
     LEDGER_LAYOUT, Ledger, Message, MessageCounts, MessageSnapshot, count_cpus, has_rings,
+    may_use_all_cpus,
 };
 pub use transport::{RingOffer, TransportStatus};

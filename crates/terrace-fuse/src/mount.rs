@@ -120,7 +120,13 @@ pub fn take_up(
         TerraceFs::new(volume, kernel, config)
     })?;
     if mounted.is_over_io_uring() {
-        ask_on_each_cpu(&unmounter.mountpoint, &unmounter.device, workers)?;
+        match mount_table::all()?.into_iter().rfind(|mount| mount.device == unmounter.device) {
+            Some(mount) => ask_on_each_cpu(&mount.mountpoint, &mount.device, workers)?,
+            None => tracing::warn!(
+                "the mount is out of sight: requests that wait on a CPU are answered after the \
+                 next one there"
+            ),
+        }
     }
     Ok(mounted)
 }

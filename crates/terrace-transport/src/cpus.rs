@@ -74,6 +74,21 @@ pub fn online_cpus() -> io::Result<usize> {
     count_cpus(&list).map(usize::from).ok_or_else(|| no_list(&list))
 }
 
+/// Whether processes of this one's may run on each CPU that runs programs: no cpuset forbids it.
+///
+/// # Errors
+/// The system gives no thread; the kernel does not name its CPUs.
+pub fn may_use_all_cpus() -> io::Result<bool> {
+    let all = || {
+        let mut all = CpuSet::new();
+        (0..CpuSet::MAX_CPU).for_each(|cpu| all.set(cpu));
+        // What taskset forbids, this thread may permit itself.
+        sched_setaffinity(None, &all).and_then(|()| sched_getaffinity(None))
+    };
+    let may_use = std::thread::Builder::new().spawn(all)?.join().expect("no panic")?;
+    Ok(may_use.count() as usize >= online_cpus()?)
+}
+
 /// A list of the kernel's: `possible` or `online`.
 fn read_list(name: &str) -> io::Result<String> {
     Ok(std::fs::read_to_string(format!("/sys/devices/system/cpu/{name}"))?.trim().to_owned())

@@ -45,7 +45,7 @@ mod worker;
 
 pub use connection::FileSystem;
 pub use counts::{MessageCounts, MessageSnapshot};
-pub use cpus::{count_cpus, online_cpus, possible_cpus};
+pub use cpus::{count_cpus, may_use_all_cpus, online_cpus, possible_cpus};
 pub use init::Terms;
 pub use interrupts::{Patience, is_wait_over};
 pub use kind::Message;

@@ -12,7 +12,9 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use terrace_engine::{FsError, FsResult, OpenOptions, Volume};
 use terrace_fuse::control::{self, AddDisk};
-use terrace_fuse::{Ledger, MountConfig, Mounted, RingOffer, Unmounter};
+use terrace_fuse::{
+    Ledger, MountConfig, Mounted, RingOffer, Transport, Unmounter, may_use_all_cpus,
+};
 use terrace_media::PmKind;
 
 use crate::cli::MountArgs;
@@ -68,16 +70,30 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
     daemon::in_background(keep)
 }
 
-/// Whether the mount gets a keeper: where it is not left out, and the mount has one descriptor of
-/// `/dev/fuse`.
+/// Whether the mount gets a keeper: where it is not left out, and could have a successor of the
+/// daemon take up all that programs wait for.
 fn has_keeper(options: &MountOptions) -> Result<bool> {
     match options.keeper {
         Some(true) if options.clone_fd => {
             bail!("keeper: holds one descriptor of /dev/fuse; leave out clone_fd or keeper")
         }
+        Some(true) if !reaches_queues(options)? => bail!(
+            "keeper: over io_uring it needs all CPUs, and a cpuset forbids some; mount with \
+             transport=device, or with -o nokeeper"
+        ),
         Some(wanted) => Ok(wanted),
-        None => Ok(!options.clone_fd),
+        None => Ok(!options.clone_fd && reaches_queues(options)?),
     }
+}
+
+/// Whether processes of this one may run wherever programs have queues of messages.
+fn reaches_queues(options: &MountOptions) -> Result<bool> {
+    let over_io_uring = match options.transport {
+        Transport::IoUring => true,
+        Transport::Auto => RingOffer::here() == RingOffer::Offered,
+        Transport::Device => false,
+    };
+    Ok(!over_io_uring || may_use_all_cpus().context("the CPUs of this machine")?)
 }
 
 /// Changes those of the options given that the kernel sees to, of a mount. When that lets nothing
