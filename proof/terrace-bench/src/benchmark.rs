@@ -5,6 +5,7 @@
 
 use anyhow::Result;
 
+use crate::depth;
 use crate::engine::OnVolume;
 use crate::files::OnFiles;
 use crate::ground::Ground;
@@ -61,8 +62,8 @@ pub struct Contest {
     /// READ messages that each operation must take on every FUSE mount, if that is what it is
     /// about.
     pub reads: Option<u64>,
-    /// Nearly all of it must be read from disks, where there are any.
-    pub cold: bool,
+    /// Bytes of each operation, nearly all of which must be read from disks, where there are any.
+    pub cold_bytes: Option<u64>,
     /// At most so many rounds, where each takes long.
     pub rounds_max: u32,
 }
@@ -72,8 +73,8 @@ pub struct Contest {
 pub struct Measurement {
     /// What it is about.
     pub title: &'static str,
-    /// All rows that it may return.
-    pub rows: &'static [&'static str],
+    /// Names of all rows that it may return.
+    pub rows: fn() -> Vec<String>,
     /// It mounts a volume.
     pub mounts: bool,
     /// What it needs.
@@ -154,9 +155,7 @@ impl Benchmark {
     pub fn row_names(&self) -> Vec<String> {
         match self {
             Benchmark::Contest(contest) => contest.row_names(),
-            Benchmark::Measurement(measurement) => {
-                measurement.rows.iter().map(|&row| row.to_owned()).collect()
-            }
+            Benchmark::Measurement(measurement) => (measurement.rows)(),
         }
     }
 
@@ -187,6 +186,11 @@ impl Benchmark {
     /// Whether it runs the programs that work on trees of files.
     pub fn needs_trees(&self) -> bool {
         self.does_one_of(&trees::ALL)
+    }
+
+    /// Whether it runs `fio` against the clock.
+    pub fn needs_fio(&self) -> bool {
+        self.does_one_of(&depth::ALL)
     }
 
     fn does_one_of(&self, workloads: &[OnFiles]) -> bool {

@@ -1,6 +1,7 @@
 //! Which benchmarks there are, what each is compared with, and the ratio it is to reach.
 
 use crate::benchmark::{Against, Benchmark, Contest, How, Measurement};
+use crate::depth;
 use crate::dram;
 use crate::engine::{self, OnVolume};
 use crate::files::{self, OnFiles};
@@ -10,6 +11,7 @@ use crate::loads;
 use crate::log_migration;
 use crate::lsm;
 use crate::many;
+use crate::message;
 use crate::migration;
 use crate::names;
 use crate::policy;
@@ -20,7 +22,7 @@ use crate::rocksdb;
 use crate::stream;
 use crate::threads;
 use crate::trees;
-use crate::workload::{BLOCK_BYTES, RECORD_BYTES};
+use crate::workload::{BLOCK_BYTES, PIECE_BYTES, RECORD_BYTES};
 
 const fn reported(name: &'static str, ground: Ground, how: How) -> Against {
     Against { name, ground, how, reach: None }
@@ -40,7 +42,7 @@ const BARE: Contest = Contest {
     unit: Unit::OpsPerSecond,
     payload: None,
     reads: None,
-    cold: false,
+    cold_bytes: None,
     rounds_max: u32::MAX,
 };
 
@@ -74,6 +76,12 @@ const fn streamed(name: &'static str, how: OnFiles, against: &'static [Against])
         slowest_reach: Some(0.9),
         ..mounted(name, how, against)
     }
+}
+
+/// Reads of a file on disk.
+const fn read_on_disk(name: &'static str, how: OnFiles, against: &'static [Against]) -> Contest {
+    let cold_bytes = Some(depth::READ_BYTES);
+    Contest { ground: Ground::MountOnDisk, cold_bytes, ..mounted(name, how, against) }
 }
 
 /// On a mount with a small PM and a disk.
@@ -126,10 +134,16 @@ macro_rules! null_and_tmpfs {
 /// costs.
 macro_rules! null_and_journals {
     ($how:expr, $null:expr) => {
+        null_and_journals!($how, $null, None, None)
+    };
+    ($how:expr, $null:expr, $ext4:expr, $xfs:expr) => {
         &[
             target(FUSE, $null, How::Files($how), 0.9),
-            reported(EXT4_JOURNAL, Ground::Ext4Journal, How::Files($how)),
-            reported(XFS_LOG, Ground::XfsLog, How::Files($how)),
+            Against {
+                reach: $ext4,
+                ..reported(EXT4_JOURNAL, Ground::Ext4Journal, How::Files($how))
+            },
+            Against { reach: $xfs, ..reported(XFS_LOG, Ground::XfsLog, How::Files($how)) },
         ]
     };
 }
@@ -142,6 +156,10 @@ macro_rules! ext4_and_null {
             reported(FUSE, NULL, How::Files($how)),
         ]
     };
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
 }
 
 /// All benchmarks, in the order of their rows.
@@ -247,8 +265,15 @@ pub static CATALOG: &[Benchmark] = &[
         files::append,
         null_and_tmpfs!(files::append, None, None),
     )),
+    Benchmark::Measurement(Measurement {
+        title: "messages of mounts, each served by a process of its own",
+        rows: message::row_names,
+        mounts: true,
+        room: message::room,
+        run: message::run,
+    }),
     Benchmark::Contest(Contest {
-        cold: true,
+        cold_bytes: Some(PIECE_BYTES as u64),
         ..streamed(
             "sequential read of a file on disk, cold",
             stream::read,
@@ -266,6 +291,11 @@ pub static CATALOG: &[Benchmark] = &[
             reported(FUSE, NULL, How::Files(stream::write)),
         ],
     )),
+    Benchmark::Contest(read_on_disk(
+        "64 KiB random reads of a file on disk, 32 at a time",
+        depth::random_read,
+        &[target("ext4", Ground::Ext4, How::Files(depth::random_read), 0.9)],
+    )),
     Benchmark::Contest(mounted(
         "RocksDB fillseq, sync",
         rocksdb::fillseq,
@@ -274,7 +304,7 @@ pub static CATALOG: &[Benchmark] = &[
     Benchmark::Contest(durable(
         "RocksDB fillseq, sync",
         rocksdb::fillseq,
-        null_and_journals!(rocksdb::fillseq, NULL_DURABLE),
+        null_and_journals!(rocksdb::fillseq, NULL_DURABLE, Some(12.0), Some(16.0)),
     )),
     Benchmark::Contest(Contest {
         rounds_max: LONG_ROUNDS,
@@ -325,7 +355,7 @@ pub static CATALOG: &[Benchmark] = &[
     Benchmark::Contest(mounted(
         "fileserver",
         loads::fileserver,
-        &[reported("ext4", Ground::Ext4, How::Files(loads::fileserver))],
+        &[target("ext4", Ground::Ext4, How::Files(loads::fileserver), 0.6)],
     )),
     Benchmark::Contest(mounted(
         "webserver",
@@ -335,7 +365,15 @@ pub static CATALOG: &[Benchmark] = &[
     Benchmark::Contest(mounted(
         "webproxy",
         loads::webproxy,
-        &[reported("ext4", Ground::Ext4, How::Files(loads::webproxy))],
+        &[target("ext4", Ground::Ext4, How::Files(loads::webproxy), 0.6)],
+    )),
+    Benchmark::Contest(mounted(
+        "varmail",
+        loads::varmail,
+        &[
+            target(FUSE, NULL, How::Files(loads::varmail), 0.9),
+            target(EXT4_JOURNAL, Ground::Ext4Journal, How::Files(loads::varmail), 5.0),
+        ],
     )),
     Benchmark::Contest(mounted("untar", trees::unpack, ext4_and_null!(trees::unpack, 0.6))),
     Benchmark::Contest(mounted("rm -r", trees::remove, ext4_and_null!(trees::remove, 0.7))),
@@ -414,49 +452,49 @@ pub static CATALOG: &[Benchmark] = &[
     )),
     Benchmark::Measurement(Measurement {
         title: "migration",
-        rows: migration::ROWS,
+        rows: || owned(migration::ROWS),
         mounts: false,
         room: migration::room,
         run: migration::run,
     }),
     Benchmark::Measurement(Measurement {
         title: "log migration",
-        rows: log_migration::ROWS,
+        rows: || owned(log_migration::ROWS),
         mounts: false,
         room: log_migration::room,
         run: log_migration::run,
     }),
     Benchmark::Measurement(Measurement {
         title: "read migration",
-        rows: read_migration::ROWS,
+        rows: || owned(read_migration::ROWS),
         mounts: false,
         room: read_migration::room,
         run: read_migration::run,
     }),
     Benchmark::Measurement(Measurement {
         title: "policy in a durable write",
-        rows: policy::ROWS,
+        rows: || owned(policy::ROWS),
         mounts: false,
         room: policy::room,
         run: policy::run,
     }),
     Benchmark::Measurement(Measurement {
         title: "prediction of fsyncs",
-        rows: prediction::ROWS,
+        rows: || owned(prediction::ROWS),
         mounts: true,
         room: prediction::room,
         run: prediction::run,
     }),
     Benchmark::Measurement(Measurement {
         title: "mount and recovery of 1 million files",
-        rows: large::ROWS,
+        rows: || owned(large::ROWS),
         mounts: false,
         room: large::room,
         run: large::run,
     }),
     Benchmark::Measurement(Measurement {
         title: "DRAM of resident inodes",
-        rows: dram::ROWS,
+        rows: || owned(dram::ROWS),
         mounts: false,
         room: dram::room,
         run: dram::run,

@@ -16,7 +16,7 @@ use crate::options::Options;
 use crate::progress::Progress;
 use crate::report::{Row, Unit};
 use crate::stage::{Site, Stage};
-use crate::workload::{PIECE_BYTES, Workload};
+use crate::workload::Workload;
 
 /// Tries at a round, of which each but the last may be disturbed.
 const ROUND_TRIES: u32 = 3;
@@ -159,10 +159,10 @@ impl Side {
             let used = self.meter.read().since(before);
             round.add(ops, self.workload.spent().unwrap_or(spent), used);
         }
-        if let (true, Some(before), Some(after)) =
-            (contest.cold, disk_before, site.disk_bytes_read())
+        if let (Some(cold_bytes), Some(before), Some(after)) =
+            (contest.cold_bytes, disk_before, site.disk_bytes_read())
         {
-            check_cold(round.ops * PIECE_BYTES as u64, after - before)?;
+            check_cold(round.ops * cold_bytes, after - before)?;
         }
         if let (Some(reads), true) = (contest.reads, self.meter.messages.is_some()) {
             check_messages(round.ops, reads * round.ops, round.used.read_messages)?;

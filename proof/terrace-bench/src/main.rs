@@ -7,18 +7,21 @@
 //! | `benchmark` | what a benchmark is, what it needs, its rows' names |
 //! | `contest` | rounds in turn, rates, ratios |
 //! | `workload` | batches, offsets and the file, common to all operations |
-//! | `files`, `names`, `stream` | operations through system calls |
+//! | `files`, `names`, `stream`, `depth` | operations through system calls |
 //! | `loads`, `rocksdb`, `trees` | what servers, databases, developers do, by system calls |
 //! | `engine`, `threads`, `many` | operations on a volume in process: one, many, crowds |
 //! | `lsm` | what a log-structured store does, on a volume in process |
 //! | `migration`, `log_migration`, `read_migration` | data that moves between tiers |
 //! | `policy`, `prediction` | what placement costs a write, and how often it is right |
+//! | `message` | what messages cost, by servers in processes of their own |
 //! | `large`, `dram` | mount and recovery of very many files; memory that inodes take |
 //! | `stage`, `ground` | the file systems of one benchmark, gone when dropped |
 //! | `bed`, `kernel`, `disk` | a volume; file systems of the kernel's; the disk under them |
+//! | `switch` | has the kernel offer FUSE over io_uring for a moment |
 //! | `heap`, `median` | counts allocated memory; the middle of samples |
 //! | `profile`, `floor` | one operation alone, for a profiler; the least that it can cost |
-//! | `report` | rows, the table, the machine |
+//! | `report`, `matrix` | rows, the tables, the machine |
+//! | `reach` | which rows the mount is judged by |
 //! | `options`, `progress`, `interrupt` | the command line, what is shown meanwhile, Ctrl-C |
 //!
 //! Invariant: whatever a benchmark makes is owned by its `Stage` and removed with it. Ctrl-C and
@@ -28,6 +31,7 @@ mod bed;
 mod benchmark;
 mod catalog;
 mod contest;
+mod depth;
 mod disk;
 mod dram;
 mod engine;
@@ -42,7 +46,9 @@ mod loads;
 mod log_migration;
 mod lsm;
 mod many;
+mod matrix;
 mod median;
+mod message;
 mod migration;
 mod names;
 mod options;
@@ -50,11 +56,13 @@ mod policy;
 mod prediction;
 mod profile;
 mod progress;
+mod reach;
 mod read_migration;
 mod report;
 mod rocksdb;
 mod stage;
 mod stream;
+mod switch;
 mod threads;
 mod trees;
 mod workload;
@@ -69,6 +77,7 @@ use clap::Parser;
 use benchmark::Benchmark;
 use catalog::CATALOG;
 use contest::Disturbed;
+use message::nothing;
 use options::Options;
 use progress::Progress;
 use report::{Machine, Row};
@@ -78,8 +87,11 @@ use stage::{Stage, why_no_fuse};
 static HEAP: heap::Counting = heap::Counting;
 
 fn main() -> ExitCode {
-    let options = Options::parse();
-    match run(&options) {
+    let outcome = match nothing::asked_for() {
+        Some(service) => service.serve(),
+        None => run(&Options::parse()),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         // As a shell reports a program that SIGINT ended.
         Err(_) if interrupt::requested() => {
@@ -123,7 +135,11 @@ fn run(options: &Options) -> Result<()> {
     }
     progress.end();
     write_results(&options.output, &rows)?;
-    print!("{}\n{machine}", report::table(&rows));
+    let tables = [report::table(&rows), matrix::table(&rows)];
+    for table in tables.iter().filter(|table| !table.is_empty()) {
+        println!("{table}");
+    }
+    print!("{machine}");
     println!("results   {}", options.output.display());
     if failed > 0 {
         bail!("{failed} benchmarks failed: the rows that were not measured say why");
@@ -167,6 +183,7 @@ fn select(options: &Options) -> Result<(Vec<&'static Benchmark>, Vec<Row>)> {
         kernel::why_no_loop_devices(&std::env::temp_dir())
     });
     skip("RocksDB", Benchmark::needs_rocksdb, &rocksdb::why_not);
+    skip("fio", Benchmark::needs_fio, &depth::why_not);
     skip("trees of files", Benchmark::needs_trees, &trees::why_not);
     if selected.is_empty() {
         bail!("no row is left to measure");

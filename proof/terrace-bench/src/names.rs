@@ -93,6 +93,25 @@ impl Workload for CreateWriteUnlink {
     }
 }
 
+/// Creation of a name, close, unlink.
+pub fn create_unlink(directory: &Path, _sizes: Sizes) -> Result<Box<dyn Workload>> {
+    Ok(Box::new(CreateUnlink { directory: open_directory(directory)? }))
+}
+
+struct CreateUnlink {
+    directory: OwnedFd,
+}
+
+impl Workload for CreateUnlink {
+    fn run(&mut self, ops: u64) -> Result<()> {
+        for _ in 0..ops {
+            create_file(&self.directory, NAME, OFlags::EXCL)?;
+            unlinkat(&self.directory, NAME, AtFlags::empty())?;
+        }
+        Ok(())
+    }
+}
+
 /// fstatat of one name.
 pub fn stat(directory: &Path, _sizes: Sizes) -> Result<Box<dyn Workload>> {
     let directory = open_directory(directory)?;

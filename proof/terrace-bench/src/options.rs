@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
+use terrace_fuse::Transport;
+
+use crate::reach;
 
 /// Below this, a batch of cold reads would not fit into the file of a benchmark on a mount.
 const SIZE_BYTES_MIN: u64 = 16 << 20;
@@ -16,6 +19,9 @@ pub struct Options {
     /// Measure only rows whose name contains this (upper or lower case).
     #[arg(long, value_name = "SUBSTRING", default_value = "", hide_default_value = true)]
     pub filter: String,
+    /// Measure only the rows by which the mount is judged.
+    #[arg(long)]
+    pub reach: bool,
     /// A run to try things out: everything smaller and shorter, figures that mean little.
     #[arg(long)]
     pub quick: bool,
@@ -50,6 +56,16 @@ pub struct Options {
     /// /var/tmp where that is in memory.
     #[arg(long, value_name = "DIRECTORY")]
     pub disk_dir: Option<PathBuf>,
+    /// The program whose mounts the rows on messages measure; by default TERRACE_BIN, or `terrace`
+    /// beside this program.
+    #[arg(long, value_name = "FILE")]
+    pub terrace: Option<PathBuf>,
+    /// An older such program, for comparison; without it, these rows are left out.
+    #[arg(long, value_name = "FILE")]
+    pub before: Option<PathBuf>,
+    /// The way of messages of all other mounts: device or io_uring.
+    #[arg(long, value_name = "WAY", default_value = "device")]
+    pub transport: Transport,
     /// Run one operation in process alone for --seconds, ours and then tmpfs, and print the rates:
     /// for a profiler.
     #[arg(long, value_name = "OPERATION", conflicts_with = "filter")]
@@ -78,7 +94,8 @@ pub enum Profile {
 impl Options {
     /// Whether a row of this name is selected.
     pub fn selects(&self, row_name: &str) -> bool {
-        row_name.to_lowercase().contains(&self.filter.to_lowercase())
+        (!self.reach || reach::contains(row_name))
+            && row_name.to_lowercase().contains(&self.filter.to_lowercase())
     }
 
     /// How many "very many" files are.

@@ -37,6 +37,9 @@ pub enum Unit {
     /// Nanoseconds.
     #[serde(rename = "ns")]
     Nanoseconds,
+    /// How often threads began to run.
+    #[serde(rename = "wake-ups")]
+    WakeUps,
     /// A part of all, as a number up to 1.
     #[serde(rename = "share")]
     Share,
@@ -46,7 +49,8 @@ pub enum Unit {
 }
 
 impl Unit {
-    fn text(self) -> &'static str {
+    /// As in tables.
+    pub fn text(self) -> &'static str {
         match self {
             Unit::OpsPerSecond => "op/s",
             Unit::MibPerSecond => "MiB/s",
@@ -56,10 +60,26 @@ impl Unit {
             Unit::Milliseconds => "ms",
             Unit::Microseconds => "µs",
             Unit::Nanoseconds => "ns",
+            Unit::WakeUps => "wake-ups",
             Unit::Share => "share",
             Unit::NotMeasured => "not measured",
         }
     }
+}
+
+/// The place of a row in the table of operations and servers.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Cell {
+    /// What clients did.
+    pub operation: &'static str,
+    /// On whose mount.
+    pub server: &'static str,
+    /// What it is compared with, if it is.
+    pub against: Option<&'static str>,
+    /// Of ours in all rounds.
+    pub lowest: f64,
+    /// Of ours in all rounds.
+    pub highest: f64,
 }
 
 /// One comparison. In ratios, more is better.
@@ -87,6 +107,8 @@ pub struct Row {
     pub fdatasync_us: Option<f64>,
     /// What else was found: messages per operation, for instance.
     pub note: Option<String>,
+    /// Of operations on several servers: which of each.
+    pub cell: Option<Cell>,
 }
 
 impl Row {
@@ -111,6 +133,7 @@ impl Row {
             ratio_max: ratio,
             fdatasync_us: None,
             note: None,
+            cell: None,
         }
     }
 
@@ -141,14 +164,24 @@ impl Row {
     }
 }
 
-/// All rows as one aligned table. Targets have a column if there are any.
+/// Rows as one aligned table, but for those that stand in the table of operations and servers.
+/// Targets have a column if there are any. Empty without any row.
 pub fn table(rows: &[Row]) -> String {
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.cell.is_none()).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
     let with_targets = rows.iter().any(|row| row.reach.is_some());
     let mut head = vec!["", "unit", "baseline", "Terrace", "ratio", "min", "max"];
     head.extend(with_targets.then_some("target"));
     head.push("note");
     let mut lines: Vec<Vec<String>> = vec![head.into_iter().map(str::to_owned).collect()];
     lines.extend(rows.iter().map(|row| cells(row, with_targets)));
+    aligned(&lines)
+}
+
+/// Lines of as many cells each, in columns.
+pub fn aligned(lines: &[Vec<String>]) -> String {
     let columns = lines[0].len();
     let widths: Vec<usize> = (0..columns)
         .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0))
@@ -186,8 +219,8 @@ fn cells(row: &Row, with_targets: bool) -> Vec<String> {
     cells
 }
 
-/// Small figures need their decimals.
-fn figure(number: f64) -> String {
+/// A figure; small ones need their decimals.
+pub fn figure(number: f64) -> String {
     if number.is_nan() {
         return String::new();
     }

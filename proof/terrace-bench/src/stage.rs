@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 use terrace_engine::{OpenOptions, Volume};
-use terrace_fuse::{MountConfig, Mounted, mount};
+use terrace_fuse::{MountConfig, Mounted, Transport, mount};
 use terrace_media::Pm;
 use terrace_nullfs::mount_null;
 
@@ -19,6 +19,7 @@ use crate::disk::{DiskProbe, disk_directory, is_tmpfs};
 use crate::ground::Ground;
 use crate::kernel::{KernelMount, LOG_BYTES, disk_image};
 use crate::options::Options;
+use crate::switch::Switch;
 use crate::workload::{BLOCK_BYTES, Sizes};
 
 const SHM: &str = "/dev/shm";
@@ -48,7 +49,13 @@ pub struct Site {
 }
 
 impl Site {
-    fn new(ground: Ground, sizes: Sizes, memory: &Path, mounts: &Path) -> Result<Self> {
+    fn new(
+        ground: Ground,
+        sizes: Sizes,
+        transport: Transport,
+        memory: &Path,
+        mounts: &Path,
+    ) -> Result<Self> {
         let name = format!("{ground:?}").replace(|c: char| !c.is_ascii_alphanumeric(), "");
         let mut site =
             Self { ground, fuse: None, kernel: None, bed: None, directory: mounts.join(&name) };
@@ -57,6 +64,7 @@ impl Site {
         let config = |durable| MountConfig {
             fs_name: "terrace-bench".to_owned(),
             durable,
+            transport,
             ..MountConfig::default()
         };
         let in_pm =
@@ -178,11 +186,15 @@ impl Stage {
             new_directory(&if on_disk { disk_directory(options)? } else { std::env::temp_dir() })?;
         let probe = on_disk.then(|| DiskProbe::new(mounts.path())).transpose()?;
         let mut stage = Self { sites: Vec::new(), probe, sizes, _mounts: mounts, _memory: memory };
+        let is_over_ring = options.transport == Transport::IoUring
+            && grounds.iter().any(|ground| ground.is_fuse());
+        let _switch = is_over_ring.then(|| Switch::set(true)).transpose()?;
         for &ground in grounds {
             if stage.sites.iter().all(|site| site.ground != ground) {
                 stage.sites.push(Site::new(
                     ground,
                     sizes,
+                    options.transport,
                     stage._memory.path(),
                     stage._mounts.path(),
                 )?);

@@ -1,0 +1,187 @@
+//! What a mount takes that does nothing: memory for the longest messages, once many threads have
+//! sent some, and wake-ups.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+
+use super::server::{Served, Server};
+use crate::interrupt;
+use crate::options::Options;
+use crate::progress::Progress;
+use crate::report::{Row, Unit};
+use crate::workload::{FILLING, PIECE_BYTES};
+
+/// Rows of one server.
+struct Names {
+    server: Server,
+    memory: &'static str,
+    wakeups: &'static str,
+}
+
+const DEVICE: Names = Names {
+    server: Server::Terrace { ring: false, keeper: true },
+    memory: "message: memory of the transport per CPU, Terrace on /dev/fuse vs 16 MiB",
+    wakeups: "message: wake-ups of an idle mount in 5 s, Terrace on /dev/fuse",
+};
+const RING: Names = Names {
+    server: Server::Terrace { ring: true, keeper: false },
+    memory: "message: memory of the transport per CPU, Terrace over io_uring vs 16 MiB",
+    wakeups: "message: wake-ups of an idle mount in 5 s, Terrace over io_uring",
+};
+
+/// All rows.
+pub const ROWS: &[&str] = &[DEVICE.memory, DEVICE.wakeups, RING.memory, RING.wakeups];
+
+const MEMORY_BYTES_MAX: f64 = (16 << 20) as f64;
+/// Threads with long messages, and what each writes.
+const WRITERS: usize = 32;
+const PIECES: u64 = 2;
+/// Wake-ups are counted for so long.
+const STILL_FOR: Duration = Duration::from_secs(5);
+/// Writeback and the volume's pulse end some seconds after the last use.
+const REST_LIMIT: Duration = Duration::from_secs(25);
+
+/// Measures on those of the servers that it is about.
+///
+/// # Errors
+/// If one does not serve.
+pub fn run(servers: &[Server], options: &Options, progress: &Progress) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for names in [DEVICE, RING] {
+        let selected = [names.memory, names.wakeups].into_iter().filter(|n| options.selects(n));
+        let selected: Vec<&str> = selected.collect();
+        if !servers.contains(&names.server) {
+            let why = format!("rows of {} are skipped: see above", names.server.name());
+            let row = |&name: &&str| Row::not_measured(name.to_owned(), why.clone());
+            rows.extend(selected.iter().map(row));
+        } else if !selected.is_empty() {
+            progress.step(&format!("long messages, then rest, {}", names.server.name()));
+            let measured = measure(&names, options);
+            rows.extend(measured.with_context(|| format!("on {}", names.server.name()))?);
+        }
+    }
+    rows.retain(|row| options.selects(&row.name));
+    Ok(rows)
+}
+
+fn measure(names: &Names, options: &Options) -> Result<[Row; 2]> {
+    let served = names.server.mount(options)?;
+    write_at_once(&served.mountpoint(), Duration::from_secs_f64(options.seconds))?;
+    let (bytes, cpus) = buffers(&served)?;
+    let per_cpu = bytes / cpus;
+    let unit = Unit::Bytes;
+    let memory = Row::lower_is_better(names.memory, unit, MEMORY_BYTES_MAX, per_cpu, Some(1.0));
+    let note = format!("{} MiB for {cpus} CPUs", bytes as u64 >> 20);
+    let (still_for, limit) = match options.quick {
+        true => (STILL_FOR / 50, STILL_FOR / 50),
+        false => (STILL_FOR, REST_LIMIT),
+    };
+    let (wakeups, after) = at_rest(&processes(&served)?, still_for, limit)?;
+    let rest = format!("{} s after the last use", after.as_secs());
+    served.strike()?;
+    Ok([
+        Row { note: Some(note), ..memory },
+        Row { note: Some(rest), ..Row::figure(names.wakeups, Unit::WakeUps, wakeups as f64) },
+    ])
+}
+
+/// Long messages, as many at a time as threads wait for.
+fn write_at_once(root: &Path, time: Duration) -> Result<()> {
+    let write = |number: usize| -> Result<()> {
+        let file = fs::File::create(root.join(format!("long{number}")))?;
+        let start = Instant::now();
+        while start.elapsed() < time {
+            interrupt::check()?;
+            for piece in 0..PIECES {
+                file.write_all_at(&FILLING, piece * PIECE_BYTES as u64)?;
+            }
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let writers: Vec<_> =
+            (0..WRITERS).map(|number| scope.spawn(move || write(number))).collect();
+        writers.into_iter().try_for_each(|writer| {
+            writer.join().map_err(|_| anyhow!("a thread that writes panicked"))?
+        })
+    })
+}
+
+/// Bytes of the transport's buffers, and CPUs that they serve.
+fn buffers(served: &Served) -> Result<(f64, f64)> {
+    let status = served.status()?;
+    let transport = &status["transport"];
+    let bytes = transport["buffer_bytes"].as_f64().context("no buffers in the mount's state")?;
+    let queues = transport["queues"].as_u64().filter(|&queues| queues > 0);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    Ok((bytes, queues.unwrap_or(cpus) as f64))
+}
+
+/// The daemon and its keeper, which has started it.
+fn processes(served: &Served) -> Result<Vec<u64>> {
+    let status = served.status()?;
+    let daemon = status["daemon"]["process"].as_u64().context("no daemon in the mount's state")?;
+    let of_daemon = fs::read_to_string(format!("/proc/{daemon}/status"))?;
+    let mut processes = vec![daemon];
+    if let Some(parent) = value(&of_daemon, "PPid:")
+        && let Ok(name) = fs::read_to_string(format!("/proc/{parent}/comm"))
+        && name.starts_with("terrace")
+        && parent != u64::from(std::process::id())
+    {
+        processes.push(parent);
+    }
+    Ok(processes)
+}
+
+fn value(status: &str, name: &str) -> Option<u64> {
+    status.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
+}
+
+/// How often any thread of these processes was switched to within `still_for`, at the quietest
+/// moment before `limit`; and when that was.
+fn at_rest(processes: &[u64], still_for: Duration, limit: Duration) -> Result<(u64, Duration)> {
+    let start = Instant::now();
+    let mut quietest = (u64::MAX, Duration::ZERO);
+    while quietest.0 > 0 && (quietest.0 == u64::MAX || start.elapsed() < limit) {
+        let (before, began) = (switches(processes)?, start.elapsed());
+        let end = Instant::now() + still_for;
+        while Instant::now() < end {
+            interrupt::check()?;
+            std::thread::sleep(still_for / 50);
+        }
+        quietest = quietest.min((switches(processes)?.saturating_sub(before), began));
+    }
+    Ok(quietest)
+}
+
+fn switches(processes: &[u64]) -> Result<u64> {
+    let mut switches = 0;
+    for process in processes {
+        let tasks = fs::read_dir(format!("/proc/{process}/task"));
+        for task in tasks.with_context(|| format!("process {process}"))? {
+            // A thread that ends meanwhile takes its count along.
+            if let Ok(status) = fs::read_to_string(task?.path().join("status")) {
+                let counts = ["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"];
+                switches += counts.iter().filter_map(|name| value(&status, name)).sum::<u64>();
+            }
+        }
+    }
+    Ok(switches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_runs_is_seen_to_wake_up() {
+        let ourselves = [u64::from(std::process::id())];
+        let (wakeups, _) = at_rest(&ourselves, Duration::from_millis(100), Duration::ZERO).unwrap();
+        assert!(wakeups > 0);
+        assert_eq!(value("Name:\tx\nPPid:\t12\n", "PPid:"), Some(12));
+    }
+}
