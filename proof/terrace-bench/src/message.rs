@@ -148,9 +148,10 @@ fn pairs() -> impl Iterator<Item = (&'static Operation, Server)> {
     OPERATIONS.iter().flat_map(of).filter(|(operation, server)| operation.runs_on(*server))
 }
 
-/// Names of the rows of one operation on one server.
-fn names_of(operation: &Operation, server: Server) -> Vec<String> {
-    let compared = server.baselines().into_iter().filter(|(_, other)| operation.runs_on(*other));
+/// Names of the rows of one operation on one server, and of those that compare it with `with`.
+fn names_of(operation: &Operation, server: Server, with: impl Fn(Server) -> bool) -> Vec<String> {
+    let is_compared = |other: Server| operation.runs_on(other) && with(other);
+    let compared = server.baselines().into_iter().filter(|(_, other)| is_compared(*other));
     std::iter::once(operation.row_name(server))
         .chain(compared.map(|(against, _)| operation.ratio_row_name(server, against)))
         .collect()
@@ -158,7 +159,8 @@ fn names_of(operation: &Operation, server: Server) -> Vec<String> {
 
 /// Names of all rows.
 pub fn row_names() -> Vec<String> {
-    let of_operations = pairs().flat_map(|(operation, server)| names_of(operation, server));
+    let of_operations =
+        pairs().flat_map(|(operation, server)| names_of(operation, server, |_| true));
     of_operations.chain(rest::ROWS.iter().map(|&name| name.to_owned())).collect()
 }
 
@@ -210,9 +212,13 @@ fn servers(options: &Options) -> (Vec<Server>, Vec<Row>) {
             Some(error) => {
                 let why = format!("rows of {} are skipped: {error:#}", server.name());
                 eprintln!("terrace-bench: {why}");
-                let asked_for = server != Server::Before || options.before.is_some();
-                for (operation, _) in pairs().filter(|&(_, one)| asked_for && one == server) {
-                    rows.extend(not_measured(operation, server, options, &why));
+                if is_asked_for(server, options) {
+                    let of_server = pairs().filter(|&(_, one)| one == server);
+                    rows.extend(
+                        of_server.flat_map(|(operation, _)| {
+                            not_measured(operation, server, options, &why)
+                        }),
+                    );
                 }
             }
         }
@@ -221,8 +227,14 @@ fn servers(options: &Options) -> (Vec<Server>, Vec<Row>) {
 }
 
 fn not_measured(operation: &Operation, server: Server, options: &Options, why: &str) -> Vec<Row> {
-    let names = names_of(operation, server).into_iter().filter(|name| options.selects(name));
-    names.map(|name| Row::not_measured(name, why.to_owned())).collect()
+    let names = names_of(operation, server, |other| is_asked_for(other, options));
+    let selected = names.into_iter().filter(|name| options.selects(name));
+    selected.map(|name| Row::not_measured(name, why.to_owned())).collect()
+}
+
+/// An older program is there only if somebody names one.
+fn is_asked_for(server: Server, options: &Options) -> bool {
+    server != Server::Before || options.before.is_some()
 }
 
 /// What has to be measured for the rows that are selected.

@@ -63,7 +63,8 @@ pub struct Options {
     /// An older such program, for comparison; without it, these rows are left out.
     #[arg(long, value_name = "FILE")]
     pub before: Option<PathBuf>,
-    /// The way of messages of all other mounts: device or io_uring.
+    /// The way of messages of all other mounts: device, io_uring (root; for the moment of a mount
+    /// it is switched on) or auto.
     #[arg(long, value_name = "WAY", default_value = "device")]
     pub transport: Transport,
     /// Run one operation in process alone for --seconds, ours and then tmpfs, and print the rates:

@@ -70,22 +70,29 @@ pub fn run(servers: &[Server], options: &Options, progress: &Progress) -> Result
 
 fn measure(names: &Names, options: &Options) -> Result<[Row; 2]> {
     let served = names.server.mount(options)?;
+    let anonymous_before = anonymous_bytes(&served)?;
     write_at_once(&served.mountpoint(), Duration::from_secs_f64(options.seconds))?;
     let (bytes, cpus) = buffers(&served)?;
     let per_cpu = bytes / cpus;
     let unit = Unit::Bytes;
     let memory = Row::lower_is_better(names.memory, unit, MEMORY_BYTES_MAX, per_cpu, Some(1.0));
-    let note = format!("{} MiB for {cpus} CPUs", bytes as u64 >> 20);
+    let more = anonymous_bytes(&served)?.saturating_sub(anonymous_before);
+    let note = format!(
+        "{} MiB for {cpus} CPUs; the daemon's memory grew by {} MiB",
+        bytes as u64 >> 20,
+        more >> 20
+    );
     let (still_for, limit) = match options.quick {
         true => (STILL_FOR / 50, STILL_FOR / 50),
         false => (STILL_FOR, REST_LIMIT),
     };
     let (wakeups, after) = at_rest(&processes(&served)?, still_for, limit)?;
-    let rest = format!("{} s after the last use", after.as_secs());
+    let rest =
+        format!("{} s after the last use, {} of the kernel's own", after.as_secs(), wakeups.kernel);
     served.strike()?;
     Ok([
         Row { note: Some(note), ..memory },
-        Row { note: Some(rest), ..Row::figure(names.wakeups, Unit::WakeUps, wakeups as f64) },
+        Row { note: Some(rest), ..Row::figure(names.wakeups, Unit::WakeUps, wakeups.all as f64) },
     ])
 }
 
@@ -121,11 +128,23 @@ fn buffers(served: &Served) -> Result<(f64, f64)> {
     Ok((bytes, queues.unwrap_or(cpus) as f64))
 }
 
-/// The daemon and its keeper, which has started it.
-fn processes(served: &Served) -> Result<Vec<u64>> {
+fn daemon(served: &Served) -> Result<(u64, String)> {
     let status = served.status()?;
     let daemon = status["daemon"]["process"].as_u64().context("no daemon in the mount's state")?;
-    let of_daemon = fs::read_to_string(format!("/proc/{daemon}/status"))?;
+    Ok((daemon, fs::read_to_string(format!("/proc/{daemon}/status"))?))
+}
+
+/// Memory of the daemon that is no file's.
+fn anonymous_bytes(served: &Served) -> Result<u64> {
+    let (_, status) = daemon(served)?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    Ok(kib.context("no RssAnon in the daemon's status")? << 10)
+}
+
+/// The daemon and its keeper, which has started it.
+fn processes(served: &Served) -> Result<Vec<u64>> {
+    let (daemon, of_daemon) = daemon(served)?;
     let mut processes = vec![daemon];
     if let Some(parent) = value(&of_daemon, "PPid:")
         && let Ok(name) = fs::read_to_string(format!("/proc/{parent}/comm"))
@@ -141,32 +160,51 @@ fn value(status: &str, name: &str) -> Option<u64> {
     status.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
 }
 
+/// How often threads of some processes began to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct WakeUps {
+    all: u64,
+    /// Workers that the kernel has given them for io_uring: the last one stays, and looks for work
+    /// every 5 s.
+    kernel: u64,
+}
+
 /// How often any thread of these processes was switched to within `still_for`, at the quietest
-/// moment before `limit`; and when that was.
-fn at_rest(processes: &[u64], still_for: Duration, limit: Duration) -> Result<(u64, Duration)> {
+/// moment before `limit`; and when that began.
+fn at_rest(processes: &[u64], still_for: Duration, limit: Duration) -> Result<(WakeUps, Duration)> {
     let start = Instant::now();
-    let mut quietest = (u64::MAX, Duration::ZERO);
-    while quietest.0 > 0 && (quietest.0 == u64::MAX || start.elapsed() < limit) {
+    let mut quietest = None;
+    loop {
         let (before, began) = (switches(processes)?, start.elapsed());
         let end = Instant::now() + still_for;
         while Instant::now() < end {
             interrupt::check()?;
             std::thread::sleep(still_for / 50);
         }
-        quietest = quietest.min((switches(processes)?.saturating_sub(before), began));
+        let after = switches(processes)?;
+        let wakeups = WakeUps {
+            all: after.all.saturating_sub(before.all),
+            kernel: after.kernel.saturating_sub(before.kernel),
+        };
+        let found = quietest.map_or((wakeups, began), |least| (wakeups, began).min(least));
+        if found.0.all == 0 || start.elapsed() >= limit {
+            return Ok(found);
+        }
+        quietest = Some(found);
     }
-    Ok(quietest)
 }
 
-fn switches(processes: &[u64]) -> Result<u64> {
-    let mut switches = 0;
+fn switches(processes: &[u64]) -> Result<WakeUps> {
+    let mut switches = WakeUps { all: 0, kernel: 0 };
     for process in processes {
         let tasks = fs::read_dir(format!("/proc/{process}/task"));
         for task in tasks.with_context(|| format!("process {process}"))? {
             // A thread that ends meanwhile takes its count along.
             if let Ok(status) = fs::read_to_string(task?.path().join("status")) {
                 let counts = ["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"];
-                switches += counts.iter().filter_map(|name| value(&status, name)).sum::<u64>();
+                let times = counts.iter().filter_map(|name| value(&status, name)).sum::<u64>();
+                switches.all += times;
+                switches.kernel += if status.starts_with("Name:\tiou-") { times } else { 0 };
             }
         }
     }
@@ -181,7 +219,7 @@ mod tests {
     fn a_process_that_runs_is_seen_to_wake_up() {
         let ourselves = [u64::from(std::process::id())];
         let (wakeups, _) = at_rest(&ourselves, Duration::from_millis(100), Duration::ZERO).unwrap();
-        assert!(wakeups > 0);
+        assert!(wakeups.all > wakeups.kernel);
         assert_eq!(value("Name:\tx\nPPid:\t12\n", "PPid:"), Some(12));
     }
 }
