@@ -37,7 +37,7 @@ pub fn micros_per_op(
             on_files(&directory, sizes)
         };
         let prepared = prepare();
-        // Whoever fails keeps nobody waiting.
+        // A client that fails keeps no other waiting.
         barrier.wait();
         let mut workload = prepared?;
         let (mut ops, mut spent) = (0, Duration::ZERO);
