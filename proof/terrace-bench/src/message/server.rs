@@ -109,7 +109,8 @@ impl Server {
             _ => (terrace(options)?, "`cargo build --release -p terrace`, or --terrace FILE"),
         };
         match path.is_file() {
-            true => Ok(path),
+            // A bare name would be looked for in PATH.
+            true => Ok(std::path::absolute(&path)?),
             false => bail!("{} is no program: {remedy}", path.display()),
         }
     }
