@@ -1,9 +1,10 @@
 //! Costs of a mount that nobody uses: memory for the longest messages, once many threads have sent
 //! some, and wake-ups.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
@@ -181,11 +182,7 @@ fn at_rest(processes: &[u64], still_for: Duration, limit: Duration) -> Result<(W
             interrupt::check()?;
             std::thread::sleep(still_for / 50);
         }
-        let after = switches(processes)?;
-        let wakeups = WakeUps {
-            all: after.all.saturating_sub(before.all),
-            kernel: after.kernel.saturating_sub(before.kernel),
-        };
+        let wakeups = WakeUps::between(&before, &switches(processes)?);
         let found = quietest.map_or((wakeups, began), |least| (wakeups, began).min(least));
         if found.0.all == found.0.kernel || start.elapsed() >= limit {
             return Ok(found);
@@ -194,17 +191,34 @@ fn at_rest(processes: &[u64], still_for: Duration, limit: Duration) -> Result<(W
     }
 }
 
-fn switches(processes: &[u64]) -> Result<WakeUps> {
-    let mut switches = WakeUps { all: 0, kernel: 0 };
+impl WakeUps {
+    /// A thread that has ended meanwhile counts no more, a new one from its beginning.
+    fn between(before: &Switches, after: &Switches) -> Self {
+        let mut wakeups = WakeUps { all: 0, kernel: 0 };
+        for (thread, &(times, is_kernels)) in after {
+            let earlier = before.get(thread).map_or(0, |&(times, _)| times);
+            let more = times.saturating_sub(earlier);
+            wakeups.all += more;
+            wakeups.kernel += if is_kernels { more } else { 0 };
+        }
+        wakeups
+    }
+}
+
+/// How often each thread has been switched to, and whether it is one of the kernel's.
+type Switches = BTreeMap<PathBuf, (u64, bool)>;
+
+fn switches(processes: &[u64]) -> Result<Switches> {
+    let mut switches = Switches::new();
     for process in processes {
         let tasks = fs::read_dir(format!("/proc/{process}/task"));
         for task in tasks.with_context(|| format!("process {process}"))? {
-            // A thread that ends meanwhile takes its count along.
-            if let Ok(status) = fs::read_to_string(task?.path().join("status")) {
+            let thread = task?.path();
+            // It may end at any moment.
+            if let Ok(status) = fs::read_to_string(thread.join("status")) {
                 let counts = ["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"];
-                let times = counts.iter().filter_map(|name| value(&status, name)).sum::<u64>();
-                switches.all += times;
-                switches.kernel += if status.starts_with("Name:\tiou-") { times } else { 0 };
+                let times = counts.iter().filter_map(|name| value(&status, name)).sum();
+                switches.insert(thread, (times, status.starts_with("Name:\tiou-")));
             }
         }
     }
@@ -216,10 +230,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_runs_is_seen_to_wake_up() {
-        let ourselves = [u64::from(std::process::id())];
-        let (wakeups, _) = at_rest(&ourselves, Duration::from_millis(100), Duration::ZERO).unwrap();
-        assert!(wakeups.all > wakeups.kernel);
+    fn threads_that_come_and_go_count_as_long_as_they_are_there() {
+        let of = |threads: &[(&str, u64, bool)]| -> Switches {
+            let one = |&(name, times, kernel): &(&str, u64, bool)| (name.into(), (times, kernel));
+            threads.iter().map(one).collect()
+        };
+        let before = of(&[("stays", 5, false), ("ends", 100, false), ("of the kernel", 7, true)]);
+        let after = of(&[("stays", 8, false), ("new", 2, false), ("of the kernel", 8, true)]);
+        assert_eq!(WakeUps::between(&before, &after), WakeUps { all: 6, kernel: 1 });
+    }
+
+    #[test]
+    fn the_threads_of_this_process_are_found() {
+        let ourselves = u64::from(std::process::id());
+        assert!(switches(&[ourselves]).unwrap().values().any(|&(times, _)| times > 0));
         assert_eq!(value("Name:\tx\nPPid:\t12\n", "PPid:"), Some(12));
     }
 }
