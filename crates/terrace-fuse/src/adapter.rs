@@ -58,8 +58,8 @@ pub(crate) struct TerraceFs {
     coherence: Coherence,
     control: ControlServer,
     errors: Arc<ErrorLog>,
-    /// READs that threads are serving just now.
-    reads: AtomicUsize,
+    /// READs that threads or disks are serving just now.
+    reads: Arc<AtomicUsize>,
     /// Every write is durable when it is answered, so FSYNC is not needed.
     durable: bool,
     ledger: Option<&'static Ledger>,
@@ -76,7 +76,7 @@ impl TerraceFs {
         let coherence = Coherence::new(kernel.clone())?;
         Ok(Self {
             errors: Arc::new(ErrorLog::new(volume.pm_path())),
-            reads: AtomicUsize::new(0),
+            reads: Arc::default(),
             volume,
             kernel,
             coherence,
@@ -270,7 +270,7 @@ impl TerraceFs {
         }
         // One thread may wait for a disk: that is the quickest way if nobody else asks. Others
         // leave it to the disk to answer, so that they can take the next message.
-        let is_first = self.reads.fetch_add(1, Ordering::Relaxed) == 0;
+        let (is_first, _counted) = CountedRead::begins(&self.reads);
         let left = if is_first || reply.keeps_worker() {
             Err(reply)
         } else {
@@ -282,14 +282,15 @@ impl TerraceFs {
                 read.map_err(|error| self.errors.errno(&error))
             });
         }
-        self.reads.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Has a disk answer, if one has the data; else gives the reply back.
     fn read_later(&self, ino: Ino, read: &ReadIn, reply: Reply) -> Result<(), Reply> {
         let (errors, reply) = (Arc::clone(&self.errors), Arc::new(Mutex::new(Some(reply))));
         let kept = Arc::clone(&reply);
+        let (_, counted) = CountedRead::begins(&self.reads);
         let answer = move |bytes: FsResult<&[u8]>| {
+            let _until_answered = counted;
             let Some(reply) = kept.lock().take() else { return };
             match bytes {
                 Ok(bytes) => reply.bytes(bytes),
@@ -391,5 +392,23 @@ impl TerraceFs {
             Ok(bytes_copied) if answer_64 => reply.value(&CopyFileRangeOut { bytes_copied }),
             copied => self.reply_written(copied, reply),
         }
+    }
+}
+
+/// Counts a READ as long as it lives.
+#[derive(Debug)]
+struct CountedRead(Arc<AtomicUsize>);
+
+impl CountedRead {
+    /// One more; says whether it is the only one.
+    fn begins(reads: &Arc<AtomicUsize>) -> (bool, Self) {
+        let is_first = reads.fetch_add(1, Ordering::Relaxed) == 0;
+        (is_first, Self(Arc::clone(reads)))
+    }
+}
+
+impl Drop for CountedRead {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -33,6 +33,7 @@ mod interrupts;
 mod kind;
 mod ledger;
 mod load;
+mod mapped;
 mod moves;
 pub mod planted;
 mod reply;

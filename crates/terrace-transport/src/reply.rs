@@ -10,16 +10,13 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::abi::{Dirent, OutHeader};
 use crate::ledger::{Past, UnderWay};
+use crate::mapped::Mapped;
 use crate::planted::{Step, step};
 use crate::slot::{Answer, Slot};
 
 /// Largest errno that the kernel accepts in an answer; beyond it, it refuses the answer and the
 /// caller hangs.
 const ERRNO_MAX: i32 = 511;
-
-/// Where the buffers of [`Reply::fill`] begin: on a page, so that disks can fill them without
-/// another copy.
-const ALIGN_BYTES: usize = 4096;
 
 /// The answer to one message, to be given once, from any thread. Dropped, it answers EIO: no caller
 /// hangs.
@@ -185,14 +182,13 @@ impl Drop for Reply {
 /// Runs `use_it` on a buffer of `len_bytes` that the thread keeps from one answer to the next.
 fn with_buffer<T>(len_bytes: usize, use_it: impl FnOnce(&mut [u8]) -> T) -> T {
     thread_local! {
-        static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        static BUFFER: RefCell<Mapped> = const { RefCell::new(Mapped::none()) };
     }
     BUFFER.with_borrow_mut(|buffer| {
-        if buffer.len() < len_bytes + ALIGN_BYTES {
-            buffer.resize(len_bytes + ALIGN_BYTES, 0);
+        if buffer.bytes().len() < len_bytes {
+            *buffer = Mapped::new(len_bytes);
         }
-        let start = buffer.as_ptr().align_offset(ALIGN_BYTES);
-        use_it(&mut buffer[start..start + len_bytes])
+        use_it(&mut buffer.bytes()[..len_bytes])
     })
 }
 
@@ -277,7 +273,7 @@ mod tests {
         for len in [0, 1, 4096, 1 << 20] {
             with_buffer(len, |buffer| {
                 assert_eq!(buffer.len(), len);
-                assert_eq!(buffer.as_ptr().align_offset(ALIGN_BYTES), 0);
+                assert_eq!(buffer.as_ptr().align_offset(4096), 0);
             });
         }
     }

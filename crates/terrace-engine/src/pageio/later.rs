@@ -64,8 +64,12 @@ impl LaterReads {
 
     fn take(&self, len_bytes: usize) -> AlignedBuf {
         let is_long = len_bytes > SHORT_BYTES;
-        let idle = self.idle[usize::from(is_long)].lock().pop();
-        idle.unwrap_or_else(|| AlignedBuf::new(if is_long { BYTES_MAX } else { SHORT_BYTES }))
+        let mut idle = self.idle[usize::from(is_long)].lock();
+        if idle.is_empty() {
+            let len_bytes = if is_long { BYTES_MAX } else { SHORT_BYTES };
+            *idle = AlignedBuf::some_in_huge_pages(len_bytes);
+        }
+        idle.pop().expect("there are some now")
     }
 
     fn give_back(&self, buffer: AlignedBuf) {

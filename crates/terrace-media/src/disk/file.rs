@@ -282,8 +282,10 @@ impl Disk for FileDisk {
         let fits = read.len_bytes > 0
             && read.len_bytes <= read.buffer.len()
             && check_run(self, IoOp::Read, off, read.len_bytes as u64).is_ok();
-        // A model has whoever reads wait for the time that the device would take.
-        if !fits || self.rings.is_none() || self.throttle.is_some() {
+        // A model has whoever reads wait for the time that the device would take, and the kernel's
+        // page cache whoever begins to.
+        let waits = self.throttle.is_some() || !self.direct;
+        if !fits || waits || self.rings.is_none() {
             return Err(read);
         }
         let Some(queue) = self.reads.get_or_init(|| ReadQueue::new().ok()) else {

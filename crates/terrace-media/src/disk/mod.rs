@@ -4,6 +4,7 @@
 //! device, checked before anything is touched ([`check_run`]), so that what works on one works on
 //! all.
 
+mod aio;
 mod counters;
 mod file;
 mod queue;
