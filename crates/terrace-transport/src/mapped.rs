@@ -19,9 +19,11 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
-    /// No memory.
+    /// No memory. It begins on a page all the same.
     pub(crate) const fn none() -> Self {
-        Self { start: NonNull::dangling(), len: 0 }
+        #[repr(align(4096))]
+        struct Page;
+        Self { start: NonNull::<Page>::dangling().cast(), len: 0 }
     }
 
     /// At least so many bytes.
