@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
@@ -12,7 +11,7 @@ use crate::abi::{InitFlags, NOTIFY_INVAL_INODE, NOTIFY_RESEND, NotifyInvalInodeO
 use crate::blame;
 use crate::connection::{Connection, FileSystem};
 use crate::counts::MessageCounts;
-use crate::device;
+use crate::device::{self, Pace, has_message};
 use crate::init::{Terms, negotiate};
 use crate::ledger::Ledger;
 use crate::load::LoadMeter;
@@ -81,8 +80,7 @@ impl Session {
             Ok(_) | Err(Errno::NODEV | Errno::NOTCONN | Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }
-        let mut waiting = [PollFd::new(device, PollFlags::IN)];
-        if matches!(poll(&mut waiting, Some(&Timespec::default())), Ok(0)) {
+        if matches!(has_message(device), Ok(false)) {
             // A daemon that has nothing to answer is as good as one that answered.
             ledger.note_answer();
         }
@@ -172,8 +170,8 @@ impl Session {
         let rings = Rings::new(connection, file_system, threads.per_cpu)?;
         std::thread::scope(|scope| {
             started(rings.start(scope));
-            // Forgets and interrupts.
-            device::serve(connection, &connection.device, file_system, 0)
+            // Forgets, which are all that comes in numbers, and interrupts.
+            device::serve(connection, &connection.device, file_system, 0, Pace::InBatches)
         })
     }
 }
