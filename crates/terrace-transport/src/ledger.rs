@@ -46,6 +46,8 @@ pub const LEDGER_LAYOUT: u32 = 2;
 
 /// Records of requests: more than the kernel has under way in the background and threads take.
 const RECORDS: usize = 8192;
+/// Threads with neighbouring seats look for free records so far from each other.
+const RECORDS_APART: usize = 67;
 /// Threads that have a place of their own.
 pub const SEATS_MAX: usize = 16_384;
 /// Entries that the longest answer to READDIRPLUS holds, and more.
@@ -441,7 +443,8 @@ impl Ledger {
             let orders = (Ordering::AcqRel, Ordering::Relaxed);
             record.unique.compare_exchange(from, TAKING, orders.0, orders.1).is_ok()
         };
-        let all = || (0..RECORDS).map(|index| self.record(index));
+        let first = self.first_record();
+        let all = || (0..RECORDS).map(|index| self.record((first + index) % RECORDS));
         let free = |record: &&Record| record.unique.load(Ordering::Relaxed) == 0 && take(record, 0);
         // Records of requests that were answered in the moment of a death.
         let left = |record: &&Record| {
@@ -453,6 +456,15 @@ impl Ledger {
         record.opcode.store(opcode, Ordering::Relaxed);
         record.unique.store(unique, Ordering::Release);
         Some(record)
+    }
+
+    /// Where the calling thread looks for a free record first. Threads begin far from each other, so
+    /// that each finds the one free that it gave back last, and none touches those of others.
+    fn first_record(&self) -> usize {
+        let Some(seat) = HERE.get().0 else { return 0 };
+        let byte = std::ptr::from_ref(seat).addr().wrapping_sub(self.memory.addr().get());
+        // An odd number, so that no two seats begin at the same record.
+        (byte.wrapping_sub(SEATS_AT) / SEAT_BYTES).wrapping_mul(RECORDS_APART) % RECORDS
     }
 
     /// What the request of this thread is about to do, in the file system's words: to be told right

@@ -70,3 +70,22 @@ fn a_file_that_is_no_ledger_is_refused() {
     ftruncate(&file, 4096).unwrap();
     assert!(Ledger::of(file).is_err());
 }
+
+#[test]
+fn threads_take_records_far_from_each_other_and_their_own_again() {
+    let ledger = Ledger::new().unwrap();
+    ledger.begin(InitFlags::empty());
+    let index = |record| (0..RECORDS).position(|index| std::ptr::eq(ledger.record(index), record));
+    let take = |seat: usize| {
+        ledger.sit_down(seat, 4096).unwrap();
+        let request = ledger.enter(2 + seat as u64, 1).expect("a free record");
+        index(request.record).map(|index| (index, request)).expect("one of the ledger")
+    };
+    let mut firsts: Vec<usize> = (0..8).map(|seat| take(seat).0).collect();
+    firsts.sort_unstable();
+    assert!(firsts.windows(2).all(|pair| pair[1] - pair[0] > 2), "{firsts:?}");
+    let (first, request) = take(20);
+    request.is_answered();
+    assert_eq!(take(20).0, first);
+    assert_ne!(take(20).0, first, "it is in use");
+}
