@@ -25,9 +25,9 @@ const REST: Duration = Duration::from_millis(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
     AtOnce,
-    /// After a rest, for messages that nobody waits for. A thread that waits is woken by the program
-    /// that causes the next message, and most often on an idle CPU, which a virtual machine pays 20
-    /// to 40 µs for. Nobody wakes a thread that rests, and it finds several messages in one batch.
+    /// After a rest, for messages that nobody waits for. A thread that waits is woken by whoever
+    /// causes the next message, most often on an idle CPU, which costs a virtual machine 20 to
+    /// 40 µs. Nobody wakes a thread that rests, and it finds several messages in one batch.
     InBatches,
 }
 

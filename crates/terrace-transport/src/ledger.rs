@@ -458,8 +458,8 @@ impl Ledger {
         Some(record)
     }
 
-    /// Where the calling thread looks for a free record first. Threads begin far from each other, so
-    /// that each finds the one free that it gave back last, and none touches those of others.
+    /// Where the calling thread looks for a free record first. Threads begin far from each other:
+    /// each finds the one free that it gave back last, and none touches those of others.
     fn first_record(&self) -> usize {
         let Some(seat) = HERE.get().0 else { return 0 };
         let byte = std::ptr::from_ref(seat).addr().wrapping_sub(self.memory.addr().get());
