@@ -124,6 +124,8 @@ mod words {
         swap(value: u32, order: Ordering) -> u32;
         fetch_add(value: u32, order: Ordering) -> u32;
         fetch_max(value: u32, order: Ordering) -> u32;
+        compare_exchange(old: u32, new: u32, done: Ordering, failed: Ordering)
+            -> Result<u32, u32>;
     });
 
     word!(AtomicU64 u64 {
