@@ -17,6 +17,10 @@ pub(crate) struct Cpus {
 impl Cpus {
     /// Those that this thread may use, as long as it lives.
     pub(crate) fn of_this_thread() -> io::Result<Self> {
+        #[cfg(feature = "planted")]
+        if let Some(possible) = crate::stand_in::queues() {
+            return Ok(Self { first_thread: gettid(), possible });
+        }
         Ok(Self { first_thread: gettid(), possible: possible_cpus()? })
     }
 

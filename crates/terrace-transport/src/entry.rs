@@ -25,7 +25,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::abi::{EntryHeaders, InHeader, OutHeader, WriteIn};
 use crate::kind::Message;
 use crate::ledger::{Ledger, MESSAGE_AT};
-use crate::planted::AtomicU64;
+use crate::planted::{AtomicU64, Bug, Step, planted, step};
 use crate::request::{Caller, Malformed, Operation, Request, decode};
 use crate::slot::Answer;
 
@@ -192,6 +192,10 @@ impl EntryMemory {
         let head = size_of::<InHeader>();
         let (header, _) = InHeader::read_from_prefix(&headers.in_out).expect("long enough");
         let op_len = op_len(&header, payload_len);
+        if planted(Bug::TakenNotedEarly) {
+            self.state().taken.store(headers.commit_id, Ordering::Release);
+            step(Step::Change);
+        }
         // SAFETY: mapped, and apart from the copy.
         let payload = unsafe { std::slice::from_raw_parts(self.payload.as_ptr(), payload_len) };
         let copy = self.copy_mut();
@@ -235,7 +239,9 @@ impl EntryMemory {
             let bytes = <[u8; 8]>::try_from(bytes).expect("8 bytes");
             word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
         }
-        state.answered.store(state.taken.load(Ordering::Relaxed), Ordering::Release);
+        if !planted(Bug::AnswerNotNoted) {
+            state.answered.store(state.taken.load(Ordering::Relaxed), Ordering::Release);
+        }
     }
 
     /// Stores the answer that was noted where the kernel looks for it.

@@ -17,7 +17,7 @@
 //! | `interrupts` | requests whose program got a signal |
 //! | `connection` | from a decoded message to the file system |
 //! | `ledger`, `blame` | what outlives the daemon: requests under way, and which killed it |
-//! | [`planted`] | steps of a daemon's life, and bugs, for tests |
+//! | [`planted`], `stand_in` | steps of a daemon's life, bugs, and a socket for a ring, for tests |
 //! | `counts` | how many messages of each kind came |
 //! | `load` | how many threads, queues and buffers serve |
 
@@ -41,6 +41,8 @@ mod request;
 mod ring;
 mod session;
 mod slot;
+#[cfg(feature = "planted")]
+pub mod stand_in;
 mod tripwire;
 mod worker;
 

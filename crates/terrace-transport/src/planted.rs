@@ -1,8 +1,8 @@
 //! What a test needs that kills a daemon at every step: the steps, and bugs to prove that their
 //! like would be found.
 //!
-//! A step is a change of the ledger, a message that was taken, an answer that is about to be
-//! written. The ledger's words are of the types of this module, so none of its changes is missed.
+//! A step is a change of the ledger, a message that was delivered or taken, an answer that is about
+//! to be written or told to the kernel. The ledger's words are of the types of this module, so none of its changes is missed.
 //!
 //! Invariant: without the feature `planted`, a step is nothing, no bug is planted, and the words
 //! are the standard library's.
@@ -14,8 +14,12 @@ pub enum Step {
     Taken,
     /// The ledger is about to change.
     Change,
-    /// An answer is about to be written.
+    /// An answer is about to be written, or to be noted in the entry of a ring.
     Answer,
+    /// What was noted in the entry of a ring is about to be told to the kernel.
+    Commit,
+    /// Where a test plays the kernel: a message stands in the entry of a ring.
+    Delivered,
 }
 
 /// A bug. The comments say what it does.
@@ -31,6 +35,14 @@ pub enum Bug {
     OutcomeNotedEarly,
     /// An inode of a FORGET is marked as forgotten after it was forgotten.
     ForgetMarkedLate,
+    /// An answer is committed that was not noted in the entry.
+    AnswerNotNoted,
+    /// A message counts as taken out of the entry before all of it was.
+    TakenNotedEarly,
+    /// A successor takes an entry with a message that was not taken for an empty one.
+    DeliveryIgnored,
+    /// A successor takes an entry with an answer for an empty one.
+    AnswerIgnored,
 }
 
 #[cfg(feature = "planted")]

@@ -30,9 +30,11 @@ use crate::interrupts;
 use crate::kind::Message;
 use crate::ledger::{RESENT, UnderWay};
 use crate::load::{Counted, Load};
-use crate::planted::{Step, step};
+use crate::planted::{Bug, Step, planted, step};
 use crate::reply::Reply;
 use crate::slot::Slot;
+#[cfg(feature = "planted")]
+use crate::stand_in::StandIn;
 use crate::tripwire;
 
 const REGISTER: u32 = 1;
@@ -64,6 +66,81 @@ enum Outcome {
     Delivered,
     /// There is no such request.
     NoRequest,
+}
+
+impl Outcome {
+    /// That of a command with this result; `None`: it has none yet.
+    fn of(result: Option<i32>) -> io::Result<Outcome> {
+        match result {
+            None => Ok(Outcome::Kept),
+            Some(0) => Ok(Outcome::Delivered),
+            Some(refused) if refused == -libc::ENOENT => Ok(Outcome::NoRequest),
+            Some(refused) => Err(io::Error::from_raw_os_error(-refused)),
+        }
+    }
+}
+
+/// Whether a command ended with a message; false: the connection has ended.
+fn is_message(result: i32) -> io::Result<bool> {
+    if result == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::from_raw_os_error(-result);
+    if has_ended(&error) { Ok(false) } else { Err(error) }
+}
+
+/// A thread's way to the kernel.
+#[cfg_attr(feature = "planted", expect(clippy::large_enum_variant, reason = "one each thread"))]
+enum Way {
+    Ring(Ring),
+    /// In a test that plays the kernel.
+    #[cfg(feature = "planted")]
+    StandIn(StandIn),
+}
+
+impl Way {
+    #[cfg_attr(not(feature = "planted"), expect(unused_variables, reason = "rings have no seat"))]
+    fn new(connection: &Connection, queue: u16, seat: usize) -> io::Result<Way> {
+        #[cfg(feature = "planted")]
+        if let Some(stand_in) = StandIn::of(seat) {
+            return Ok(Way::StandIn(stand_in));
+        }
+        Ring::new(connection, queue).map(Way::Ring)
+    }
+
+    /// Sends a command with the next wait.
+    fn push(&mut self, command: u32, commit_id: u64) {
+        match self {
+            Way::Ring(ring) => ring.push(command, commit_id, None),
+            #[cfg(feature = "planted")]
+            Way::StandIn(stand_in) => {
+                stand_in.push(command, commit_id, None, false).expect("a test that listens")
+            }
+        }
+    }
+
+    /// Sends a command, and looks what came of it at once.
+    fn ask(
+        &mut self,
+        command: u32,
+        commit_id: u64,
+        iovecs: Option<&[libc::iovec; 2]>,
+    ) -> io::Result<Outcome> {
+        match self {
+            Way::Ring(ring) => ring.ask(command, commit_id, iovecs),
+            #[cfg(feature = "planted")]
+            Way::StandIn(stand_in) => Outcome::of(stand_in.ask(command, commit_id, iovecs)?),
+        }
+    }
+
+    /// Waits for the next message; false: the connection has ended.
+    fn wait(&mut self) -> io::Result<bool> {
+        match self {
+            Way::Ring(ring) => ring.wait(),
+            #[cfg(feature = "planted")]
+            Way::StandIn(stand_in) => is_message(stand_in.result()?),
+        }
+    }
 }
 
 /// A thread's ring.
@@ -110,12 +187,7 @@ impl Ring {
     ) -> io::Result<Outcome> {
         self.push(command, commit_id, iovecs);
         self.ring.submit()?;
-        match self.next_result() {
-            None => Ok(Outcome::Kept),
-            Some(0) => Ok(Outcome::Delivered),
-            Some(refused) if refused == -libc::ENOENT => Ok(Outcome::NoRequest),
-            Some(refused) => Err(io::Error::from_raw_os_error(-refused)),
-        }
+        Outcome::of(self.next_result())
     }
 
     /// What came of the last command, if it is over.
@@ -132,13 +204,8 @@ impl Ring {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             }
-            match self.next_result() {
-                None => {}
-                Some(0) => return Ok(true),
-                Some(ended) => {
-                    let error = io::Error::from_raw_os_error(-ended);
-                    return if has_ended(&error) { Ok(false) } else { Err(error) };
-                }
+            if let Some(result) = self.next_result() {
+                return is_message(result);
             }
         }
     }
@@ -146,7 +213,7 @@ impl Ring {
 
 /// See the module.
 pub(crate) struct Worker {
-    ring: Ring,
+    way: Way,
     memory: EntryMemory,
     slot: Arc<Slot>,
     /// A message was delivered already.
@@ -159,7 +226,7 @@ pub(crate) struct Worker {
 impl Worker {
     /// A worker of the queue, with this seat in the ledger.
     pub(crate) fn new(connection: &Connection, queue: u16, seat: usize) -> io::Result<Worker> {
-        let ring = Ring::new(connection, queue)?;
+        let way = Way::new(connection, queue, seat)?;
         let bytes = connection.message_bytes_max;
         let memory = match connection.ledger {
             Some(ledger) => EntryMemory::kept(ledger, seat, bytes)?,
@@ -171,7 +238,7 @@ impl Worker {
         let buffer_bytes = EntryMemory::bytes(bytes);
         let share = Load { workers: 1, entries: 1, buffer_bytes, ..Load::default() };
         let _counted = connection.load.add(share);
-        Ok(Worker { ring, memory, slot, has_message: false, is_again: false, _counted })
+        Ok(Worker { way, memory, slot, has_message: false, is_again: false, _counted })
     }
 
     /// Whether a daemon before this one left a message without an answer.
@@ -182,18 +249,20 @@ impl Worker {
     /// Hands the entry to the kernel, or goes on with what is left in it.
     pub(crate) fn stand(mut self) -> io::Result<Worker> {
         let outcome = match self.memory.left() {
+            Left::Delivered(_) if planted(Bug::DeliveryIgnored) => Outcome::NoRequest,
+            Left::Answered(_) if planted(Bug::AnswerIgnored) => Outcome::NoRequest,
             Left::Delivered(_) | Left::Taken(_) => {
                 (self.has_message, self.is_again) = (true, true);
                 return Ok(self);
             }
             Left::Answered(id) => {
                 self.memory.store();
-                self.ring.ask(COMMIT_AND_FETCH, id, None)?
+                self.way.ask(COMMIT_AND_FETCH, id, None)?
             }
             Left::Nothing => Outcome::NoRequest,
         };
         let outcome = match outcome {
-            Outcome::NoRequest => self.ring.ask(REGISTER, 0, Some(&self.memory.iovecs))?,
+            Outcome::NoRequest => self.way.ask(REGISTER, 0, Some(&self.memory.iovecs))?,
             outcome => outcome,
         };
         self.has_message = outcome == Outcome::Delivered;
@@ -205,7 +274,7 @@ impl Worker {
         if std::mem::take(&mut self.has_message) {
             return Ok(true);
         }
-        self.ring.wait()
+        self.way.wait()
     }
 
     /// The process that waits for an answer to the message.
@@ -229,12 +298,13 @@ impl Worker {
         let reply = Reply::over_ring(Arc::clone(&self.slot), is_write, under_way);
         connection.carry_out(&header, self.memory.message(), (reply, under_way), fs);
         let answer = self.slot.wait();
+        step(Step::Answer);
         under_way.iter().for_each(UnderWay::will_be_answered);
         self.memory.note(&answer);
-        step(Step::Answer);
+        step(Step::Commit);
         self.memory.store();
         // From here on, a successor commits what was noted.
         under_way.into_iter().for_each(UnderWay::is_answered);
-        self.ring.push(COMMIT_AND_FETCH, header.unique, None);
+        self.way.push(COMMIT_AND_FETCH, header.unique);
     }
 }
