@@ -17,6 +17,8 @@ use terrace_media::{
 };
 use terrace_policy::{Param, Params};
 
+use crate::rings::DEPTH;
+
 /// Bytes of PM, and of the disk.
 const PM_BYTES: u64 = 2 << 20;
 const DISK_BYTES: u64 = 1 << 20;
@@ -250,6 +252,7 @@ fn serve(
     let volume = devices.volume(devices.place, Some(ledger)).context("opening the volume")?;
     let config = MountConfig {
         threads: Some(1),
+        queue_depth: Some(DEPTH),
         default_permissions: Some(true),
         ledger: Some(ledger),
         ..MountConfig::default()

@@ -1,6 +1,7 @@
 //! The kernel's side of a connection: a socket in place of `/dev/fuse`, with the kernel's rules.
 //! Requests that were taken and not answered come again when a daemon asks for that; FORGETs never
-//! do. The kernel counts its lookups of each inode.
+//! do. Over io_uring ([`Rings`]) that socket has them alone, and what tells that they were taken.
+//! The kernel counts its lookups of each inode.
 
 use std::collections::BTreeMap;
 use std::mem::size_of;
@@ -21,6 +22,7 @@ use terrace_transport::{Message, Session, Terms};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::daemon::{Daemon, Devices, Ending};
+use crate::rings::Rings;
 use crate::steps::{From, NEVER, Steps};
 
 /// Set in the number of a request that comes again.
@@ -72,8 +74,20 @@ struct Open {
     /// The number that its answer has.
     number: u64,
     sent: Sent,
-    /// A daemon that died had taken it.
+    over_io_uring: bool,
+    /// A daemon that died had taken it from `/dev/fuse`.
     taken: bool,
+    /// Of another program, which waits for it as well.
+    aside: bool,
+}
+
+/// The way that messages take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// `/dev/fuse`.
+    Device,
+    /// FORGETs over `/dev/fuse`, and the rest over io_uring.
+    Rings,
 }
 
 /// When daemons die: each at a step, one after the other.
@@ -103,6 +117,7 @@ pub struct Kernel<'a> {
     steps: &'static Steps,
     socket: OwnedFd,
     device: OwnedFd,
+    rings: Option<Rings>,
     daemon: Option<Daemon>,
     unique: u64,
     /// In the order in which they were sent.
@@ -113,6 +128,8 @@ pub struct Kernel<'a> {
 
 enum Event {
     Answer(u64, Answer),
+    /// One of another program has its answer.
+    Aside,
     Resend,
     Died,
 }
@@ -126,8 +143,9 @@ impl<'a> Kernel<'a> {
         devices: &'a Devices,
         ledger: &'static Ledger,
         steps: &'static Steps,
+        way: Way,
     ) -> Result<Kernel<'a>> {
-        steps.disarm();
+        steps.reset();
         ledger.clear()?;
         devices.restore()?;
         let pair =
@@ -138,21 +156,33 @@ impl<'a> Kernel<'a> {
             steps,
             socket: pair.0,
             device: pair.1,
+            rings: None,
             daemon: None,
             unique: 0,
             open: Vec::new(),
             lookups: BTreeMap::new(),
         };
-        kernel.init()?;
+        kernel.init(way)?;
+        if way == Way::Rings {
+            kernel.rings = Some(Rings::new()?);
+        }
         kernel.start(true)?;
-        match kernel.event()? {
-            Event::Resend => Ok(kernel),
-            _ => bail!("the first daemon does not serve"),
+        loop {
+            match kernel.turn()? {
+                Some(Event::Resend) => return Ok(kernel),
+                None if kernel.rings.as_ref().is_some_and(Rings::is_whole) => return Ok(kernel),
+                None => {}
+                Some(_) => bail!("the first daemon does not serve"),
+            }
         }
     }
 
-    fn init(&mut self) -> Result<()> {
+    fn init(&mut self, way: Way) -> Result<()> {
         let flags = InitFlags::HAS_RESEND | InitFlags::INIT_EXT;
+        let flags = match way {
+            Way::Device => flags,
+            Way::Rings => flags | InitFlags::OVER_IO_URING,
+        };
         let init = InitIn {
             major: MAJOR,
             minor: MINOR,
@@ -184,48 +214,97 @@ impl<'a> Kernel<'a> {
 
     /// Sends a message; returns its number.
     fn send(&mut self, sent: Sent) -> Result<u64> {
-        self.unique += 2;
-        let unique = self.unique;
+        let unique = self.next_unique();
+        match &mut self.rings {
+            Some(rings) if sent.kind.is_answered() => rings.send(unique, &sent)?,
+            _ => return self.send_behind(sent),
+        }
+        Ok(self.is_open(unique, sent, true))
+    }
+
+    /// Sends a message over `/dev/fuse` at any rate: it is taken after what went there before.
+    fn send_behind(&mut self, sent: Sent) -> Result<u64> {
+        let unique = self.next_unique();
         self.write(unique, &sent)?;
-        self.open.push(Open { unique, number: unique, sent, taken: false });
-        Ok(self.unique)
+        Ok(self.is_open(unique, sent, false))
+    }
+
+    fn is_open(&mut self, unique: u64, sent: Sent, over_io_uring: bool) -> u64 {
+        let (taken, aside) = (false, false);
+        self.open.push(Open { unique, number: unique, sent, over_io_uring, taken, aside });
+        unique
+    }
+
+    /// Sends a request of another program over io_uring.
+    fn send_aside(&mut self) -> Result<()> {
+        self.send(Sent::new(Message::Statfs, 1, &[]))?;
+        self.open.last_mut().context("a request")?.aside = true;
+        Ok(())
+    }
+
+    fn next_unique(&mut self) -> u64 {
+        self.unique += 2;
+        self.unique
     }
 
     fn write(&self, unique: u64, sent: &Sent) -> Result<()> {
-        let len = (size_of::<InHeader>() + sent.body.len()) as u32;
-        let (opcode, nodeid) = (sent.kind.opcode(), sent.ino);
-        let header = InHeader { len, opcode, unique, nodeid, ..InHeader::default() };
-        rustix::io::write(&self.socket, &[header.as_bytes(), &sent.body].concat())?;
+        rustix::io::write(&self.socket, &message(unique, sent))?;
         Ok(())
     }
 
     /// What comes next.
     fn event(&mut self) -> Result<Event> {
         loop {
-            let daemon = self.daemon.as_ref().context("a daemon")?;
-            let end = daemon.end();
-            let mut waiting = [
-                PollFd::new(&self.socket, PollFlags::IN),
-                PollFd::from_borrowed_fd(end, PollFlags::IN),
-            ];
-            ensure!(poll(&mut waiting, Some(&PATIENCE))? > 0, "no answer");
-            // What a daemon said before it died counts.
-            if waiting[0].revents().is_empty() {
-                return Ok(Event::Died);
-            }
-            let mut bytes = vec![0; ANSWER_BYTES_MAX];
-            let len = rustix::io::read(&self.socket, &mut bytes)?;
-            let (header, body) = OutHeader::ref_from_prefix(&bytes[..len]).ok().context("short")?;
-            match (header.unique, header.error) {
-                (0, NOTIFY_RESEND) => return Ok(Event::Resend),
-                // The kernel caches nothing.
-                (0, _) => {}
-                (unique, error) => {
-                    let answer = Answer { errno: -error, bytes: body.to_vec() };
-                    return Ok(Event::Answer(unique, answer));
-                }
+            if let Some(event) = self.turn()? {
+                return Ok(event);
             }
         }
+    }
+
+    /// Waits for one thing that a daemon does; `None`: it says nothing.
+    fn turn(&mut self) -> Result<Option<Event>> {
+        if self.rings.as_ref().is_some_and(Rings::is_stuck) {
+            // As a process does that asks the mount for something after a takeover.
+            self.send_aside()?;
+        }
+        let end = self.daemon.as_ref().context("a daemon")?.end();
+        let mut waiting = vec![PollFd::new(&self.socket, PollFlags::IN)];
+        let workers = self.rings.iter().flat_map(Rings::sockets);
+        waiting.extend(workers.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
+        waiting.push(PollFd::from_borrowed_fd(end, PollFlags::IN));
+        ensure!(poll(&mut waiting, Some(&PATIENCE))? > 0, "no answer");
+        let ready = waiting.iter().position(|one| !one.revents().is_empty());
+        let (ready, last) = (ready.context("a reason to go on")?, waiting.len() - 1);
+        drop(waiting);
+        match ready {
+            0 => self.read(),
+            // What a daemon said before it died counts.
+            end if end == last => Ok(Some(Event::Died)),
+            worker => {
+                let rings = self.rings.as_mut().context("workers")?;
+                let Some((unique, answer)) = rings.obey(worker - 1)? else { return Ok(None) };
+                if !self.open.iter().any(|open| open.unique == unique && open.aside) {
+                    return Ok(Some(Event::Answer(unique, answer)));
+                }
+                self.settle(unique, &answer)?;
+                Ok(Some(Event::Aside))
+            }
+        }
+    }
+
+    /// What was written to `/dev/fuse`.
+    fn read(&self) -> Result<Option<Event>> {
+        let mut bytes = vec![0; ANSWER_BYTES_MAX];
+        let len = rustix::io::read(&self.socket, &mut bytes)?;
+        let (header, body) = OutHeader::ref_from_prefix(&bytes[..len]).ok().context("short")?;
+        Ok(match (header.unique, header.error) {
+            (0, NOTIFY_RESEND) => Some(Event::Resend),
+            // The kernel caches nothing.
+            (0, _) => None,
+            (unique, error) => {
+                Some(Event::Answer(unique, Answer { errno: -error, bytes: body.to_vec() }))
+            }
+        })
     }
 
     /// An answer came: it must be one that is waited for. Which?
@@ -267,11 +346,16 @@ impl<'a> Kernel<'a> {
     /// There is none.
     pub fn call(&mut self, sent: Sent) -> Result<Answer> {
         let unique = self.send(sent)?;
+        self.answer_to(unique)
+    }
+
+    fn answer_to(&mut self, unique: u64) -> Result<Answer> {
         match self.event()? {
             Event::Answer(of, answer) => {
                 ensure!(self.settle(of, &answer)? == unique, "an answer to something else");
                 Ok(answer)
             }
+            Event::Aside => bail!("an answer to another program"),
             Event::Resend => bail!("a daemon begins anew"),
             Event::Died => bail!("the daemon died: {:?}", self.buried()?),
         }
@@ -316,11 +400,13 @@ impl<'a> Kernel<'a> {
         self.send(sent)?;
         self.open.pop();
         // Once this has its answer, that was taken.
-        self.call(Sent::new(Message::Statfs, 1, &[])).map(drop)
+        let unique = self.send_behind(Sent::new(Message::Statfs, 1, &[]))?;
+        self.answer_to(unique).map(drop)
     }
 
     /// Makes a request while daemons die. Once it has its answer, another one is made: so all that
-    /// belongs to the first has happened.
+    /// belongs to the first has happened. Over io_uring, another program makes one after each
+    /// death.
     ///
     /// # Errors
     /// A daemon ends otherwise, or gives no answer.
@@ -333,9 +419,10 @@ impl<'a> Kernel<'a> {
         let probe = Sent::new(Message::Statfs, 1, &[]);
         let mut probing = None;
         if !is_answered {
-            probing = Some(self.send(probe.clone())?);
+            probing = Some(self.send_behind(probe.clone())?);
         }
-        loop {
+        let mut is_over = false;
+        while !is_over || self.open.iter().any(|open| open.aside) || !self.steps.disarm() {
             match self.event()? {
                 Event::Answer(number, answer) => {
                     let of = self.settle(number, &answer)?;
@@ -345,11 +432,9 @@ impl<'a> Kernel<'a> {
                         continue;
                     }
                     ensure!(Some(of) == probing, "an answer to something else");
-                    carried.steps = self.steps.count();
-                    self.steps.disarm();
-                    self.open.clear();
-                    return Ok(carried);
+                    is_over = true;
                 }
+                Event::Aside => {}
                 Event::Resend => self.resend()?,
                 Event::Died => {
                     carried.deaths.push(self.bury()?);
@@ -360,18 +445,26 @@ impl<'a> Kernel<'a> {
                 }
             }
         }
+        carried.steps = self.steps.count();
+        self.open.clear();
+        Ok(carried)
     }
 
     /// The daemon has died, at a step. Says whether that was right before an answer.
     fn bury(&mut self) -> Result<bool> {
         let ending = self.buried()?;
-        let killed = self.steps.killed();
+        let killed = self.steps.killed(self.rings.is_some());
         match (ending, killed) {
             (Ending::Killed(libc::SIGKILL), Some(answering)) => {
                 let waiting = self.take_waiting()?;
-                let taken = |open: &Open| !waiting.contains(&open.number);
+                let taken = |open: &Open| !open.over_io_uring && !waiting.contains(&open.number);
                 self.open.iter_mut().for_each(|open| open.taken |= taken(open));
                 self.open.retain(|open| !open.taken || open.sent.kind.is_answered());
+                if let Some(rings) = &mut self.rings {
+                    rings.bury()?;
+                    self.resend()?;
+                    self.send_aside()?;
+                }
                 Ok(answering)
             }
             _ => bail!("a daemon ended by itself: {ending:?}"),
@@ -394,7 +487,7 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Hands out what a dead daemon had taken, and then what none has.
+    /// Hands out what a dead daemon had taken from `/dev/fuse`, and then what none has.
     fn resend(&mut self) -> Result<()> {
         self.open.sort_by_key(|open| !open.taken);
         for open in &mut self.open {
@@ -402,7 +495,8 @@ impl<'a> Kernel<'a> {
                 open.number |= RESENT;
             }
         }
-        self.open.iter().try_for_each(|open| self.write(open.number, &open.sent))
+        let mut open = self.open.iter().filter(|open| !open.over_io_uring);
+        open.try_for_each(|open| self.write(open.number, &open.sent))
     }
 
     /// The volume's devices.
@@ -426,6 +520,7 @@ impl<'a> Kernel<'a> {
     /// It cannot.
     pub fn unmount(mut self) -> Result<()> {
         shutdown(&self.socket, Shutdown::Write)?;
+        self.rings.iter().try_for_each(Rings::end)?;
         let ending = self.buried()?;
         ensure!(ending == Ending::Exited(0), "the daemon cannot close the volume: {ending:?}");
         Ok(())
@@ -438,6 +533,14 @@ impl Drop for Kernel<'_> {
             let _ = daemon.kill();
         }
     }
+}
+
+/// The bytes of a message with this number.
+pub fn message(unique: u64, sent: &Sent) -> Vec<u8> {
+    let len = (size_of::<InHeader>() + sent.body.len()) as u32;
+    let (opcode, nodeid) = (sent.kind.opcode(), sent.ino);
+    let header = InHeader { len, opcode, unique, nodeid, ..InHeader::default() };
+    [header.as_bytes(), &sent.body].concat()
 }
 
 /// The names in an answer to READDIR.

@@ -8,16 +8,23 @@
 //! recovers the volume, takes the connection up and is sent again what was not answered. Then all
 //! that a program can see must be as after one execution that nothing interrupted (`look`).
 //!
+//! Each request goes both ways. Over io_uring (`rings`) steps begin with the delivery of the request
+//! to an entry, and end after its commit. Each daemon that dies leaves a request of another program
+//! waiting in the queue, which must have its answer, too.
+//!
 //! All steps of all requests (`kinds`) are tried, and a sample of pairs, where the successor dies
 //! as well. `TERRACE_LONG` makes that sample larger. An argument runs the kinds whose names contain
-//! it; `KIND/N` or `KIND/N+M`, as a wrong state is printed, tries one state again.
+//! it, which begin with `ring:` over io_uring; `KIND/N` or `KIND/N+M`, as a wrong state is printed,
+//! tries one state again.
 
 mod daemon;
 mod kernel;
 mod kinds;
 mod look;
+mod rings;
 mod steps;
 
+use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +36,7 @@ use terrace_fuse::Ledger;
 use terrace_transport::planted::{Bug, plant};
 
 use crate::daemon::{Devices, Place};
-use crate::kernel::{Deaths, Kernel};
+use crate::kernel::{Deaths, Kernel, Way};
 use crate::kinds::{Case, KINDS, Kind};
 use crate::look::{Seen, look};
 use crate::steps::Steps;
@@ -42,7 +49,7 @@ const BLOCKS_APART: u64 = 8;
 /// Wrong states of a kind that are printed.
 const PRINTED: usize = 3;
 
-/// Bugs, and kinds of requests that must show them.
+/// Bugs, and kinds of requests that must show them over `/dev/fuse`.
 const BUGS: &[(Bug, &str)] = &[
     (Bug::EffectNotedLate, "create"),
     (Bug::EffectNotedLate, "unlink-one-of-two"),
@@ -55,6 +62,18 @@ const BUGS: &[(Bug, &str)] = &[
     (Bug::OutcomeNotedEarly, "append-cached"),
     (Bug::ForgetMarkedLate, "forget-some"),
     (Bug::ForgetMarkedLate, "batch-forget"),
+];
+
+/// The same over io_uring.
+const BUGS_OF_RINGS: &[(Bug, &str)] = &[
+    (Bug::EffectNotedLate, "create"),
+    (Bug::NotesIgnored, "rename"),
+    (Bug::LookupsNotTakenBack, "readdirplus"),
+    (Bug::AnswerNotNoted, "create"),
+    (Bug::AnswerNotNoted, "append"),
+    (Bug::TakenNotedEarly, "unlink"),
+    (Bug::DeliveryIgnored, "write-block"),
+    (Bug::AnswerIgnored, "mkdir"),
 ];
 
 /// What the processes of the test share.
@@ -155,22 +174,23 @@ fn work(dir: &Path, tally: &Tally, filter: &str) -> Result<()> {
         None => (filter, None),
     };
     loop {
-        let task = tally.next.fetch_add(1, Ordering::SeqCst) as usize;
-        if let Some(kind) = KINDS.get(task) {
-            if let Some(state) = state.as_ref().filter(|_| kind.name == name) {
-                let expected = rig.state(kind, &Deaths::default())?;
-                let seen = rig.state(kind, state)?;
-                compare(&expected, &seen)?;
-                tally.states.fetch_add(1, Ordering::SeqCst);
-            } else if state.is_none() && kind.name.contains(name) {
-                rig.kind(kind, tally)?;
+        match tasks().nth(tally.next.fetch_add(1, Ordering::SeqCst) as usize) {
+            None => return Ok(()),
+            Some((of, None)) => match &state {
+                Some(state) if of.to_string() == name => {
+                    let expected = rig.state(of, &Deaths::default())?;
+                    let seen = rig.state(of, state)?;
+                    compare(&expected, &seen)?;
+                    tally.states.fetch_add(1, Ordering::SeqCst);
+                }
+                None if of.to_string().contains(name) => rig.kind(of, tally)?,
+                _ => {}
+            },
+            Some((of, Some(bug))) => {
+                if state.is_none() && of.to_string().contains(name) {
+                    rig.bug(bug, of, tally)?;
+                }
             }
-        } else if let Some(&(bug, of)) = BUGS.get(task - KINDS.len()) {
-            if state.is_none() && of.contains(name) {
-                rig.bug(bug, of, tally)?;
-            }
-        } else {
-            return Ok(());
         }
     }
 }
@@ -179,6 +199,35 @@ fn work(dir: &Path, tally: &Tally, filter: &str) -> Result<()> {
 fn deaths(text: &str) -> Result<Deaths> {
     let at = text.split('+').map(|at| at.parse().with_context(|| format!("{at} is no step")));
     Ok(Deaths { at: at.collect::<Result<_>>()? })
+}
+
+/// A kind of request, and the way that it takes.
+#[derive(Clone, Copy)]
+struct Of {
+    kind: &'static Kind,
+    way: Way,
+}
+
+impl fmt::Display for Of {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let way = if self.way == Way::Rings { "ring:" } else { "" };
+        write!(f, "{way}{}", self.kind.name)
+    }
+}
+
+/// All that is tried: kinds as they are, and then with bugs.
+fn tasks() -> impl Iterator<Item = (Of, Option<Bug>)> {
+    let ways = [(Way::Device, BUGS), (Way::Rings, BUGS_OF_RINGS)];
+    let kinds = ways
+        .into_iter()
+        .flat_map(|(way, _)| KINDS.iter().map(move |kind| (Of { kind, way }, None)));
+    let bugs = ways.into_iter().flat_map(|(way, bugs)| {
+        bugs.iter().map(move |&(bug, name)| {
+            let kind = KINDS.iter().find(|kind| kind.name == name).expect("a kind with this name");
+            (Of { kind, way }, Some(bug))
+        })
+    });
+    kinds.chain(bugs)
 }
 
 /// What a process of the test works on.
@@ -208,9 +257,10 @@ impl Rig {
     }
 
     /// Carries a request out while daemons die, and looks at what is there then.
-    fn state(&self, kind: &Kind, deaths: &Deaths) -> Result<Looked> {
+    fn state(&self, of: Of, deaths: &Deaths) -> Result<Looked> {
+        let kind = of.kind;
         let devices = self.devices(kind.place);
-        let mut kernel = Kernel::mount(devices, self.ledger, self.steps)?;
+        let mut kernel = Kernel::mount(devices, self.ledger, self.steps, of.way)?;
         let sent = (kind.prepare)(&mut Case::new(&mut kernel)?)?;
         let carried = kernel.carry(sent.clone(), deaths)?;
         let seen = look(kernel, &sent, &carried)?;
@@ -219,35 +269,34 @@ impl Rig {
     }
 
     /// Tries every step of a kind, and pairs. Tells what is wrong.
-    fn kind(&self, kind: &Kind, tally: &Tally) -> Result<()> {
+    fn kind(&self, of: Of, tally: &Tally) -> Result<()> {
         let mut wrong = 0;
-        let tried = self.tried(kind, tally, &mut |deaths, error| {
+        let tried = self.tried(of, tally, &mut |deaths, error| {
             wrong += 1;
             let at: Vec<String> = deaths.at.iter().map(u64::to_string).collect();
             tally.wrong.fetch_add(1, Ordering::SeqCst);
             if wrong <= PRINTED {
-                eprintln!("{}/{}: {error:#}", kind.name, at.join("+"));
+                eprintln!("{of}/{}: {error:#}", at.join("+"));
             }
             true
         });
-        let (states, pairs) = tried.with_context(|| kind.name)?;
-        if let Some(plain) = kind.name.strip_suffix("-compacting") {
-            let plain = KINDS.iter().find(|kind| kind.name == plain).context("the plain kind")?;
-            let fewer = self.state(plain, &Deaths::default())?.steps;
-            ensure!(states > fewer, "{}: {states} steps compact nothing", kind.name);
+        let (states, pairs) = tried.with_context(|| of.to_string())?;
+        if let Some(plain) = of.kind.name.strip_suffix("-compacting") {
+            let kind = KINDS.iter().find(|kind| kind.name == plain).context("the plain kind")?;
+            let fewer = self.state(Of { kind, ..of }, &Deaths::default())?.steps;
+            ensure!(states > fewer, "{of}: {states} steps compact nothing");
         }
-        println!("{}: {states} steps, {pairs} pairs, {wrong} wrong", kind.name);
+        println!("{of}: {states} steps, {pairs} pairs, {wrong} wrong");
         tally.states.fetch_add(states, Ordering::SeqCst);
         tally.pairs.fetch_add(pairs, Ordering::SeqCst);
         Ok(())
     }
 
     /// A bug that must be found.
-    fn bug(&self, bug: Bug, of: &str, tally: &Tally) -> Result<()> {
-        let kind = KINDS.iter().find(|kind| kind.name == of).context("no such kind")?;
+    fn bug(&self, bug: Bug, of: Of, tally: &Tally) -> Result<()> {
         plant(Some(bug));
         let mut found = None;
-        let tried = self.tried(kind, &Tally::default(), &mut |deaths, error| {
+        let tried = self.tried(of, &Tally::default(), &mut |deaths, error| {
             found.get_or_insert_with(|| format!("{:?}: {error:#}", deaths.at));
             false
         });
@@ -263,16 +312,16 @@ impl Rig {
     /// a death comes first.
     fn tried(
         &self,
-        kind: &Kind,
+        of: Of,
         tally: &Tally,
         wrong: &mut dyn FnMut(&Deaths, &anyhow::Error) -> bool,
     ) -> Result<(u64, u64)> {
-        let expected = self.state(kind, &Deaths::default())?;
+        let expected = self.state(of, &Deaths::default())?;
         ensure!(expected.deaths == 0 && expected.seen.excess == 0, "a death without any");
         let mut successors = Vec::new();
         for at in 0.. {
             let deaths = Deaths { at: vec![at] };
-            match self.compared(kind, &deaths, &expected, tally) {
+            match self.compared(of, &deaths, &expected, tally) {
                 // Answered, and nobody died.
                 Ok(Looked { deaths: 0, .. }) => break,
                 Ok(looked) => successors.push(looked.steps),
@@ -287,7 +336,7 @@ impl Rig {
             let at = pair * steps / pairs;
             let successor = successors[at as usize].max(1);
             let deaths = Deaths { at: vec![at, rng.u64(0..successor)] };
-            if let Err(error) = self.compared(kind, &deaths, &expected, tally)
+            if let Err(error) = self.compared(of, &deaths, &expected, tally)
                 && !wrong(&deaths, &error)
             {
                 return Ok((steps, pair + 1));
@@ -298,12 +347,12 @@ impl Rig {
 
     fn compared(
         &self,
-        kind: &Kind,
+        of: Of,
         deaths: &Deaths,
         expected: &Looked,
         tally: &Tally,
     ) -> Result<Looked> {
-        let looked = self.state(kind, deaths)?;
+        let looked = self.state(of, deaths)?;
         tally.excess.fetch_add(u64::from(looked.seen.excess > 0), Ordering::SeqCst);
         compare(expected, &looked)?;
         Ok(looked)
