@@ -2,7 +2,8 @@
 //! like would be found.
 //!
 //! A step is a change of the ledger, a message that was delivered or taken, an answer that is about
-//! to be written or told to the kernel. The ledger's words are of the types of this module, so none of its changes is missed.
+//! to be written or told to the kernel. The ledger's words are of the types of this module, so none
+//! of its changes is missed.
 //!
 //! Invariant: without the feature `planted`, a step is nothing, no bug is planted, and the words
 //! are the standard library's.

@@ -1,5 +1,6 @@
-//! In place of a ring, for tests: a socket on which a test plays the kernel. It is told of commands,
-//! and copies messages and answers to and from the entries in the ledger, as the kernel does.
+//! In place of a ring, for tests: a socket on which a test plays the kernel. The test is told of
+//! commands, and copies messages and answers to and from the entries in the ledger, as the kernel
+//! does.
 //!
 //! A test gives each worker a socket of its own ([`serve_by`]). There is one queue then.
 
