@@ -17,11 +17,12 @@ use terrace_media::{
 };
 use terrace_policy::{Param, Params};
 
-use crate::rings::DEPTH;
-
 /// Bytes of PM, and of the disk.
 const PM_BYTES: u64 = 2 << 20;
 const DISK_BYTES: u64 = 1 << 20;
+
+/// Over io_uring: workers of the queue.
+pub const DEPTH: usize = 2;
 
 /// Where new data goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,6 @@
 //! The kernel counts its lookups of each inode.
 
 use std::collections::BTreeMap;
-use std::mem::size_of;
 use std::os::fd::{AsFd, OwnedFd};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -15,13 +14,14 @@ use rustix::net::{
 };
 use terrace_fuse::Ledger;
 use terrace_transport::abi::{
-    BatchForgetIn, Dirent, EntryOut, ForgetIn, ForgetOne, InHeader, InitFlags, InitIn, MAJOR,
-    MINOR, NOTIFY_RESEND, OutHeader,
+    BatchForgetIn, EntryOut, ForgetIn, ForgetOne, InHeader, InitFlags, InitIn, MAJOR, MINOR,
+    NOTIFY_RESEND, OutHeader,
 };
 use terrace_transport::{Message, Session, Terms};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::daemon::{Daemon, Devices, Ending};
+use crate::messages::{Answer, Sent, listed_plus, message};
 use crate::rings::Rings;
 use crate::steps::{From, NEVER, Steps};
 
@@ -30,42 +30,6 @@ const RESENT: u64 = 1 << 63;
 /// Longer than any daemon of a test takes.
 const PATIENCE: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-
-/// A message of the kernel: its kind, its inode, and what follows the header.
-#[derive(Clone, Debug)]
-pub struct Sent {
-    pub kind: Message,
-    pub ino: u64,
-    pub body: Vec<u8>,
-}
-
-impl Sent {
-    /// A message of these parts.
-    pub fn new(kind: Message, ino: u64, parts: &[&[u8]]) -> Self {
-        Sent { kind, ino, body: parts.concat() }
-    }
-
-    /// LOOKUP.
-    pub fn lookup(dir: u64, name: &[u8]) -> Self {
-        Sent::new(Message::Lookup, dir, &[name, &[0]])
-    }
-}
-
-/// What a daemon said.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// 0, or an errno.
-    pub errno: i32,
-    pub bytes: Vec<u8>,
-}
-
-impl Answer {
-    /// The structure at the beginning of a good answer.
-    pub fn value<T: FromBytes + KnownLayout + Immutable>(&self) -> Result<&T> {
-        ensure!(self.errno == 0, "errno {}", self.errno);
-        T::ref_from_prefix(&self.bytes).map(|(value, _)| value).ok().context("a short answer")
-    }
-}
 
 /// A request without an answer.
 #[derive(Debug)]
@@ -533,40 +497,4 @@ impl Drop for Kernel<'_> {
             let _ = daemon.kill();
         }
     }
-}
-
-/// The bytes of a message with this number.
-pub fn message(unique: u64, sent: &Sent) -> Vec<u8> {
-    let len = (size_of::<InHeader>() + sent.body.len()) as u32;
-    let (opcode, nodeid) = (sent.kind.opcode(), sent.ino);
-    let header = InHeader { len, opcode, unique, nodeid, ..InHeader::default() };
-    [header.as_bytes(), &sent.body].concat()
-}
-
-/// The names in an answer to READDIR.
-pub fn listed(bytes: &[u8]) -> Result<Vec<(Dirent, Vec<u8>)>> {
-    let mut rest = bytes;
-    let mut all = Vec::new();
-    while !rest.is_empty() {
-        let (dirent, name) = Dirent::read_from_prefix(rest).ok().context("a short listing")?;
-        let len = dirent.namelen as usize;
-        all.push((dirent, name.get(..len).context("a short name")?.to_vec()));
-        rest = &rest[(size_of::<Dirent>() + len).next_multiple_of(8)..];
-    }
-    Ok(all)
-}
-
-/// The same of READDIRPLUS.
-pub fn listed_plus(bytes: &[u8]) -> Result<Vec<(EntryOut, Vec<u8>)>> {
-    let mut rest = bytes;
-    let mut all = Vec::new();
-    while !rest.is_empty() {
-        let (entry, after) = EntryOut::read_from_prefix(rest).ok().context("a short listing")?;
-        let (dirent, name) = Dirent::read_from_prefix(after).ok().context("a short listing")?;
-        let len = dirent.namelen as usize;
-        all.push((entry, name.get(..len).context("a short name")?.to_vec()));
-        let whole = size_of::<EntryOut>() + size_of::<Dirent>() + len;
-        rest = &rest[whole.next_multiple_of(8)..];
-    }
-    Ok(all)
 }

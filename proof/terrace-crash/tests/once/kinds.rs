@@ -12,7 +12,8 @@ use terrace_transport::abi::{
 use zerocopy::IntoBytes;
 
 use crate::daemon::Place;
-use crate::kernel::{Kernel, Sent};
+use crate::kernel::Kernel;
+use crate::messages::{Answer, Sent};
 
 /// A kind of request.
 #[derive(Debug)]
@@ -130,7 +131,7 @@ impl<'a, 'b> Case<'a, 'b> {
     }
 
     /// A request that must succeed.
-    fn done(&mut self, sent: Sent) -> Result<crate::kernel::Answer> {
+    fn done(&mut self, sent: Sent) -> Result<Answer> {
         let kind = sent.kind;
         let answer = self.kernel.call(sent)?;
         ensure!(answer.errno == 0, "{kind:?}: errno {}", answer.errno);

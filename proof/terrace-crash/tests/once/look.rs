@@ -9,8 +9,9 @@ use terrace_transport::Message;
 use terrace_transport::abi::{Attr, AttrOut, EntryOut, GetxattrIn, ReadIn, StatfsOut, SyncfsIn};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::kernel::{Answer, Carried, Kernel, Sent, listed};
+use crate::kernel::{Carried, Kernel};
 use crate::kinds::BALLAST;
+use crate::messages::{Answer, Sent, listed};
 
 /// More inodes than a volume of a test has.
 const INODES: std::ops::Range<u64> = 2..1024;

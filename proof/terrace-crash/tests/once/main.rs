@@ -8,9 +8,9 @@
 //! recovers the volume, takes the connection up and is sent again what was not answered. Then all
 //! that a program can see must be as after one execution that nothing interrupted (`look`).
 //!
-//! Each request goes both ways. Over io_uring (`rings`) steps begin with the delivery of the request
-//! to an entry, and end after its commit. Each daemon that dies leaves a request of another program
-//! waiting in the queue, which must have its answer, too.
+//! Each request goes both ways. Over io_uring (`rings`) steps begin with the delivery of the
+//! request to an entry, and end after its commit. Whenever a daemon dies, a request of another
+//! program comes before the successor, and waits in the queue. It must have its answer, too.
 //!
 //! All steps of all requests (`kinds`) are tried, and a sample of pairs, where the successor dies
 //! as well. `TERRACE_LONG` makes that sample larger. An argument runs the kinds whose names contain
@@ -21,6 +21,7 @@ mod daemon;
 mod kernel;
 mod kinds;
 mod look;
+mod messages;
 mod rings;
 mod steps;
 

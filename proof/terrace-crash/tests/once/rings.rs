@@ -1,10 +1,10 @@
-//! The kernel's side of io_uring, as Linux 6.14 to 6.18 keeps it: one queue, and a socket in place of
-//! each worker's ring.
+//! The kernel's side of io_uring, as Linux 6.14 to 6.18 keeps it: one queue, and a socket in place
+//! of each worker's ring.
 //!
 //! A request that was delivered stays in its entry until somebody commits its number. Only a
-//! successor may try a number that was committed already. Other entries
-//! of a daemon that died are gone. A request without a free entry waits, and is handed out when an
-//! answer is committed, not when an entry is registered.
+//! successor may try a number that was committed already. Other entries of a daemon that died are
+//! gone. A request without a free entry waits, and is handed out when an answer is committed, not
+//! when an entry is registered.
 
 use std::collections::VecDeque;
 use std::mem::size_of;
@@ -23,10 +23,8 @@ use terrace_transport::abi::{
 use terrace_transport::stand_in::{Command, KEPT, serve_by};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::kernel::{Answer, Sent, message};
-
-/// Workers of the queue.
-pub const DEPTH: usize = 2;
+use crate::daemon::DEPTH;
+use crate::messages::{Answer, Sent, message};
 
 const REGISTER: u32 = 1;
 const COMMIT_AND_FETCH: u32 = 2;
