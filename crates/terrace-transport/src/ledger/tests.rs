@@ -77,7 +77,7 @@ fn threads_take_records_far_from_each_other_and_their_own_again() {
     ledger.begin(InitFlags::empty());
     let index = |record| (0..RECORDS).position(|index| std::ptr::eq(ledger.record(index), record));
     let take = |seat: usize| {
-        ledger.sit_down(seat, 4096).unwrap();
+        ledger.sit_down(seat).unwrap();
         let request = ledger.enter(2 + seat as u64, 1).expect("a free record");
         index(request.record).map(|index| (index, request)).expect("one of the ledger")
     };
