@@ -63,8 +63,10 @@ else
     # shellcheck disable=SC2086 # a list
     TERRACE_PROOF_TRANSPORT=io_uring cargo test --package terrace-proof --locked --no-fail-fast $programs
     ring=$?
+    programs="--test fsx --test git --test sqlite"
+    # shellcheck disable=SC2086 # a list
     TERRACE_PROOF_KILLS=500 TERRACE_PROOF_TRANSPORT=io_uring \
-        cargo test --package terrace-proof --locked --no-fail-fast --test fsx --test git --test sqlite || ring=$?
+        cargo test --package terrace-proof --locked --no-fail-fast $programs || ring=$?
     trap - EXIT INT TERM HUP
     restore
 fi

@@ -17,8 +17,8 @@ use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, fstatfs, open, statx};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use terrace_transport::possible_cpus;
 
-/// Starts processes that ask the mount at `mountpoint`, if its device still has this number, so many
-/// times on each CPU. They end by themselves.
+/// Starts processes that ask the mount at `mountpoint`, if its device still has this number, so
+/// many times on each CPU. They end by themselves.
 ///
 /// # Errors
 /// The system gives no process.

@@ -20,9 +20,10 @@
 //! eight, on one descriptor. A volume whose disks serve many readers at once gains from more.
 //!
 //! Over io_uring a thread takes a message and keeps it until that is answered, so the threads of a
-//! CPU's queue are all that it serves at a time. Each has a descriptor, and a buffer of 512 KiB, all
-//! of which is memory with a keeper: 15 MiB for the queue of a CPU that has [`QUEUE_DEPTH_MAX`]. By
-//! default the queues of all CPUs share [`WORKERS`]; each has at least [`QUEUE_DEPTH_MIN`].
+//! CPU's queue are all that it serves at a time. Each has a descriptor, and a buffer of 512 KiB,
+//! all of which is memory with a keeper: 15 MiB for the queue of a CPU that has
+//! [`QUEUE_DEPTH_MAX`]. By default the queues of all CPUs share [`WORKERS`]; each has at least
+//! [`QUEUE_DEPTH_MIN`].
 
 use std::str::FromStr;
 use std::sync::Arc;

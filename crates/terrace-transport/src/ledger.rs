@@ -7,8 +7,8 @@
 //!
 //! A daemon can die between any two instructions. The successor has the kernel hand out again every
 //! request that has no answer ([`Session::take_up`](crate::Session::take_up)), or finds it in the
-//! entry of a ring. Messages that have none, FORGETs, do not come again: the successor carries them out from the buffers of the dead
-//! threads ([`Ledger::inherit`]).
+//! entry of a ring. Messages that have none, FORGETs, do not come again: the successor carries them
+//! out from the buffers of the dead threads ([`Ledger::inherit`]).
 //!
 //! Invariants:
 //! * A record belongs to the request with its `unique`, from when the request is taken until after
@@ -37,7 +37,11 @@ use crate::kind::Message;
 use crate::planted::{AtomicU32, AtomicU64, Bug, planted};
 use crate::request::{Operation, decode, split};
 
+pub use self::record::Past;
+pub(crate) use self::record::Record;
+
 mod memory;
+mod record;
 
 /// Number of this layout. It changes with every structure and constant below, with the meaning of a
 /// field, and with that of a note or an effect of the file system: programs with another number
@@ -100,24 +104,6 @@ struct Note {
     bytes: [std::cell::UnsafeCell<u8>; NOTE_BYTES_MAX],
 }
 
-/// A request under way.
-#[repr(C, align(64))]
-#[derive(Debug)]
-pub(crate) struct Record {
-    /// 0: the record is free.
-    unique: AtomicU64,
-    /// The daemon that took it last.
-    life: AtomicU32,
-    opcode: AtomicU32,
-    /// How many daemons died of it.
-    blamed: AtomicU32,
-    /// What the file system noted before its effect; 0: nothing.
-    effect: AtomicU32,
-    word: AtomicU64,
-    /// What came of it, plus 1; 0: that is not known.
-    outcome: AtomicU64,
-}
-
 /// What a thread keeps beside its buffer.
 #[repr(C)]
 struct Seat {
@@ -133,15 +119,6 @@ struct Seat {
 const _: () = assert!(size_of::<Head>() <= RECORDS_AT);
 const _: () = assert!(RECORDS_AT + RECORDS * size_of::<Record>() <= SEATS_AT);
 const _: () = assert!(size_of::<Seat>() <= BUFFER_AT);
-
-/// What the file system noted of a request that a daemon before this one took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Past {
-    /// What it was about to do, in the file system's words: a kind that is not 0, and a number.
-    pub effect: Option<(u32, u64)>,
-    /// What came of it.
-    pub outcome: Option<u64>,
-}
 
 thread_local! {
     /// The seat of this thread, and the request that it serves.
@@ -568,31 +545,6 @@ impl Ledger {
         // SAFETY: nobody writes to the note that counts.
         let bytes = note.bytes[..len].iter().map(|place| unsafe { *place.get() });
         String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
-    }
-}
-
-impl Record {
-    fn note(&self, kind: u32, word: u64) {
-        self.word.store(word, Ordering::Relaxed);
-        self.effect.store(kind, Ordering::Release);
-    }
-
-    fn noted(&self) -> Option<(u32, u64)> {
-        match self.effect.load(Ordering::Acquire) {
-            0 => None,
-            kind => Some((kind, self.word.load(Ordering::Relaxed))),
-        }
-    }
-
-    /// One more daemon has died of it. Safe in a signal handler.
-    pub(crate) fn blame(&self) {
-        self.blamed.fetch_add(1, Ordering::AcqRel);
-    }
-
-    fn clear(&self) {
-        self.blamed.store(0, Ordering::Relaxed);
-        self.effect.store(0, Ordering::Relaxed);
-        self.outcome.store(0, Ordering::Relaxed);
     }
 }
 

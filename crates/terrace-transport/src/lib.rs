@@ -12,6 +12,7 @@
 //! | `device` | threads on `/dev/fuse` |
 //! | `ring`, `worker`, `slot` | threads on io_uring, a queue for each CPU; their answers |
 //! | `entry` | the memory of a worker's messages, and what a dead daemon left there |
+//! | `uring` | rings as workers use them |
 //! | `tripwire` | nothing is lost that the kernel has given to a ring whose thread is killed |
 //! | `cpus` | the CPUs of the machine, and those that threads may use |
 //! | `interrupts` | requests whose program got a signal |
@@ -44,6 +45,7 @@ mod slot;
 #[cfg(feature = "planted")]
 pub mod stand_in;
 mod tripwire;
+mod uring;
 mod worker;
 
 pub use connection::FileSystem;
@@ -61,5 +63,5 @@ pub use session::{Notifier, Session, Threads};
 
 /// Whether this machine can have rings as a session over io_uring needs them.
 pub fn has_rings() -> bool {
-    worker::is_possible()
+    uring::new_ring().is_ok()
 }

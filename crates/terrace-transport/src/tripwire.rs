@@ -13,9 +13,9 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::OnceLock;
 
-use io_uring::{IoUring, cqueue, opcode, squeue, types::Fd};
+use io_uring::{opcode, squeue, types::Fd};
 
-use crate::worker::new_ring;
+use crate::uring::{IoRing, new_ring};
 
 /// Marks that it completed, which happens when a ring ends.
 pub(crate) const MARK: u64 = 1;
@@ -32,7 +32,7 @@ pub(crate) fn wait_for_nothing() -> io::Result<squeue::Entry128> {
 
 /// A ring that nobody submits anything to.
 fn silent_ring() -> io::Result<RawFd> {
-    static RING: OnceLock<IoUring<squeue::Entry128, cqueue::Entry>> = OnceLock::new();
+    static RING: OnceLock<IoRing> = OnceLock::new();
     if RING.get().is_none() {
         let ring = new_ring()?;
         // Another thread may have been first.

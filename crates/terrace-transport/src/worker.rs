@@ -20,7 +20,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use io_uring::{IoUring, cqueue, opcode, squeue, types::Fd};
+use io_uring::{opcode, types::Fd};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::abi::{InHeader, UringCommand};
@@ -36,6 +36,7 @@ use crate::slot::Slot;
 #[cfg(feature = "planted")]
 use crate::stand_in::StandIn;
 use crate::tripwire;
+use crate::uring::{IoRing, new_ring};
 
 const REGISTER: u32 = 1;
 const COMMIT_AND_FETCH: u32 = 2;
@@ -44,17 +45,6 @@ const COMMIT_AND_FETCH: u32 = 2;
 pub(crate) fn has_ended(error: &io::Error) -> bool {
     let ends = [libc::ENOTCONN, libc::ECANCELED, libc::ECONNABORTED, libc::ENODEV];
     error.raw_os_error().is_some_and(|errno| ends.contains(&errno))
-}
-
-type IoRing = IoUring<squeue::Entry128, cqueue::Entry>;
-
-pub(crate) fn new_ring() -> io::Result<IoRing> {
-    IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(2)
-}
-
-/// Whether this machine can have rings as workers use them.
-pub(crate) fn is_possible() -> bool {
-    new_ring().is_ok()
 }
 
 /// What came of a command.
