@@ -29,7 +29,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use terrace_transport::{Ledger, SEATS_MAX, allow_descriptors, online_cpus};
+use terrace_transport::{Ledger, SEATS_MAX, allow_descriptors, online_cpus, possible_cpus};
 
 use crate::control::{DiskAdder, Upgrader};
 
@@ -151,9 +151,18 @@ impl MountConfig {
     /// How many threads take messages from the queue of a CPU. One is not enough: it may wait for
     /// messages of its own queue.
     pub(crate) fn queue_depth(&self) -> Result<usize> {
-        match self.queue_depth.map_or_else(default_queue_depth, Ok)? {
-            depth @ ..2 => bail!("queue_depth={depth}: choose 2 or more"),
-            depth => Ok(depth),
+        let most = match self.ledger {
+            // One seat is that of the thread on `/dev/fuse`.
+            Some(_) => (SEATS_MAX - 1) / usize::from(possible_cpus()?.max(1)),
+            None => usize::MAX,
+        };
+        match self.queue_depth {
+            Some(depth @ ..2) => bail!("queue_depth={depth}: choose 2 or more"),
+            Some(depth) if depth > most => {
+                bail!("queue_depth={depth}: a mount with a keeper has {most} at most here")
+            }
+            Some(depth) => Ok(depth),
+            None => Ok(default_queue_depth()?.min(most).max(2)),
         }
     }
 

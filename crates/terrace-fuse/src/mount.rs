@@ -119,16 +119,24 @@ pub fn take_up(
     let mounted = start(session, threads, kernel_checks, &unmounter, |kernel| {
         TerraceFs::new(volume, kernel, config)
     })?;
-    if mounted.is_over_io_uring() {
-        match mount_table::all()?.into_iter().rfind(|mount| mount.device == unmounter.device) {
-            Some(mount) => ask_on_each_cpu(&mount.mountpoint, &mount.device, workers)?,
-            None => tracing::warn!(
-                "the mount is out of sight: requests that wait on a CPU are answered after the \
-                 next one there"
-            ),
-        }
+    if mounted.is_over_io_uring()
+        && let Err(error) = ask(&unmounter.device, workers)
+    {
+        tracing::warn!(
+            "what waits on a CPU may be answered after the next request there: {error:#}"
+        );
     }
     Ok(mounted)
+}
+
+/// Asks the mount of this device for something, wherever programs may wait, so many times.
+fn ask(device: &str, times: usize) -> Result<()> {
+    let mounts = mount_table::all()?.into_iter().filter(|mount| mount.device == device);
+    let places: Vec<PathBuf> = mounts.map(|mount| mount.mountpoint).collect();
+    if places.is_empty() {
+        bail!("the mount is out of sight");
+    }
+    Ok(ask_on_each_cpu(&places, device, times)?)
 }
 
 /// Starts the threads of a session.

@@ -82,15 +82,21 @@ pub(crate) fn terms(kernel_checks: bool, transport: Transport, has_ledger: bool)
         Transport::Auto if RingOffer::here() != RingOffer::Offered => InitFlags::empty(),
         Transport::Auto | Transport::IoUring => InitFlags::OVER_IO_URING,
     };
-    let message_bytes_max =
-        if ring.is_empty() { MESSAGE_BYTES_MAX } else { RING_MESSAGE_BYTES_MAX };
     let resend = if has_ledger { InitFlags::HAS_RESEND } else { InitFlags::empty() };
     Terms {
         required: if transport == Transport::IoUring { REQUIRED | ring } else { REQUIRED },
         wanted: WANTED | acl | ring | resend,
-        message_bytes_max,
+        message_bytes_max: message_bytes_max(ring),
         background_max: BACKGROUND_MAX,
         congested: CONGESTED,
+    }
+}
+
+/// The longest message of a mount with these flags.
+fn message_bytes_max(flags: InitFlags) -> u32 {
+    match flags.contains(InitFlags::OVER_IO_URING) {
+        true => RING_MESSAGE_BYTES_MAX,
+        false => MESSAGE_BYTES_MAX,
     }
 }
 
@@ -119,7 +125,8 @@ impl Default for Agreed {
 impl Agreed {
     /// By the daemons of this ledger and the kernel.
     pub fn of(ledger: &Ledger) -> Agreed {
-        Agreed { flags: ledger.flags().bits(), ..Agreed::default() }
+        let message_bytes_max = message_bytes_max(ledger.flags());
+        Agreed { flags: ledger.flags().bits(), message_bytes_max, ..Agreed::default() }
     }
 
     /// Why a daemon of this program cannot keep to it; `None`: it can.
@@ -139,8 +146,10 @@ impl Agreed {
             let bits = missing.bits();
             return Some(format!("a mount without features {bits:#x} of the kernel's FUSE"));
         }
-        let longest = self.message_bytes_max;
-        (longest > MESSAGE_BYTES_MAX).then(|| format!("messages of up to {longest} bytes"))
+        let (longest, ours) = (self.message_bytes_max, message_bytes_max(agreed));
+        // Over io_uring, the layout of entries follows from it.
+        let is_other = longest != ours && agreed.contains(InitFlags::OVER_IO_URING);
+        (longest > ours || is_other).then(|| format!("messages of up to {longest} bytes"))
     }
 }
 

@@ -97,6 +97,11 @@ impl EntryMemory {
         PAYLOAD_AT + 2 * payload_bytes + COPY_MORE
     }
 
+    /// Those of headers and payload.
+    pub(crate) const fn buffer_bytes(payload_bytes: usize) -> usize {
+        PAYLOAD_AT + payload_bytes
+    }
+
     /// Memory of this process.
     pub(crate) fn new(payload_bytes: usize) -> io::Result<Self> {
         let (len, flags) = (Self::bytes(payload_bytes), ProtFlags::READ | ProtFlags::WRITE);
@@ -138,7 +143,7 @@ impl EntryMemory {
 
     /// Has the pages of headers and payload there, for as long as this process lives.
     fn populate(&self) -> io::Result<()> {
-        let (start, len) = (self.headers.as_ptr().cast(), PAYLOAD_AT + self.payload_bytes);
+        let (start, len) = (self.headers.as_ptr().cast(), Self::buffer_bytes(self.payload_bytes));
         // SAFETY: within the mapping; pages keep what they hold.
         unsafe {
             madvise(start, len, Advice::LinuxPopulateWrite)?;

@@ -119,8 +119,9 @@ pub(crate) fn begin(header: &InHeader) {
 /// asked again and again while it waits; it is false for threads that serve no connection.
 pub fn is_wait_over(patience: Patience) -> bool {
     let (unique, pid) = REQUEST.get();
-    let is_interrupted =
-        SERVED.with_borrow(|served| served.as_ref().map(|served| served.has(unique)));
+    // Over io_uring, the kernel does not know of a request that it comes again.
+    let has = |served: &Arc<Interrupts>| served.has(unique) || served.has(unique & !RESENT);
+    let is_interrupted = SERVED.with_borrow(|served| served.as_ref().map(has));
     let Some(is_interrupted) = is_interrupted else { return false };
     let now = Instant::now();
     let before = Some(SEEN.get()).filter(|seen| seen.unique == unique);

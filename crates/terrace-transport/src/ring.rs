@@ -93,6 +93,9 @@ impl<'a, F: FileSystem> Rings<'a, F> {
         let mut count = 0;
         for queue in &self.queues {
             let is_whole = queue.is_whole.load(Ordering::Relaxed);
+            if is_whole {
+                self.note_whole(queue);
+            }
             for number in 0..if is_whole { self.depth } else { RESERVE } {
                 self.start_worker(scope, queue, number, &steps)?;
                 count += 1;
@@ -122,12 +125,17 @@ impl<'a, F: FileSystem> Rings<'a, F> {
         Builder::new().name(name).spawn_scoped(scope, work).map(drop)
     }
 
-    /// Brings in the workers that the queue lacks, and waits until they stand.
-    #[cold]
-    fn complete<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, queue: &'scope Queue) {
+    /// A successor looks at what all workers of the queue left, also when its CPU is gone.
+    fn note_whole(&self, queue: &Queue) {
         if let Some(ledger) = self.connection.ledger {
             ledger.set_whole(seat(queue.id, self.depth, 0));
         }
+    }
+
+    /// Brings in the workers that the queue lacks, and waits until they stand.
+    #[cold]
+    fn complete<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, queue: &'scope Queue) {
+        self.note_whole(queue);
         let steps = Steps::new();
         let (mut result, mut count) = (Ok(()), 0);
         for number in RESERVE..self.depth {

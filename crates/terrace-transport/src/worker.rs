@@ -225,7 +225,7 @@ impl Worker {
         // SAFETY: the worker drops its memory after its last message was answered, and until then
         // leaves the payload to the reply under way.
         let slot = Arc::new(unsafe { Slot::new(memory.payload, memory.payload_bytes) });
-        let buffer_bytes = EntryMemory::bytes(bytes);
+        let buffer_bytes = EntryMemory::buffer_bytes(bytes);
         let share = Load { workers: 1, entries: 1, buffer_bytes, ..Load::default() };
         let _counted = connection.load.add(share);
         Ok(Worker { way, memory, slot, has_message: false, is_again: false, _counted })
@@ -264,7 +264,16 @@ impl Worker {
         if std::mem::take(&mut self.has_message) {
             return Ok(true);
         }
-        self.way.wait()
+        match self.way.wait() {
+            // Somebody has answered the request: the entry must be known to the kernel again.
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
+                match self.way.ask(REGISTER, 0, Some(&self.memory.iovecs))? {
+                    Outcome::Delivered => Ok(true),
+                    Outcome::Kept | Outcome::NoRequest => self.way.wait(),
+                }
+            }
+            result => result,
+        }
     }
 
     /// The process that waits for an answer to the message.
@@ -281,8 +290,8 @@ impl Worker {
         self.memory.take();
         let header = self.memory.header();
         step(Step::Taken);
-        interrupts::begin(&header);
         let unique = header.unique | if is_again { RESENT } else { 0 };
+        interrupts::begin(&InHeader { unique, ..header });
         let under_way = ledger.and_then(|ledger| ledger.enter(unique, header.opcode));
         let is_write = header.opcode == Message::Write.opcode();
         let reply = Reply::over_ring(Arc::clone(&self.slot), is_write, under_way);

@@ -27,7 +27,9 @@ use terrace_fuse::{Handover, Ledger};
 
 use self::line::{Told, Word, is_ready};
 pub use self::next::{SUBCOMMAND, take_over};
-use self::process::{Child, Ending, entrust, fork, pass_on, spare_this_process, wait};
+use self::process::{
+    Child, Ending, entrust, fork, pass_on, reap_orphans, spare_this_process, wait,
+};
 use self::role::Terms;
 pub use self::role::{Cause, Role};
 use self::way::{Past, Way};
@@ -145,6 +147,7 @@ impl Keeper {
             Ending::Exited(status) => exit(status),
             Ending::Killed(signal) => signal,
         };
+        reap_orphans();
         self.deaths = if self.ledger.take_answered() { 1 } else { self.deaths + 1 };
         if self.deaths == DEATHS_MAX {
             give_up(&self.log, signal);

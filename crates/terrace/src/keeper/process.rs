@@ -156,6 +156,13 @@ impl std::fmt::Display for Ending {
     }
 }
 
+/// Waits for processes that were left to this one, as they are to the first of a container. To be
+/// called while no child is waited for.
+pub fn reap_orphans() {
+    // SAFETY: no status is wanted.
+    while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
+}
+
 /// Waits until the process has ended, with all of its threads. To be called once.
 ///
 /// # Errors

@@ -16,8 +16,8 @@ use super::takeover::open_program;
 
 /// Why most mounts without a keeper have none.
 const NO_KEEPER: &str = "has no keeper, without which a daemon cannot be replaced: a mount has one \
-                         over /dev/fuse with Linux 6.9 or later, and without -o nokeeper and -o \
-                         clone_fd; unmount it, and mount the volume with the new program";
+                         with Linux 6.9 or later, and without -o nokeeper and -o clone_fd; unmount \
+                         it, and mount the volume with the new program";
 const UNDER_WAY: &str = "another upgrade is under way; try again when it is over";
 /// How long the keeper may take to become the new program, too.
 const KEEPER_MAX: Duration = Duration::from_secs(10);
