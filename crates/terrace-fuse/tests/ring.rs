@@ -8,6 +8,7 @@ use std::path::Path;
 
 use common::switch::{SWITCH, Switch, over_ring};
 use common::{Behind, TestMount};
+use terrace_fuse::terms::RING_MESSAGE_BYTES_MAX;
 use terrace_fuse::{Message, MountConfig, Transport, TransportStatus};
 
 /// The work of one of several programs; each call waits for the others' now and then.
@@ -64,7 +65,7 @@ fn programs_side_by_side_find_what_they_wrote() {
 
 #[test]
 fn the_state_of_a_mount_tells_of_queues_and_workers() {
-    const BUFFER_BYTES: usize = (1 << 20) + 4096;
+    const BUFFER_BYTES: usize = RING_MESSAGE_BYTES_MAX as usize + 4096;
     let Some(_switch) = Switch::set("the_state_of_a_mount_tells_of_queues_and_workers", "Y") else {
         return;
     };

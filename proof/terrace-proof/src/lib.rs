@@ -25,4 +25,4 @@ pub use rng::Rng;
 pub use scratch::Scratch;
 pub use skip::{Skipped, proof, skip};
 pub use tree::{Node, Tree, TreeScope, check_holes, crc32c};
-pub use volume::{MIB, TestVolume, VolumeSpec, Watch, terrace_binary, when_idle};
+pub use volume::{MIB, TestVolume, VolumeSpec, Watch, is_over_io_uring, terrace_binary, when_idle};

@@ -56,6 +56,11 @@ pub fn when_idle(mut unmount: impl FnMut() -> Result<()>) -> Result<()> {
     Ok(())
 }
 
+/// Whether volumes are mounted with messages over io_uring, unless their options say otherwise.
+pub fn is_over_io_uring() -> bool {
+    std::env::var("TERRACE_PROOF_TRANSPORT").is_ok_and(|transport| transport == "io_uring")
+}
+
 impl VolumeSpec {
     /// A volume with 64 MiB of PM and a sparse 1 GiB disk image; `name` appears in its paths.
     pub fn new(name: &str) -> Self {
@@ -286,11 +291,9 @@ impl TestVolume {
     pub fn has_keeper(&self) -> bool {
         let options = &self.spec.options;
         let said = options.iter().rev().find(|option| option.ends_with("keeper"));
-        let needs = |option: &String| option == "clone_fd" || option == "transport=io_uring";
-        let transport = std::env::var("TERRACE_PROOF_TRANSPORT").unwrap_or_default();
         match said {
             Some(option) => option == "keeper",
-            None => !options.iter().any(needs) && transport != "io_uring",
+            None => !options.iter().any(|option| option == "clone_fd"),
         }
     }
 

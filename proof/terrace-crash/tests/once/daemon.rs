@@ -205,6 +205,11 @@ impl Daemon {
         Ok(Daemon { pid, end: pidfd_open(pid, PidfdFlags::empty())? })
     }
 
+    /// Its number.
+    pub fn id(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
     /// To wait for its end with.
     pub fn end(&self) -> BorrowedFd<'_> {
         self.end.as_fd()

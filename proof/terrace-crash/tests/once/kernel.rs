@@ -236,7 +236,9 @@ impl<'a> Kernel<'a> {
         let workers = self.rings.iter().flat_map(Rings::sockets);
         waiting.extend(workers.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
         waiting.push(PollFd::from_borrowed_fd(end, PollFlags::IN));
-        ensure!(poll(&mut waiting, Some(&PATIENCE))? > 0, "no answer");
+        if poll(&mut waiting, Some(&PATIENCE))? == 0 {
+            bail!("no answer: {:?}, {:?}, {}", self.open, self.rings, self.threads());
+        }
         let ready = waiting.iter().position(|one| !one.revents().is_empty());
         let (ready, last) = (ready.context("a reason to go on")?, waiting.len() - 1);
         drop(waiting);
@@ -254,6 +256,20 @@ impl<'a> Kernel<'a> {
                 Ok(Some(Event::Aside))
             }
         }
+    }
+
+    /// Where the daemon's threads wait.
+    fn threads(&self) -> String {
+        let of = |path: &std::path::Path| std::fs::read_to_string(path).unwrap_or_default();
+        let Some(daemon) = &self.daemon else { return String::new() };
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.id()));
+        let tasks = tasks.into_iter().flatten().flatten().map(|task| task.path());
+        let lines = tasks.map(|task| {
+            let (name, at) = (of(&task.join("comm")), of(&task.join("wchan")));
+            let syscall = of(&task.join("syscall"));
+            format!("{} in {at}, {}", name.trim(), syscall.trim())
+        });
+        lines.collect::<Vec<_>>().join("; ")
     }
 
     /// What was written to `/dev/fuse`.
