@@ -8,6 +8,7 @@
 //! | `TERRACE_TOOLS` | directory of pjdfstest and fsx (default: `target/tools/bin`) |
 //! | `TERRACE_PROOF_TMP` | where disk images and reference trees live (default: `/var/tmp`) |
 //! | `TERRACE_PROOF_DIR` | use this directory instead of mounts, to try the tests themselves |
+//! | `TERRACE_PROOF_TRANSPORT` | the way of messages of mounts (default: that of `terrace mount`) |
 //! | `TERRACE_PROOF_KILLS` | kill daemons that have a keeper, every so many milliseconds |
 //! | `TERRACE_PROOF_REQUIRE` | if set, a test that cannot run here fails instead of being skipped |
 
@@ -17,6 +18,7 @@ mod process;
 mod rng;
 mod scratch;
 mod skip;
+mod transport;
 mod tree;
 mod volume;
 
@@ -24,5 +26,6 @@ pub use command::{run, run_with_input, tool, wait_or_kill};
 pub use rng::Rng;
 pub use scratch::Scratch;
 pub use skip::{Skipped, proof, skip};
+pub use transport::is_over_io_uring;
 pub use tree::{Node, Tree, TreeScope, check_holes, crc32c};
-pub use volume::{MIB, TestVolume, VolumeSpec, Watch, is_over_io_uring, terrace_binary, when_idle};
+pub use volume::{MIB, TestVolume, VolumeSpec, Watch, terrace_binary, when_idle};

@@ -8,7 +8,7 @@
 use crate::killer::Killer;
 use crate::process::{child_of, children_of, daemon_of_stopped, end, wait_for_connection};
 use crate::skip::note;
-use crate::{Scratch, run, skip, tool, wait_or_kill};
+use crate::{Scratch, run, skip, tool, transport, wait_or_kill};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::fs::MetadataExt;
@@ -54,11 +54,6 @@ pub fn when_idle(mut unmount: impl FnMut() -> Result<()>) -> Result<()> {
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(())
-}
-
-/// Whether volumes are mounted with messages over io_uring, unless their options say otherwise.
-pub fn is_over_io_uring() -> bool {
-    std::env::var("TERRACE_PROOF_TRANSPORT").is_ok_and(|transport| transport == "io_uring")
 }
 
 impl VolumeSpec {
@@ -489,11 +484,8 @@ impl TestVolume {
             options.push(format!("cache_dir={}", memory.join("cache").display()));
         }
         let chosen = options.iter().any(|option| option.starts_with("transport="));
-        if let Ok(transport) = std::env::var("TERRACE_PROOF_TRANSPORT")
-            && !chosen
-        {
-            options.push(format!("transport={transport}"));
-        }
+        let transport = transport::wanted().filter(|_| !chosen);
+        options.extend(transport.map(|transport| format!("transport={transport}")));
         command.args(["-o", &options.join(",")]);
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log_path())?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);

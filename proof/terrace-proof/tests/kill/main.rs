@@ -219,9 +219,9 @@ fn daemon_crash_without_any_fsync() {
 }
 
 /// **P-05** A write(2) into PM of up to 1 MiB, or 512 KiB where messages come over io_uring, is
-/// atomic in a crash, if it begins at a multiple of 4096 bytes or does not cross one: afterwards all
-/// of it is there or nothing. Other writes the kernel may pass on in pieces, cut at such multiples;
-/// each piece is atomic.
+/// atomic in a crash, if it begins at a multiple of 4096 bytes or does not cross one: afterwards
+/// all of it is there or nothing. Other writes the kernel may pass on in pieces, cut at such
+/// multiples; each piece is atomic.
 #[test]
 fn large_writes_are_atomic() {
     proof(|| {
