@@ -86,7 +86,7 @@ pub fn may_use_all_cpus() -> io::Result<bool> {
     let all = || {
         let mut all = CpuSet::new();
         (0..CpuSet::MAX_CPU).for_each(|cpu| all.set(cpu));
-        // What taskset forbids, this thread may permit itself.
+        // This thread may permit itself CPUs that taskset forbids.
         sched_setaffinity(None, &all).and_then(|()| sched_getaffinity(None))
     };
     let may_use = std::thread::Builder::new().spawn(all)?.join().expect("no panic")?;

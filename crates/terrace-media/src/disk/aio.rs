@@ -110,7 +110,7 @@ impl Context {
     fn submit(&self, mut block: ControlBlock) -> Result<(), Errno> {
         let mut blocks = [&raw mut block];
         loop {
-            // SAFETY: the kernel copies the one block before it returns. Whoever made that vouches
+            // SAFETY: the kernel copies the one block before it returns. The block's maker vouches
             // for the memory that it names.
             match unsafe { libc::syscall(libc::SYS_io_submit, self.0, 1, blocks.as_mut_ptr()) } {
                 1 => return Ok(()),
