@@ -29,14 +29,14 @@ use crate::planted::{AtomicU64, Bug, Step, planted, step};
 use crate::request::{Caller, Malformed, Operation, Request, decode};
 use crate::slot::Answer;
 
-/// Where what became of the message stands.
+/// Offset of the message's fate ([`State`]).
 const STATE_AT: usize = 1024;
-/// Where the payload begins: on a page of its own.
+/// Offset of the payload, which begins on a page of its own.
 const PAYLOAD_AT: usize = 4096;
 /// Bytes of a copy beside those of the payload.
 const COPY_MORE: usize = size_of::<InHeader>() + 128;
 
-/// What became of the message.
+/// The fate of the message: whether it was copied, and its answer.
 #[repr(C)]
 struct State {
     /// The message that was copied.
@@ -53,7 +53,7 @@ const _: () = assert!(size_of::<EntryHeaders>() <= STATE_AT);
 // A successor that looks there for a FORGET that was read finds none.
 const _: () = assert!(STATE_AT + size_of::<State>() <= MESSAGE_AT);
 
-/// What a daemon that died left in an entry. The numbers are those of the kernel.
+/// The rest that a dead daemon left in an entry. The numbers are those of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
     /// No message was ever delivered.
@@ -271,7 +271,7 @@ impl EntryMemory {
         }
     }
 
-    /// What a daemon before this one left.
+    /// The rest that a daemon before this one left.
     pub(crate) fn left(&self) -> Left {
         let state = self.state();
         let (taken, answered) = (&state.taken, &state.answered);

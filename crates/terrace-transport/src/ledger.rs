@@ -92,7 +92,7 @@ struct Head {
     /// Which of the two notes counts.
     note_turn: AtomicU32,
     notes: [Note; 2],
-    /// Where the first program that had it has mapped it.
+    /// The address at which the first program has mapped it.
     address: AtomicU64,
     /// Over io_uring: workers of a queue.
     depth: AtomicU32,
@@ -435,8 +435,8 @@ impl Ledger {
         Some(record)
     }
 
-    /// Where the calling thread looks for a free record first. Threads begin far from each other:
-    /// each finds the one free that it gave back last, and none touches those of others.
+    /// The first record at which the calling thread looks. Threads begin far from each other: each
+    /// finds the one free that it gave back last, and none touches those of others.
     fn first_record(&self) -> usize {
         let Some(seat) = HERE.get().0 else { return 0 };
         let byte = std::ptr::from_ref(seat).addr().wrapping_sub(self.memory.addr().get());

@@ -1,4 +1,4 @@
-//! Where the memory of a ledger lies.
+//! The place of a ledger's memory.
 //!
 //! The kernel copies messages and answers over io_uring to and from the addresses that it was given
 //! for an entry, whoever commits the answer. So the memory lies at the same address in each daemon

@@ -15,7 +15,7 @@ pub(crate) struct Record {
     pub(super) opcode: AtomicU32,
     /// How many daemons died of it.
     pub(super) blamed: AtomicU32,
-    /// What the file system noted before its effect; 0: nothing.
+    /// The file system's note before the effect; 0: none.
     effect: AtomicU32,
     word: AtomicU64,
     /// What came of it, plus 1; 0: that is not known.

@@ -45,7 +45,7 @@ pub const OPTIONS: &[(&str, &str)] = &[
     (
         "keeper",
         "when the daemon dies, another one takes the mount up, and programs see a pause (default \
-         over /dev/fuse with Linux 6.9 or later)",
+         with Linux 6.9 or later)",
     ),
     ("nokeeper", "the mount dies with its daemon"),
     ("dev", "honour device files (default for root)"),
