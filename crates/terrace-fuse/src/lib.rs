@@ -48,7 +48,7 @@ mod mountpoint;
 pub mod terms;
 mod transport;
 
-pub use config::{MountConfig, Transport};
+pub use config::{MountConfig, Transport, workers_of_a_queue};
 pub use heir::{heritage, kept_thresholds};
 pub use kernel_cache::KernelCache;
 pub use mount::{Handover, Mounted, Unmounter, mount, mount_with, take_up};

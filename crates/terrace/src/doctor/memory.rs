@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use terrace_fuse::count_cpus;
+use terrace_fuse::{count_cpus, workers_of_a_queue};
 
 use super::{Finding, Machine};
 use crate::memory;
@@ -14,8 +14,6 @@ const PLENTY_BYTES: u64 = 1 << 30;
 const RING_BYTES: u64 = 8 << 10;
 /// The same for a ring of a disk, of which there are a few.
 const DISK_RINGS_BYTES: u64 = 1 << 20;
-/// Workers of a queue at most, unless mount options say otherwise.
-const WORKERS: u64 = 15;
 
 /// All of them.
 pub fn findings(machine: &Machine) -> [Finding; 5] {
@@ -71,7 +69,8 @@ fn locked(machine: &Machine) -> Finding {
     };
     let cpus = machine.text("sys/devices/system/cpu/possible");
     let cpus = cpus.and_then(|list| count_cpus(&list)).unwrap_or(1);
-    let needed = u64::from(cpus) * WORKERS * RING_BYTES + DISK_RINGS_BYTES;
+    let workers = u64::from(cpus) * workers_of_a_queue(cpus.into()) as u64;
+    let needed = workers * RING_BYTES + DISK_RINGS_BYTES;
     let (limit, wanted) = (format_size(soft), format_size(needed));
     if soft >= needed {
         return Finding::ok(TOPIC, format!("{limit} for rings of io_uring, which take {wanted}"));
@@ -223,7 +222,7 @@ mod tests {
         assert_eq!(locked(&made_up.machine).verdict, Verdict::Ok, "root has no limit");
         let tight = locked(&user);
         assert_eq!(tight.verdict, Verdict::Slow);
-        assert!(tight.found.contains("64 KiB") && tight.found.contains("1.94 MiB"), "{tight:?}");
+        assert!(tight.found.contains("64 KiB") && tight.found.contains("2 MiB"), "{tight:?}");
         for soft in ["8388608", "unlimited"] {
             made_up.set("proc/self/limits", &limits(soft));
             assert_eq!(locked(&user).verdict, Verdict::Ok, "{soft}");
