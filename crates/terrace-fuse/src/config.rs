@@ -189,8 +189,8 @@ pub fn workers_of_a_queue(cpus: usize) -> usize {
     (WORKERS / cpus.max(1)).clamp(QUEUE_DEPTH_MIN, QUEUE_DEPTH_MAX)
 }
 
-/// The default for the queue of a CPU. Workers take no more than half of the descriptors that the process
-/// may have.
+/// The default for the queue of a CPU. Workers take no more than half of the descriptors that the
+/// process may have.
 fn default_queue_depth() -> Result<usize> {
     let cpus = online_cpus().context("/sys/devices/system/cpu/online")?.max(1);
     let depth = workers_of_a_queue(cpus);
