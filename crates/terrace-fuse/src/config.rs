@@ -184,7 +184,7 @@ impl MountConfig {
     }
 }
 
-/// A CPU's part of [`WORKERS`], on a machine with so many.
+/// A CPU's part of `WORKERS`, on a machine with so many.
 pub fn workers_of_a_queue(cpus: usize) -> usize {
     (WORKERS / cpus.max(1)).clamp(QUEUE_DEPTH_MIN, QUEUE_DEPTH_MAX)
 }
