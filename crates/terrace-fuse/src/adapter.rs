@@ -50,10 +50,6 @@ use crate::terms::{absent, opened, statx};
 
 const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
 
-/// Longer reads a worker of a ring makes by itself: to copy the data once more takes longer than it
-/// gains.
-const LEFT_BY_WORKERS_BYTES_MAX: u32 = 128 << 10;
-
 /// A volume behind a FUSE mount.
 #[derive(Debug)]
 pub(crate) struct TerraceFs {
@@ -274,10 +270,9 @@ impl TerraceFs {
         }
         // One thread may wait for a disk: that is the quickest way if nobody else asks. Others
         // leave it to the disk to answer, so that they can take the next message. A worker of a
-        // ring cannot, but the disk is quicker with short reads of its queue.
+        // ring cannot, but the disk is quicker with reads of its queue.
         let (is_first, _counted) = CountedRead::begins(&self.reads);
-        let stays = is_first || (reply.keeps_worker() && read.size > LEFT_BY_WORKERS_BYTES_MAX);
-        let left = if stays { Err(reply) } else { self.read_later(ino, read, reply) };
+        let left = if is_first { Err(reply) } else { self.read_later(ino, read, reply) };
         if let Err(reply) = left {
             reply.fill(read.size as usize, |buffer| {
                 let read = self.volume.read(ino, read.offset, buffer);

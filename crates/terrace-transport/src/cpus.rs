@@ -44,6 +44,14 @@ impl Cpus {
         }
     }
 
+    /// Has this thread run on any CPU that the session may use.
+    pub(crate) fn keep_to_none(&self) {
+        if let Ok(allowed) = sched_getaffinity(Some(self.first_thread)) {
+            // If that has changed meanwhile, the thread stays where it is.
+            let _ = sched_setaffinity(None, &allowed);
+        }
+    }
+
     /// Keeps this thread on a CPU, if it may run there.
     pub(crate) fn keep_to(&self, cpu: u16) {
         if !self.may_use(cpu) {

@@ -14,6 +14,7 @@
 //! | `entry` | the memory of a worker's messages, and what a dead daemon left there |
 //! | `uring` | rings as workers use them |
 //! | `tripwire` | nothing is lost that the kernel has given to a ring whose thread is killed |
+//! | `place` | the CPU that a worker runs on |
 //! | `cpus` | the CPUs of the machine, and those that threads may use |
 //! | `interrupts` | requests whose program got a signal |
 //! | `connection` | from a decoded message to the file system |
@@ -36,6 +37,7 @@ mod ledger;
 mod load;
 mod mapped;
 mod moves;
+mod place;
 pub mod planted;
 mod reply;
 mod request;

@@ -68,11 +68,6 @@ impl Reply {
         }
     }
 
-    /// Whether a worker takes no other message until this is given.
-    pub fn keeps_worker(&self) -> bool {
-        matches!(self.to, Some(To::Ring(_) | To::RingOfWrite(_)))
-    }
-
     /// It failed.
     pub fn error(mut self, errno: i32) {
         let errno = if (1..=ERRNO_MAX).contains(&errno) { errno } else { libc::EIO };

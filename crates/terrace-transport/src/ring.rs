@@ -33,6 +33,7 @@ use crate::cpus::{Cpus, is_online};
 use crate::interrupts;
 use crate::load::{Counted, Load};
 use crate::moves::Moves;
+use crate::place::{Place, Reads};
 use crate::worker::{Worker, has_ended};
 
 /// The first workers of the queue of a CPU that is offline: one takes the first message, another
@@ -57,6 +58,7 @@ pub(crate) struct Rings<'a, F> {
     depth: usize,
     cpus: Cpus,
     moves: Moves,
+    reads: Reads,
     /// Whether a daemon before this one has left a message without an answer.
     is_message_left: AtomicBool,
     _counted: Counted,
@@ -78,8 +80,17 @@ impl<'a, F: FileSystem> Rings<'a, F> {
         };
         let queues = (0..cpus.possible()).map(queue).collect::<io::Result<Vec<_>>>()?;
         let _counted = connection.load.add(Load { queues: queues.len(), ..Load::default() });
-        let (moves, is_message_left) = (Moves::new(), AtomicBool::new(false));
-        Ok(Self { connection, file_system, queues, depth, cpus, moves, is_message_left, _counted })
+        Ok(Self {
+            connection,
+            file_system,
+            queues,
+            depth,
+            cpus,
+            moves: Moves::new(),
+            reads: Reads::default(),
+            is_message_left: AtomicBool::new(false),
+            _counted,
+        })
     }
 
     /// Starts the workers, and waits until they stand.
@@ -160,7 +171,7 @@ impl<'a, F: FileSystem> Rings<'a, F> {
         says: &Sender<io::Result<()>>,
         go: &RwLock<()>,
     ) {
-        self.cpus.keep_to(queue.id);
+        let mut place = Place::on(&self.cpus, queue.id);
         interrupts::serve(&self.connection.interrupts);
         let (worker, ready) = split(self.prepare(queue, number));
         let _ = says.send(ready);
@@ -171,7 +182,10 @@ impl<'a, F: FileSystem> Rings<'a, F> {
         };
         let _ =
             says.send(stands.or_else(|error| if has_ended(&error) { Ok(()) } else { Err(error) }));
-        let ended = worker.map_or(Ok(()), |mut worker| self.serve(scope, queue, &mut worker));
+        let ended = match worker {
+            Some(mut worker) => self.serve(scope, queue, &mut worker, &mut place),
+            None => Ok(()),
+        };
         if let Err(error) = ended {
             // Its entry is lost. The other workers of the queue go on.
             tracing::error!("queue {}: a worker ends: {error}", queue.id);
@@ -192,9 +206,14 @@ impl<'a, F: FileSystem> Rings<'a, F> {
         scope: &'scope Scope<'scope, '_>,
         queue: &'scope Queue,
         worker: &mut Worker,
+        place: &mut Place<'_>,
     ) -> io::Result<()> {
         while worker.wait()? {
-            self.cpus.return_to(queue.id);
+            let read = worker.read().map(|read| self.reads.begin(&read));
+            match read {
+                Some((true, _)) => place.leave(),
+                _ => place.return_to(),
+            }
             if !queue.is_whole.load(Ordering::Relaxed)
                 && !queue.is_whole.swap(true, Ordering::Relaxed)
             {

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use io_uring::{opcode, types::Fd};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::abi::{InHeader, UringCommand};
+use crate::abi::{InHeader, ReadIn, UringCommand};
 use crate::connection::{Connection, FileSystem};
 use crate::entry::{EntryMemory, Left};
 use crate::interrupts;
@@ -278,8 +278,22 @@ impl Worker {
 
     /// The process that waits for an answer to the message.
     pub(crate) fn client(&self) -> u32 {
+        self.delivered().pid
+    }
+
+    /// The message, if it is a READ.
+    pub(crate) fn read(&self) -> Option<ReadIn> {
+        if self.delivered().opcode != Message::Read.opcode() {
+            return None;
+        }
         let headers = self.memory.headers();
-        InHeader::read_from_prefix(&headers.in_out).expect("long enough").0.pid
+        Some(ReadIn::read_from_prefix(&headers.op_in).expect("long enough").0)
+    }
+
+    /// The header of the message, before it is taken.
+    fn delivered(&self) -> InHeader {
+        let headers = self.memory.headers();
+        InHeader::read_from_prefix(&headers.in_out).expect("long enough").0
     }
 
     /// Answers the message in the entry, and asks for the next one.
