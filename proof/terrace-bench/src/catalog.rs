@@ -355,18 +355,14 @@ pub static CATALOG: &[Benchmark] = &[
     Benchmark::Contest(mounted(
         "fileserver",
         loads::fileserver,
-        &[target("ext4", Ground::Ext4, How::Files(loads::fileserver), 0.6)],
+        ext4_and_null!(loads::fileserver, 0.6),
     )),
     Benchmark::Contest(mounted(
         "webserver",
         loads::webserver,
-        &[target("ext4", Ground::Ext4, How::Files(loads::webserver), 0.8)],
+        ext4_and_null!(loads::webserver, 0.8),
     )),
-    Benchmark::Contest(mounted(
-        "webproxy",
-        loads::webproxy,
-        &[target("ext4", Ground::Ext4, How::Files(loads::webproxy), 0.6)],
-    )),
+    Benchmark::Contest(mounted("webproxy", loads::webproxy, ext4_and_null!(loads::webproxy, 0.6))),
     Benchmark::Contest(mounted(
         "varmail",
         loads::varmail,
