@@ -21,6 +21,7 @@ mod sampler;
 mod screen;
 mod size;
 mod thresholds;
+mod transport;
 
 use std::process::ExitCode;
 

@@ -16,9 +16,8 @@ const CACHE_BYTES_MAX: u64 = 8 << 30;
 /// at most 8 GiB. More than half of what the cgroup allows is never taken, with a word about it.
 pub fn cache_bytes(chosen: Option<u64>) -> u64 {
     let limit = cgroup_limit(Path::new("/"));
-    let usable = limit.unwrap_or(u64::MAX).min(ram_bytes());
     let Some(chosen) = chosen else {
-        return default_cache_bytes(usable);
+        return default_cache_bytes(usable_bytes());
     };
     match limit.map(|limit| (limit, (limit / 2).max(CACHE_BYTES_MIN))) {
         Some((limit, most)) if chosen > most => {
@@ -36,6 +35,11 @@ pub fn cache_bytes(chosen: Option<u64>) -> u64 {
 /// Memory for the page cache where so much may be used, and nothing else was chosen.
 pub fn default_cache_bytes(usable: u64) -> u64 {
     (usable / 8).clamp(CACHE_BYTES_MIN, CACHE_BYTES_MAX)
+}
+
+/// What the machine has, or the cgroup allows.
+pub fn usable_bytes() -> u64 {
+    cgroup_limit(Path::new("/")).unwrap_or(u64::MAX).min(ram_bytes())
 }
 
 fn ram_bytes() -> u64 {

@@ -2,19 +2,19 @@
 
 use std::cell::Cell;
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use terrace_engine::{FsError, FsResult, OpenOptions, Volume};
 use terrace_fuse::control::{self, AddDisk};
-use terrace_fuse::{
-    Ledger, MountConfig, Mounted, RingOffer, Transport, Unmounter, may_use_all_cpus,
-};
+use terrace_fuse::{Ledger, MountConfig, Mounted, RingOffer, Unmounter};
 use terrace_media::PmKind;
 
 use crate::cli::MountArgs;
@@ -28,7 +28,7 @@ use crate::metrics;
 use crate::options::MountOptions;
 use crate::progress::Progress;
 use crate::request::MountRequest;
-use crate::{mounts, output};
+use crate::{mounts, output, transport};
 
 /// `terrace mount`
 pub fn run(args: &MountArgs, quiet: bool) -> Result<()> {
@@ -52,6 +52,7 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
     if request.options.remount {
         return remount(request);
     }
+    transport::settle(&mut request.options, request.quiet)?;
     let has_keeper = has_keeper(&request.options)?;
     prepare_mountpoint(&mut request)?;
     make_absolute(&mut request)?;
@@ -67,7 +68,22 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
     if request.foreground {
         return keep(&mut Ready::nobody());
     }
-    daemon::in_background(keep)
+    daemon::in_background(keep)?;
+    open_a_file(&request.mountpoint);
+    Ok(())
+}
+
+/// Opens a file of the new mount: after that, the kernel asks nobody when files are opened and
+/// closed (`terrace_fuse::terms`). Until then, each file that a program creates costs a message
+/// more when it is closed.
+fn open_a_file(mountpoint: &Path) {
+    // One without a name, which nobody sees. Where there can be none (a read-only mount, a
+    // directory of somebody else's, Linux before 6.2), a program's first open does the same.
+    let without_name = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    if let Ok(file) = rustix::fs::open(mountpoint, without_name, Mode::RUSR) {
+        let again = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let _ = rustix::fs::open(again, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    }
 }
 
 /// Whether the mount gets a keeper: where it is not left out, and could have a successor of the
@@ -77,23 +93,13 @@ fn has_keeper(options: &MountOptions) -> Result<bool> {
         Some(true) if options.clone_fd => {
             bail!("keeper: holds one descriptor of /dev/fuse; leave out clone_fd or keeper")
         }
-        Some(true) if !reaches_queues(options)? => bail!(
+        Some(true) if !transport::reaches_queues(options)? => bail!(
             "keeper: over io_uring it needs all CPUs, and a cpuset forbids some; mount with \
              transport=device, or with -o nokeeper"
         ),
         Some(wanted) => Ok(wanted),
-        None => Ok(!options.clone_fd && reaches_queues(options)?),
+        None => Ok(!options.clone_fd && transport::reaches_queues(options)?),
     }
-}
-
-/// Whether processes of this one may run wherever programs have queues of messages.
-fn reaches_queues(options: &MountOptions) -> Result<bool> {
-    let over_io_uring = match options.transport {
-        Transport::IoUring => true,
-        Transport::Auto => RingOffer::here() == RingOffer::Offered,
-        Transport::Device => false,
-    };
-    Ok(!over_io_uring || may_use_all_cpus().context("the CPUs of this machine")?)
 }
 
 /// Changes those of the options given that the kernel sees to, of a mount. When that lets nothing

@@ -7,13 +7,10 @@ use terrace_fuse::{count_cpus, workers_of_a_queue};
 use super::{Finding, Machine};
 use crate::memory;
 use crate::size::format_size;
+use crate::transport::locked_bytes;
 
 /// With less memory than this, an eighth of it makes a small page cache.
 const PLENTY_BYTES: u64 = 1 << 30;
-/// What the kernel counts as locked for a ring of two entries (Linux 6.14 and later).
-const RING_BYTES: u64 = 8 << 10;
-/// The same for a ring of a disk, of which there are a few.
-const DISK_RINGS_BYTES: u64 = 1 << 20;
 
 /// All of them.
 pub fn findings(machine: &Machine) -> [Finding; 5] {
@@ -69,8 +66,7 @@ fn locked(machine: &Machine) -> Finding {
     };
     let cpus = machine.text("sys/devices/system/cpu/possible");
     let cpus = cpus.and_then(|list| count_cpus(&list)).unwrap_or(1);
-    let workers = u64::from(cpus) * workers_of_a_queue(cpus.into()) as u64;
-    let needed = workers * RING_BYTES + DISK_RINGS_BYTES;
+    let needed = locked_bytes(cpus.into(), workers_of_a_queue(cpus.into()));
     let (limit, wanted) = (format_size(soft), format_size(needed));
     if soft >= needed {
         return Finding::ok(TOPIC, format!("{limit} for rings of io_uring, which take {wanted}"));

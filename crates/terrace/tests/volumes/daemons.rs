@@ -1,5 +1,8 @@
 //! Daemons that end: by signals, in the foreground, killed, during a recovery.
 
+use std::os::unix::fs::OpenOptionsExt;
+use std::time::Duration;
+
 use super::*;
 
 #[test]
@@ -248,4 +251,41 @@ fn a_signal_during_recovery_loses_nothing() {
     assert_eq!(fs::read(place.path("mnt/file")).unwrap(), b"precious");
     place.umount();
     assert!(terrace(["check", &pm]).ok().contains("no damage"));
+}
+
+#[test]
+fn the_kernel_asks_nobody_when_files_of_a_new_mount_are_opened() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    place.mount("pm", &[]).ok();
+    let file = place.path("mnt/file");
+    fs::write(&file, "").unwrap();
+    let daemon = place.daemon("pm");
+    kill(daemon, libc::SIGSTOP);
+    let mut reader = Command::new("sh").args(["-c", ": < \"$0\"", &file]).spawn().unwrap();
+    let mut status = None;
+    for _ in 0..500 {
+        status = reader.try_wait().unwrap();
+        if status.is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    kill(daemon, libc::SIGCONT);
+    reader.wait().unwrap();
+    let root = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_TMPFILE)
+        .open(place.path("mnt"));
+    if root.is_err() {
+        eprintln!("skipped: this kernel has no files without names on FUSE (Linux 6.2)");
+    } else {
+        assert!(status.is_some_and(|status| status.success()), "{status:?}");
+    }
+    drop(root);
+    place.umount();
 }

@@ -147,6 +147,12 @@ impl Server {
                 Process::Terrace(self.daemon(self.program(options)?, pm_bytes(options), &served)?)
             }
         });
+        // As on a mount that was in use before: since its first open, the kernel asks nobody when
+        // files are opened and closed.
+        let opened = served.mountpoint().join("opened");
+        fs::write(&opened, "")?;
+        fs::read(&opened)?;
+        fs::remove_file(&opened)?;
         Ok(served)
     }
 
