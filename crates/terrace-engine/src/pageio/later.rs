@@ -21,19 +21,17 @@ use crate::inode::resident::{Inner, Inode};
 use crate::pageio::PageIo;
 
 /// The longest read of this kind.
-const BYTES_MAX: usize = 1 << 20;
-/// A shorter read takes a shorter buffer, of which more are kept.
-const SHORT_BYTES: usize = 128 << 10;
-/// Buffers kept for the next reads: as many as a disk has short reads in flight, or the kernel long
-/// ones of one reader, several times.
-const KEPT: [usize; 2] = [64, 16];
+const BYTES_MAX: usize = BUFFERS[BUFFERS.len() - 1].0;
+/// Lengths of buffers, and how many of each are kept for the next reads: as many as a disk has
+/// short reads in flight, or the kernel's read-ahead long ones, over io_uring and `/dev/fuse`.
+const BUFFERS: [(usize, usize); 3] = [(128 << 10, 64), (512 << 10, 32), (1 << 20, 16)];
 
-/// Reads under way, and buffers of those that have ended: short ones, long ones.
+/// Reads under way, and buffers of those that have ended, by their lengths.
 #[derive(Debug, Default)]
 pub(crate) struct LaterReads {
     under_way: Mutex<usize>,
     ended: Condvar,
-    idle: [Mutex<Vec<AlignedBuf>>; 2],
+    idle: [Mutex<Vec<AlignedBuf>>; BUFFERS.len()],
 }
 
 impl LaterReads {
@@ -63,22 +61,26 @@ impl LaterReads {
     }
 
     fn take(&self, len_bytes: usize) -> AlignedBuf {
-        let is_long = len_bytes > SHORT_BYTES;
-        let mut idle = self.idle[usize::from(is_long)].lock();
+        let class = class(len_bytes);
+        let mut idle = self.idle[class].lock();
         if idle.is_empty() {
-            let len_bytes = if is_long { BYTES_MAX } else { SHORT_BYTES };
-            *idle = AlignedBuf::some_in_huge_pages(len_bytes);
+            *idle = AlignedBuf::some_in_huge_pages(BUFFERS[class].0);
         }
         idle.pop().expect("there are some now")
     }
 
     fn give_back(&self, buffer: AlignedBuf) {
-        let class = usize::from(buffer.len() > SHORT_BYTES);
+        let class = class(buffer.len());
         let mut idle = self.idle[class].lock();
-        if idle.len() < KEPT[class] {
+        if idle.len() < BUFFERS[class].1 {
             idle.push(buffer);
         }
     }
+}
+
+/// The shortest buffers that are long enough.
+fn class(len_bytes: usize) -> usize {
+    BUFFERS.iter().position(|&(of_class, _)| len_bytes <= of_class).expect("a read is no longer")
 }
 
 /// A read that can begin, and what its bytes are compared with.
