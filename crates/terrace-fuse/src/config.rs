@@ -32,7 +32,6 @@ use anyhow::{Context, Result, bail};
 use terrace_transport::{Ledger, SEATS_MAX, allow_descriptors, online_cpus, possible_cpus};
 
 use crate::control::{DiskAdder, Upgrader};
-use crate::terms::RING_MESSAGE_BYTES_MAX;
 
 /// Threads for all queues over io_uring, by default.
 const WORKERS: usize = 128;
@@ -183,13 +182,6 @@ impl MountConfig {
         }
         Ok(threads)
     }
-}
-
-/// Memory of the buffers of all queues over io_uring, where those of `online` CPUs have `depth`
-/// workers each, and those of the others which the machine may get have two.
-pub fn ring_buffer_bytes(online: usize, possible: usize, depth: usize) -> u64 {
-    let workers = online * depth + possible.saturating_sub(online) * 2;
-    workers as u64 * u64::from(RING_MESSAGE_BYTES_MAX)
 }
 
 /// A CPU's part of `WORKERS`, on a machine with so many.

@@ -48,12 +48,12 @@ mod mountpoint;
 pub mod terms;
 mod transport;
 
-pub use config::{MountConfig, Transport, ring_buffer_bytes, workers_of_a_queue};
+pub use config::{MountConfig, Transport, workers_of_a_queue};
 pub use heir::{heritage, kept_thresholds};
 pub use kernel_cache::KernelCache;
 pub use mount::{Handover, Mounted, Unmounter, mount, mount_with, take_up};
 pub use mountpoint::{clean_dead_mount, remount};
-pub use terms::Agreed;
+pub use terms::{Agreed, ring_buffer_bytes};
 pub use terrace_transport::{
     LEDGER_LAYOUT, Ledger, Message, MessageCounts, MessageSnapshot, count_cpus, has_rings,
     may_use_all_cpus, online_cpus, possible_cpus,

@@ -199,6 +199,13 @@ pub fn statx(attr: &Attr, btime: StatxTime) -> StatxOut {
     StatxOut { attr_valid: FOREVER.as_secs(), stat, ..StatxOut::default() }
 }
 
+/// Memory of the buffers of all queues over io_uring, where those of `online` CPUs have `depth`
+/// workers each, and those of the others which the machine may get have two.
+pub fn ring_buffer_bytes(online: usize, possible: usize, depth: usize) -> u64 {
+    let workers = online * depth + possible.saturating_sub(online) * 2;
+    workers as u64 * u64::from(RING_MESSAGE_BYTES_MAX)
+}
+
 /// How a created file is opened: as the kernel assumes by itself for one that it opens without a
 /// message.
 pub fn opened() -> OpenOut {

@@ -60,7 +60,8 @@ pub fn reaches_queues(options: &MountOptions) -> Result<bool> {
     Ok(!over_io_uring || may_use_all_cpus().context(CPUS)?)
 }
 
-/// Locked memory that rings take on a machine that may have so many CPUs, with so many workers each.
+/// Locked memory that rings take on a machine that may have so many CPUs, with so many workers
+/// each.
 pub fn locked_bytes(possible: usize, workers: usize) -> u64 {
     (possible * workers) as u64 * RING_BYTES + DISK_RINGS_BYTES
 }

@@ -214,3 +214,33 @@ impl Later {
         is_there && !self.inode.deleted.load(Ordering::Acquire)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_takes_the_shortest_buffer_that_is_long_enough() {
+        let reads = LaterReads::default();
+        for (len_bytes, expected) in [
+            (4 << 10, 128 << 10),
+            (128 << 10, 128 << 10),
+            ((128 << 10) + 1, 512 << 10),
+            (512 << 10, 512 << 10),
+            ((512 << 10) + 1, 1 << 20),
+            (BYTES_MAX, 1 << 20),
+        ] {
+            assert_eq!(reads.take(len_bytes).len(), expected, "{len_bytes}");
+        }
+    }
+
+    #[test]
+    fn no_more_buffers_are_kept_than_reads_need() {
+        let reads = LaterReads::default();
+        for (class, (len_bytes, kept)) in BUFFERS.into_iter().enumerate() {
+            let taken: Vec<_> = (0..kept + 9).map(|_| reads.take(len_bytes)).collect();
+            taken.into_iter().for_each(|buffer| reads.give_back(buffer));
+            assert_eq!(reads.idle[class].lock().len(), kept);
+        }
+    }
+}
