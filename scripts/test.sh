@@ -55,8 +55,8 @@ else
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
     echo Y >$switch
-    programs="--test fsx --test git --test interrupts --test keeper --test pjdfstest --test semantics"
-    programs="$programs --test sqlite --test tar"
+    programs="--test fsx --test git --test interrupts --test keeper --test pjdfstest --test scarce"
+    programs="$programs --test semantics --test sqlite --test tar"
     if [ -n "${TERRACE_LONG:-}" ]; then
         programs=$(cd proof/terrace-proof/tests && ls | sed 's/\.rs$//' | grep -vx 'docs\|dependencies' |
             sed 's/^/--test /')

@@ -53,7 +53,7 @@ pub use heir::{heritage, kept_thresholds};
 pub use kernel_cache::KernelCache;
 pub use mount::{Handover, Mounted, Unmounter, mount, mount_with, take_up};
 pub use mountpoint::{clean_dead_mount, remount};
-pub use terms::{Agreed, ring_buffer_bytes};
+pub use terms::{Agreed, ring_buffer_bytes, ring_workers};
 pub use terrace_transport::{
     LEDGER_LAYOUT, Ledger, Message, MessageCounts, MessageSnapshot, count_cpus, has_rings,
     may_use_all_cpus, online_cpus, possible_cpus,

@@ -4,8 +4,10 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use rustix::mount::UnmountFlags;
 use terrace_engine::Volume;
 use terrace_transport::abi::InitFlags;
 use terrace_transport::{FileSystem, MessageCounts, Session, Threads};
@@ -60,21 +62,55 @@ pub fn mount_with<F: FileSystem + 'static>(
     let unmounter = Unmounter { mountpoint, device };
     let terms = terms(kernel_checks, config.transport, config.ledger.is_some());
     let started = Session::begin(connection, &terms, config.ledger)
-        .map_err(anyhow::Error::from)
+        .map_err(NotStarted::from)
         .and_then(|session| start(session, threads, kernel_checks, &unmounter, file_system));
     match started {
         Ok(mounted) => {
             widen_read_ahead(&mounted.unmounter.device, READ_AHEAD_BYTES_MAX);
             Ok(mounted)
         }
-        Err(error) => {
-            if let Err(left) = unmounter.unmount_lazily() {
+        Err(NotStarted { error, thread }) => {
+            // Programs that wait already get an error, and threads end.
+            let flags = UnmountFlags::DETACH | UnmountFlags::FORCE;
+            if let Err(left) = detach(&unmounter.mountpoint, &unmounter.device, flags) {
                 tracing::warn!("{left:#}");
             }
+            // The caller may mount in another way, and need what the threads have.
+            thread.iter().for_each(wait_a_while);
             Err(error).with_context(|| {
                 format!("starting the session of {}", unmounter.mountpoint.display())
             })
         }
+    }
+}
+
+type SessionThread = JoinHandle<std::io::Result<()>>;
+
+/// A session that does not serve, and its thread, which ends with the mount.
+struct NotStarted {
+    error: anyhow::Error,
+    thread: Option<SessionThread>,
+}
+
+impl From<anyhow::Error> for NotStarted {
+    fn from(error: anyhow::Error) -> Self {
+        NotStarted { error, thread: None }
+    }
+}
+
+impl From<std::io::Error> for NotStarted {
+    fn from(error: std::io::Error) -> Self {
+        anyhow::Error::from(error).into()
+    }
+}
+
+/// Waits until a thread has ended, or 2 s.
+fn wait_a_while(thread: &SessionThread) {
+    for _ in 0..200 {
+        if thread.is_finished() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -116,9 +152,9 @@ pub fn take_up(
     let session = Session::take_up(connection, &terms, ledger)
         .context("taking the connection of the daemon before this one up")?;
     let workers = session.workers_per_queue(threads.per_cpu);
-    let mounted = start(session, threads, kernel_checks, &unmounter, |kernel| {
-        TerraceFs::new(volume, kernel, config)
-    })?;
+    let file_system = |kernel| TerraceFs::new(volume, kernel, config);
+    let mounted = start(session, threads, kernel_checks, &unmounter, file_system)
+        .map_err(|not_started| not_started.error)?;
     if mounted.is_over_io_uring()
         && let Err(error) = ask(&unmounter.device, workers)
     {
@@ -146,7 +182,7 @@ fn start<F: FileSystem + 'static>(
     kernel_checks: bool,
     unmounter: &Unmounter,
     file_system: impl FnOnce(KernelCache) -> std::io::Result<F>,
-) -> Result<Mounted> {
+) -> Result<Mounted, NotStarted> {
     let per_cpu = session.workers_per_queue(threads.per_cpu);
     let threads = Threads { per_cpu, ..threads };
     let counts = Arc::clone(session.counts());
@@ -167,12 +203,16 @@ fn start<F: FileSystem + 'static>(
             let over_io_uring = entries_per_queue_max.is_some();
             Ok(Mounted { session: Some(thread), unmounter, counts, connection, over_io_uring })
         }
-        Ok(Err(error)) => Err(error).context("FUSE over io_uring"),
+        Ok(Err(error)) => {
+            let way = if entries_per_queue_max.is_some() { "io_uring" } else { "/dev/fuse" };
+            let error = anyhow::Error::from(error).context(format!("FUSE over {way}"));
+            Err(NotStarted { error, thread: Some(thread) })
+        }
         // It has ended, and says why.
-        Err(_) => match thread.join() {
-            Ok(ended) => Err(anyhow!("the session ended at once: {ended:?}")),
-            Err(_) => bail!("a thread of the session panicked"),
-        },
+        Err(_) => Err(match thread.join() {
+            Ok(ended) => anyhow!("the session ended at once: {ended:?}").into(),
+            Err(_) => anyhow!("a thread of the session panicked").into(),
+        }),
     }
 }
 
@@ -195,7 +235,7 @@ fn must_have_rings() -> Result<()> {
 /// mount behind.
 #[derive(Debug)]
 pub struct Mounted {
-    session: Option<JoinHandle<std::io::Result<()>>>,
+    session: Option<SessionThread>,
     unmounter: Unmounter,
     counts: Arc<MessageCounts>,
     /// For a successor, if one can take the mount up.
@@ -285,7 +325,7 @@ impl Unmounter {
     /// # Errors
     /// If it is in use or not permitted; it then stays mounted.
     pub fn unmount(&self) -> Result<()> {
-        detach(&self.mountpoint, &self.device, false)
+        detach(&self.mountpoint, &self.device, UnmountFlags::empty())
     }
 
     /// Takes the mount out of sight at once; it ends with its last user.
@@ -293,6 +333,6 @@ impl Unmounter {
     /// # Errors
     /// If that is not permitted.
     pub fn unmount_lazily(&self) -> Result<()> {
-        detach(&self.mountpoint, &self.device, true)
+        detach(&self.mountpoint, &self.device, UnmountFlags::DETACH)
     }
 }

@@ -52,7 +52,7 @@ pub fn clean_dead_mount(mountpoint: &Path) -> Result<bool> {
     match (entry.is_terrace(), mount_table::is_dead(&mountpoint)) {
         (true, true) => {
             tracing::warn!("{}: removing the mount that a dead daemon left", mountpoint.display());
-            detach(&mountpoint, &entry.device, true)?;
+            detach(&mountpoint, &entry.device, UnmountFlags::DETACH)?;
             Ok(true)
         }
         (true, false) => bail!(
@@ -74,12 +74,19 @@ pub fn clean_dead_mount(mountpoint: &Path) -> Result<bool> {
 
 /// Unmounts `mountpoint` if the file system on top of it is still the one with this device number.
 ///
-/// `lazily`: at once, even while it is in use; the connection then ends with its last user.
-pub(crate) fn detach(mountpoint: &Path, device: &str, lazily: bool) -> Result<()> {
+/// DETACH: at once, even while it is in use; the connection then ends with its last user. FORCE:
+/// the connection ends as well, and calls that wait for an answer fail.
+pub(crate) fn detach(mountpoint: &Path, device: &str, flags: UnmountFlags) -> Result<()> {
     if mount_table::at(mountpoint)?.is_none_or(|entry| entry.device != device) {
         return Ok(());
     }
-    let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
+    if flags.contains(UnmountFlags::FORCE)
+        && let Some((_, number)) = device.split_once(':')
+    {
+        // For users other than root, where fusectl is mounted.
+        let _ = std::fs::write(format!("/sys/fs/fuse/connections/{number}/abort"), "1");
+    }
+    let lazily = flags.contains(UnmountFlags::DETACH);
     match rustix::mount::unmount(mountpoint, flags | UnmountFlags::NOFOLLOW) {
         Ok(()) => Ok(()),
         Err(rustix::io::Errno::PERM) => {
@@ -272,7 +279,7 @@ mod tests {
         };
         let entry = mount_table::at(&path).unwrap().expect("a mount");
         assert!(entry.is_terrace() && entry.source == Path::new("terrace"), "{entry:?}");
-        detach(&path, "0:0", true).unwrap();
+        detach(&path, "0:0", UnmountFlags::DETACH).unwrap();
         assert!(
             mount_table::at(&path).unwrap().is_some(),
             "another device's number unmounts nothing"

@@ -199,10 +199,14 @@ pub fn statx(attr: &Attr, btime: StatxTime) -> StatxOut {
     StatxOut { attr_valid: FOREVER.as_secs(), stat, ..StatxOut::default() }
 }
 
-/// Memory of the buffers of all queues over io_uring, where those of `online` CPUs have `depth`
-/// workers each, and those of the others which the machine may get have two.
-pub fn ring_buffer_bytes(online: usize, possible: usize, depth: usize) -> u64 {
-    let workers = online * depth + possible.saturating_sub(online) * 2;
+/// Workers of all queues over io_uring: `depth` for each CPU that is online, and two for each other
+/// one that the machine may get.
+pub fn ring_workers(online: usize, possible: usize, depth: usize) -> usize {
+    online * depth + possible.saturating_sub(online) * depth.min(2)
+}
+
+/// Memory of the buffers of so many workers.
+pub fn ring_buffer_bytes(workers: usize) -> u64 {
     workers as u64 * u64::from(RING_MESSAGE_BYTES_MAX)
 }
 

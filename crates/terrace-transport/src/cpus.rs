@@ -36,31 +36,28 @@ impl Cpus {
                 .is_ok_and(|allowed| allowed.is_set(cpu.into()))
     }
 
-    /// Has this thread return to its CPU if it had to leave it, and may run there again.
+    /// Whether this thread runs on another CPU.
     #[inline]
-    pub(crate) fn return_to(&self, cpu: u16) {
-        if sched_getcpu() != usize::from(cpu) {
-            self.keep_to(cpu);
-        }
+    pub(crate) fn is_elsewhere(&self, cpu: u16) -> bool {
+        sched_getcpu() != usize::from(cpu)
     }
 
-    /// Has this thread run on any CPU that the session may use.
-    pub(crate) fn keep_to_none(&self) {
-        if let Ok(allowed) = sched_getaffinity(Some(self.first_thread)) {
-            // If that has changed meanwhile, the thread stays where it is.
-            let _ = sched_setaffinity(None, &allowed);
-        }
+    /// Has this thread run on any CPU that the session may use; says whether it may.
+    pub(crate) fn keep_to_none(&self) -> bool {
+        let allowed = sched_getaffinity(Some(self.first_thread));
+        // If that has changed meanwhile, the thread stays where it is.
+        allowed.and_then(|allowed| sched_setaffinity(None, &allowed)).is_ok()
     }
 
-    /// Keeps this thread on a CPU, if it may run there.
-    pub(crate) fn keep_to(&self, cpu: u16) {
+    /// Keeps this thread on a CPU, if it may run there; says whether it does.
+    pub(crate) fn keep_to(&self, cpu: u16) -> bool {
         if !self.may_use(cpu) {
-            return;
+            return false;
         }
         let mut only = CpuSet::new();
         only.set(cpu.into());
         // If that has changed meanwhile, the thread stays where it may be.
-        let _ = sched_setaffinity(None, &only);
+        sched_setaffinity(None, &only).is_ok()
     }
 }
 

@@ -59,32 +59,28 @@ fn is_helped(read: &ReadIn, others: usize) -> bool {
 pub(crate) struct Place<'a> {
     cpus: &'a Cpus,
     cpu: u16,
-    /// Whether the scheduler chooses the CPU.
+    /// Whether the scheduler chooses the CPU: it was let go, or may not use its own just now.
     is_free: bool,
 }
 
 impl<'a> Place<'a> {
     /// On the CPU of its queue.
     pub(crate) fn on(cpus: &'a Cpus, cpu: u16) -> Self {
-        cpus.keep_to(cpu);
-        Self { cpus, cpu, is_free: false }
+        Self { cpus, cpu, is_free: !cpus.keep_to(cpu) }
     }
 
     /// Has the worker run on any CPU that the daemon may use.
     pub(crate) fn leave(&mut self) {
         if !self.is_free {
-            self.cpus.keep_to_none();
-            self.is_free = true;
+            self.is_free = self.cpus.keep_to_none();
         }
     }
 
     /// Has the worker return to its CPU, if it had to leave it or was let go.
     #[inline]
     pub(crate) fn return_to(&mut self) {
-        if std::mem::take(&mut self.is_free) {
-            self.cpus.keep_to(self.cpu);
-        } else {
-            self.cpus.return_to(self.cpu);
+        if self.is_free || self.cpus.is_elsewhere(self.cpu) {
+            self.is_free = !self.cpus.keep_to(self.cpu);
         }
     }
 }

@@ -6,6 +6,7 @@ mod daemon;
 mod devices;
 mod doctor;
 mod exit;
+mod first_open;
 mod helper;
 mod keeper;
 mod memory;

@@ -3,10 +3,10 @@
 //! gains: its keeper, much memory, or the rings that the user may not have.
 
 use anyhow::{Context, Result};
-use rustix::process::{Resource, geteuid, getrlimit};
+use rustix::process::{Resource, getrlimit};
 use terrace_fuse::{
     RingOffer, Transport, may_use_all_cpus, online_cpus, possible_cpus, ring_buffer_bytes,
-    workers_of_a_queue,
+    ring_workers, workers_of_a_queue,
 };
 
 use crate::memory;
@@ -25,25 +25,26 @@ const DISK_RINGS_BYTES: u64 = 1 << 20;
 /// mount leaves the choice to it.
 ///
 /// # Errors
-/// The kernel does not name its CPUs.
+/// The kernel does not name its CPUs, or its `/proc` is missing.
 pub fn settle(options: &mut MountOptions, quiet: bool) -> Result<()> {
-    if options.transport != Transport::Auto || RingOffer::here() != RingOffer::Offered {
+    if options.transport != Transport::Auto {
         return Ok(());
     }
-    if options.clone_fd {
-        // Only `/dev/fuse` has such descriptors.
+    if options.clone_fd || (options.threads.is_some() && options.queue_depth.is_none()) {
+        // These options speak of `/dev/fuse`.
         options.transport = Transport::Device;
-    } else if let Some(reason) = Fit::here(options)?.obstacle() {
+    } else if RingOffer::here() == RingOffer::Offered
+        && let Some(reason) = Fit::here(options)?.obstacle()
+    {
         options.transport = Transport::Device;
-        output::remark(
-            quiet,
-            &format!(
-                "note: messages come over /dev/fuse, as {reason}; `-o transport=io_uring` takes \
-                 io_uring all the same"
-            ),
-        );
+        output::remark(quiet, &remark(&reason));
     }
     Ok(())
+}
+
+/// A word at a mount that takes `/dev/fuse` although the kernel offers io_uring.
+pub fn remark(reason: &str) -> String {
+    format!("note: messages come over /dev/fuse, as {reason}")
 }
 
 /// Whether processes of this one may run wherever programs have queues of messages, as a keeper
@@ -60,10 +61,17 @@ pub fn reaches_queues(options: &MountOptions) -> Result<bool> {
     Ok(!over_io_uring || may_use_all_cpus().context(CPUS)?)
 }
 
-/// Locked memory that rings take on a machine that may have so many CPUs, with so many workers
-/// each.
-pub fn locked_bytes(possible: usize, workers: usize) -> u64 {
-    (possible * workers) as u64 * RING_BYTES + DISK_RINGS_BYTES
+/// Locked memory that the rings of a mount take, with so many workers.
+pub fn locked_bytes(workers: usize) -> u64 {
+    workers as u64 * RING_BYTES + DISK_RINGS_BYTES
+}
+
+/// Whether a process with this `/proc/PID/status` may lock any amount of memory.
+pub fn may_lock_all(status: &str) -> bool {
+    const IPC_LOCK: u32 = 14;
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    bits.is_some_and(|bits| bits & (1 << IPC_LOCK) != 0)
 }
 
 const CPUS: &str = "the CPUs of this machine";
@@ -86,15 +94,17 @@ impl Fit {
     fn here(options: &MountOptions) -> Result<Fit> {
         let possible = usize::from(possible_cpus().context(CPUS)?);
         let online = online_cpus().context(CPUS)?;
-        let workers = options.queue_depth.unwrap_or_else(|| workers_of_a_queue(online));
+        let depth = options.queue_depth.unwrap_or_else(|| workers_of_a_queue(online));
+        let workers = ring_workers(online, possible, depth);
+        let status = std::fs::read_to_string("/proc/self/status")?;
         let limit = || getrlimit(Resource::Memlock).current;
         Ok(Fit {
             wants_keeper: options.keeper != Some(false),
             may_use_all_cpus: may_use_all_cpus().context(CPUS)?,
-            buffer_bytes: ring_buffer_bytes(online, possible, workers),
+            buffer_bytes: ring_buffer_bytes(workers),
             usable_bytes: memory::usable_bytes(),
-            locked_bytes: locked_bytes(possible, workers),
-            locked_bytes_max: (!geteuid().is_root()).then(limit).flatten(),
+            locked_bytes: locked_bytes(workers),
+            locked_bytes_max: (!may_lock_all(&status)).then(limit).flatten(),
         })
     }
 
@@ -134,6 +144,27 @@ mod tests {
         assert_eq!(Fit { locked_bytes_max: Some(2 << 20), ..FITS }.obstacle(), None);
         let without = Fit { wants_keeper: false, may_use_all_cpus: false, ..FITS };
         assert_eq!(without.obstacle(), None);
+    }
+
+    #[test]
+    fn options_that_speak_of_the_device_choose_it() {
+        let settled = |list: &str| {
+            let mut options = MountOptions::new(true);
+            options.apply(list, false).unwrap();
+            settle(&mut options, true).unwrap();
+            options.transport
+        };
+        for list in ["clone_fd", "threads=4", "transport=device"] {
+            assert_eq!(settled(list), Transport::Device, "{list}");
+        }
+        assert_eq!(settled("transport=io_uring,threads=4"), Transport::IoUring);
+    }
+
+    #[test]
+    fn a_capability_lifts_the_limit_of_locked_memory() {
+        assert!(may_lock_all("Name:\tx\nCapEff:\t0000000000004000\n"));
+        assert!(!may_lock_all("Name:\tx\nCapEff:\t000001ffffffbfff\n"));
+        assert!(!may_lock_all(""));
     }
 
     #[test]

@@ -12,35 +12,55 @@ use std::process::Command;
 use std::time::Duration;
 use terrace_proof::{MIB, Rng, Scratch, TestVolume, VolumeSpec, proof, run, skip};
 
-/// A cgroup that allows so much memory, removed when dropped.
-struct MemoryCgroup(PathBuf);
+/// A cgroup, removed when dropped.
+struct Cgroup(PathBuf);
 
-impl MemoryCgroup {
+impl Cgroup {
+    /// One that allows so much memory.
+    ///
     /// # Errors
     /// A skip where this machine has none, or lets us make none.
-    fn new(name: &str, bytes: u64) -> Result<MemoryCgroup> {
+    fn of_memory(name: &str, bytes: u64) -> Result<Cgroup> {
+        let (cgroup, is_version_1) = Cgroup::new(name, "memory")?;
+        // Not everywhere is swap accounted for.
+        if is_version_1 {
+            fs::write(cgroup.0.join("memory.limit_in_bytes"), bytes.to_string())?;
+            let _ = fs::write(cgroup.0.join("memory.memsw.limit_in_bytes"), bytes.to_string());
+        } else {
+            fs::write(cgroup.0.join("memory.max"), bytes.to_string())?;
+            let _ = fs::write(cgroup.0.join("memory.swap.max"), "0");
+        }
+        Ok(cgroup)
+    }
+
+    /// One that allows so many threads.
+    ///
+    /// # Errors
+    /// As [`Self::of_memory`].
+    fn of_threads(name: &str, count: u64) -> Result<Cgroup> {
+        let (cgroup, _) = Cgroup::new(name, "pids")?;
+        fs::write(cgroup.0.join("pids.max"), count.to_string())?;
+        Ok(cgroup)
+    }
+
+    /// One of a controller, and whether that is of version 1.
+    fn new(name: &str, controller: &str) -> Result<(Cgroup, bool)> {
         let root = Path::new("/sys/fs/cgroup");
-        let version_1 = root.join("memory");
+        let version_1 = root.join(controller);
         let version_2 = fs::read_to_string(root.join("cgroup.subtree_control")).unwrap_or_default();
-        let (parent, limits) = match version_1.join("cgroup.procs").exists() {
-            true => (version_1, &["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"][..]),
-            false if version_2.split_whitespace().any(|controller| controller == "memory") => {
-                (root.to_owned(), &["memory.max", "memory.swap.max"][..])
+        let is_version_1 = version_1.join("cgroup.procs").exists();
+        let parent = match is_version_1 {
+            true => version_1,
+            false if version_2.split_whitespace().any(|known| known == controller) => {
+                root.to_owned()
             }
-            false => return Err(skip("no cgroup here limits memory")),
+            false => return Err(skip(format!("no cgroup here has the controller {controller}"))),
         };
         let dir = parent.join(format!("terrace-proof-{name}-{}", std::process::id()));
         fs::create_dir(&dir).map_err(|error| {
             skip(format!("no cgroup can be made in {}: {error}", parent.display()))
         })?;
-        let cgroup = MemoryCgroup(dir);
-        fs::write(cgroup.0.join(limits[0]), bytes.to_string())?;
-        // Not everywhere is swap accounted for.
-        let _ = fs::write(
-            cgroup.0.join(limits[1]),
-            if limits[1].contains("swap") { "0".into() } else { bytes.to_string() },
-        );
-        Ok(cgroup)
+        Ok((Cgroup(dir), is_version_1))
     }
 
     /// Has the shell that runs it enter the cgroup.
@@ -49,7 +69,7 @@ impl MemoryCgroup {
     }
 }
 
-impl Drop for MemoryCgroup {
+impl Drop for Cgroup {
     fn drop(&mut self) {
         // The daemon was waited for; the kernel needs a moment to take it out.
         for _ in 0..100 {
@@ -173,7 +193,7 @@ fn survives(mut volume: TestVolume, files: &Files) -> Result<()> {
 #[test]
 fn a_cgroup_of_256_mib() {
     proof(|| {
-        let cgroup = MemoryCgroup::new("memory", 256 * MIB)?;
+        let cgroup = Cgroup::of_memory("memory", 256 * MIB)?;
         let volume = VolumeSpec::new("scarce-memory").prepared_by(&cgroup.enter()).mount()?;
         let files = load(&volume, 1, 330)?;
         ensure!(
@@ -196,13 +216,33 @@ fn a_cgroup_of_256_mib() {
 #[test]
 fn a_cache_that_is_chosen_too_large_for_the_cgroup() {
     proof(|| {
-        let cgroup = MemoryCgroup::new("chosen", 256 * MIB)?;
+        let cgroup = Cgroup::of_memory("chosen", 256 * MIB)?;
         let volume = VolumeSpec::new("scarce-chosen")
             .options("cache=1G")
             .prepared_by(&cgroup.enter())
             .mount()?;
         let files = load(&volume, 1, 330)?;
         ensure!(volume.daemon_log().contains("cgroup allows 256 MiB"), "{}", volume.daemon_log());
+        survives(volume, &files)
+    });
+}
+
+/// Queues over io_uring want more threads; `/dev/fuse` does with these.
+#[test]
+fn forty_threads() {
+    const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+    proof(|| {
+        let cgroup = Cgroup::of_threads("threads", 40)?;
+        let volume = VolumeSpec::new("scarce-threads")
+            .options("transport=auto")
+            .prepared_by(&cgroup.enter())
+            .mount()?;
+        let is_offered = fs::read_to_string(SWITCH).is_ok_and(|state| state.trim() == "Y");
+        let reason = if is_offered { "queues over io_uring failed" } else { "as " };
+        let log = volume.daemon_log();
+        ensure!(log.contains("messages come over /dev/fuse") && log.contains(reason), "{log}");
+        ensure!(status(&volume)?.contains("transport: /dev/fuse"), "{}", status(&volume)?);
+        let files = load(&volume, 1, 90)?;
         survives(volume, &files)
     });
 }

@@ -2,19 +2,17 @@
 
 use std::cell::Cell;
 use std::fs;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use terrace_engine::{FsError, FsResult, OpenOptions, Volume};
 use terrace_fuse::control::{self, AddDisk};
-use terrace_fuse::{Ledger, MountConfig, Mounted, RingOffer, Unmounter};
+use terrace_fuse::{Ledger, MountConfig, Mounted, RingOffer, Transport, Unmounter};
 use terrace_media::PmKind;
 
 use crate::cli::MountArgs;
@@ -28,7 +26,7 @@ use crate::metrics;
 use crate::options::MountOptions;
 use crate::progress::Progress;
 use crate::request::MountRequest;
-use crate::{mounts, output, transport};
+use crate::{first_open, mounts, output, transport};
 
 /// `terrace mount`
 pub fn run(args: &MountArgs, quiet: bool) -> Result<()> {
@@ -69,21 +67,8 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
         return keep(&mut Ready::nobody());
     }
     daemon::in_background(keep)?;
-    open_a_file(&request.mountpoint);
+    first_open::in_mount(&request.mountpoint);
     Ok(())
-}
-
-/// Opens a file of the new mount: after that, the kernel asks nobody when files are opened and
-/// closed (`terrace_fuse::terms`). Until then, each file that a program creates costs a message
-/// more when it is closed.
-fn open_a_file(mountpoint: &Path) {
-    // One without a name, which nobody sees. Where there can be none (a read-only mount, a
-    // directory of somebody else's, Linux before 6.2), a program's first open does the same.
-    let without_name = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    if let Ok(file) = rustix::fs::open(mountpoint, without_name, Mode::RUSR) {
-        let again = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let _ = rustix::fs::open(again, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    }
 }
 
 /// Whether the mount gets a keeper: where it is not left out, and could have a successor of the
@@ -189,7 +174,7 @@ pub fn serve(request: &MountRequest, log: &Log, role: &mut Role<'_>) -> Result<(
     let handover = role.take_handover();
     let is_first = handover.is_none();
     let mount = || match handover {
-        None => terrace_fuse::mount(Arc::clone(&volume), &request.mountpoint, &config),
+        None => mount_first(&volume, request, &config),
         Some(handover) => {
             terrace_fuse::take_up(Arc::clone(&volume), &request.mountpoint, &config, handover)
         }
@@ -232,6 +217,46 @@ pub fn serve(request: &MountRequest, log: &Log, role: &mut Role<'_>) -> Result<(
         volume.close().with_context(|| format!("{}: cannot unmount cleanly", request.pm.display()));
     tracing::info!(mountpoint = %request.mountpoint.display(), clean = closed.is_ok(), "unmounted");
     served.and(closed)
+}
+
+/// Mounts the volume. Where the choice is the machine's, and io_uring fails for whatever reason,
+/// over `/dev/fuse`.
+fn mount_first(
+    volume: &Arc<Volume>,
+    request: &MountRequest,
+    config: &MountConfig,
+) -> Result<Mounted> {
+    let mount = |config: &_| terrace_fuse::mount(Arc::clone(volume), &request.mountpoint, config);
+    let is_choice_open =
+        config.transport == Transport::Auto && RingOffer::here() == RingOffer::Offered;
+    let error = match mount(config) {
+        Err(error) if is_choice_open => error,
+        mounted => return mounted,
+    };
+    let over_device = MountConfig { transport: Transport::Device, ..config.clone() };
+    let mut mounted = mount(&over_device);
+    for _ in 0..MOMENTS {
+        if !mounted.as_ref().is_err_and(lacks_something) {
+            break;
+        }
+        std::thread::sleep(MOMENT);
+        mounted = mount(&over_device);
+    }
+    let mounted = mounted?;
+    let reason = format!("its queues over io_uring failed: {}", error.root_cause());
+    output::remark(request.quiet, &transport::remark(&reason));
+    Ok(mounted)
+}
+
+/// The kernel takes a moment to give back what the threads had that have ended.
+const MOMENT: Duration = Duration::from_millis(50);
+const MOMENTS: u32 = 20;
+
+/// Whether the system has no thread or no memory just now.
+fn lacks_something(error: &anyhow::Error) -> bool {
+    let cause = error.root_cause().downcast_ref::<std::io::Error>();
+    let errno = cause.and_then(std::io::Error::raw_os_error);
+    errno.is_some_and(|errno| [libc::EAGAIN, libc::ENOMEM].contains(&errno))
 }
 
 /// The parts that a signal ends: from the beginning of the daemon's life on, so that at no moment a

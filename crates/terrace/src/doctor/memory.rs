@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use terrace_fuse::{count_cpus, workers_of_a_queue};
+use terrace_fuse::{count_cpus, ring_workers, workers_of_a_queue};
 
 use super::{Finding, Machine};
 use crate::memory;
 use crate::size::format_size;
-use crate::transport::locked_bytes;
+use crate::transport::{locked_bytes, may_lock_all};
 
 /// With less memory than this, an eighth of it makes a small page cache.
 const PLENTY_BYTES: u64 = 1 << 30;
@@ -55,25 +55,29 @@ fn limits(machine: &Machine) -> Finding {
     }
 }
 
-/// Rings count as locked memory of a user without privileges.
+/// Rings count as locked memory of a program that may not lock any amount.
 fn locked(machine: &Machine) -> Finding {
     const TOPIC: &str = "locked memory";
     let limits = machine.text("proc/self/limits").unwrap_or_default();
     let row = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"));
     let soft = row.and_then(|row| row.split_whitespace().next()?.parse::<u64>().ok());
-    let Some(soft) = soft.filter(|_| machine.user != 0) else {
+    let may_lock_all = machine.text("proc/self/status").is_some_and(|text| may_lock_all(&text));
+    let Some(soft) = soft.filter(|_| !may_lock_all) else {
         return Finding::ok(TOPIC, "rings of io_uring have no limit");
     };
-    let cpus = machine.text("sys/devices/system/cpu/possible");
-    let cpus = cpus.and_then(|list| count_cpus(&list)).unwrap_or(1);
-    let needed = locked_bytes(cpus.into(), workers_of_a_queue(cpus.into()));
+    let count = |list: &str| {
+        let list = machine.text(format!("sys/devices/system/cpu/{list}"));
+        usize::from(list.and_then(|list| count_cpus(&list)).unwrap_or(1))
+    };
+    let (online, possible) = (count("online"), count("possible"));
+    let needed = locked_bytes(ring_workers(online, possible, workers_of_a_queue(online)));
     let (limit, wanted) = (format_size(soft), format_size(needed));
     if soft >= needed {
         return Finding::ok(TOPIC, format!("{limit} for rings of io_uring, which take {wanted}"));
     }
     Finding::slow(
         TOPIC,
-        format!("{limit} for rings of io_uring, which may take {wanted}: some are refused"),
+        format!("{limit} for rings of io_uring, which take {wanted}: mounts use /dev/fuse"),
         "`ulimit -l unlimited` before the mount; for good a line `* - memlock unlimited` in \
          /etc/security/limits.conf, or LimitMEMLOCK=infinity in a unit of systemd",
     )
@@ -212,10 +216,13 @@ mod tests {
             |soft: &str| format!("Limit  Soft  Hard\nMax locked memory {soft}  {soft}  bytes\n");
         let made_up = MadeUp::with(&[
             ("proc/self/limits", &limits("65536")),
+            ("proc/self/status", "CapEff:\t000001ffffffffff\n"),
+            ("sys/devices/system/cpu/online", "0-7\n"),
             ("sys/devices/system/cpu/possible", "0-7\n"),
         ]);
-        let user = Machine { user: 1000, ..made_up.machine.clone() };
-        assert_eq!(locked(&made_up.machine).verdict, Verdict::Ok, "root has no limit");
+        let user = made_up.machine.clone();
+        assert_eq!(locked(&user).verdict, Verdict::Ok, "root has no limit");
+        made_up.set("proc/self/status", "CapEff:\t0000000000000000\n");
         let tight = locked(&user);
         assert_eq!(tight.verdict, Verdict::Slow);
         assert!(tight.found.contains("64 KiB") && tight.found.contains("2 MiB"), "{tight:?}");

@@ -54,7 +54,7 @@ fn way(machine: &Machine, transport: &TransportStatus) -> Finding {
         (_, RingOffer::Offered) => Finding::slow(
             TOPIC,
             "messages come over /dev/fuse, although the kernel offers io_uring",
-            "mount without `-o transport=device`; a mount that chose it by itself said why",
+            "`-o transport=io_uring` takes it, or says what stands in the way",
         ),
         _ => Finding::ok(TOPIC, "messages come over /dev/fuse"),
     }

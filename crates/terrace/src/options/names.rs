@@ -36,8 +36,8 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ),
     (
         "transport=auto|io_uring|device",
-        "how messages come from the kernel: over io_uring, a queue for each CPU, over /dev/fuse, \
-         or by what the kernel offers (default: auto)",
+        "how messages come from the kernel: over io_uring where it offers that and it suits the \
+         machine, over io_uring, a queue for each CPU, or over /dev/fuse (default: auto)",
     ),
     ("queue_depth=N", "over io_uring: requests of a CPU served at a time (default: 8 to 30)"),
     ("threads=N", "over /dev/fuse: threads that serve (default: one per processor, 2 to 8)"),
