@@ -91,6 +91,14 @@ fn what_has_begun_says_how_much_is_done() {
     IS_LOST.set(true);
     let copied = v.copy_range(source, 0, copy, 0, data.len() as u64).unwrap();
     assert!(copied > 0 && copied < data.len() as u64, "{copied} bytes");
+    // Nobody else writes all of it back before the fsync.
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    devices.disk_sim.set_on_io(Box::new(move |op| {
+        if op == IoOp::Write {
+            let _ = released.lock().unwrap().recv_timeout(NEVER);
+        }
+    }));
     let written = write(&v, short, &data);
     assert!(written > 0 && written < data.len(), "{written} bytes");
     for (ino, len) in [(copy, copied as usize), (short, written)] {
@@ -98,6 +106,8 @@ fn what_has_begun_says_how_much_is_done() {
     }
     let fsync = v.fsync(short, false).unwrap_err();
     assert_eq!(fsync.errno(), libc::EINTR);
+    drop(release);
+    devices.disk_sim.clear_on_io();
     IS_LOST.set(false);
     v.fsync(short, false).unwrap();
     v.close().unwrap();
