@@ -84,11 +84,8 @@ fn the_state_of_a_mount_tells_of_queues_and_workers() {
     assert!(ring.buffer_bytes >= ring.workers * BUFFER_BYTES, "{ring:?}");
     assert!(mount.mounted.is_over_io_uring());
     mount.finish();
-    let threads = MountConfig {
-        transport: Transport::Device,
-        threads: Some(3),
-        ..MountConfig::default()
-    };
+    let threads =
+        MountConfig { transport: Transport::Device, threads: Some(3), ..MountConfig::default() };
     let mount = TestMount::new(Behind::Engine, &threads);
     fs::write(mount.join("file"), "text").unwrap();
     let device = state(&mount);
