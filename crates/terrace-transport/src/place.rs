@@ -1,11 +1,11 @@
-//! Where a worker of a queue runs: on the queue's CPU, unless it has a long read to answer.
+//! The CPU that a worker runs on: its queue's, unless the worker has a long read to answer.
 //!
 //! Most messages are answered fastest on the CPU that asked, as nobody is woken elsewhere. But a
 //! long answer is copied twice, by the worker into the kernel's pages or the client's, and by the
 //! client out of these. On one CPU the copies take turns, and other CPUs idle. So the worker lets
-//! the scheduler choose the CPU for two kinds of READs, of which others are under way beside them:
+//! the scheduler choose the CPU for two kinds of READs, which have others beside them:
 //!
-//! * Buffered ones of more than [`AHEAD_BYTES`] are parts of a read-ahead.
+//! * Buffered ones of more than [`AHEAD_BYTES`]: they are parts of a read-ahead.
 //! * Direct ones of at least [`DIRECT_BYTES_MIN`], if other READs are being answered.
 //!
 //! A client that waits for each of its direct reads keeps the worker on its CPU: to wake a worker
@@ -55,7 +55,7 @@ fn is_helped(read: &ReadIn, others: usize) -> bool {
     }
 }
 
-/// Where a worker runs.
+/// The CPU of one worker.
 pub(crate) struct Place<'a> {
     cpus: &'a Cpus,
     cpu: u16,

@@ -17,8 +17,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 /// How long the command waits for it.
 const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// Opens a file of the mount. Where that fails, a program's first open does the same. Called by a
-/// process that has one thread.
+/// Opens a file of the mount. If that fails, a program's first open does the same. The calling
+/// process has one thread.
 pub fn in_mount(mountpoint: &Path) {
     let Ok(mountpoint) = CString::new(mountpoint.as_os_str().as_bytes()) else { return };
     // SAFETY: this process has one thread; the child makes system calls, and ends.

@@ -37,7 +37,7 @@ pub fn default_cache_bytes(usable: u64) -> u64 {
     (usable / 8).clamp(CACHE_BYTES_MIN, CACHE_BYTES_MAX)
 }
 
-/// What the machine has, or the cgroup allows.
+/// The memory of the machine, or less if the cgroup allows less.
 pub fn usable_bytes() -> u64 {
     cgroup_limit(Path::new("/")).unwrap_or(u64::MAX).min(ram_bytes())
 }

@@ -16,7 +16,7 @@ use crate::size::format_size;
 
 /// Buffers take at most so much of the memory that may be used: one in so many bytes.
 const BUFFERS_PART: u64 = 32;
-/// What the kernel counts as locked for a ring of two entries (Linux 6.14 and later).
+/// Memory of a ring of two entries that the kernel counts as locked (Linux 6.14 and later).
 const RING_BYTES: u64 = 8 << 10;
 /// The same for a ring of a disk, of which there are a few.
 const DISK_RINGS_BYTES: u64 = 1 << 20;
@@ -76,7 +76,7 @@ pub fn may_lock_all(status: &str) -> bool {
 
 const CPUS: &str = "the CPUs of this machine";
 
-/// What decides whether io_uring suits a mount.
+/// The facts that decide whether io_uring suits a mount.
 #[derive(Clone, Copy, Debug)]
 struct Fit {
     wants_keeper: bool,

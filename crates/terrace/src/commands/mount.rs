@@ -219,8 +219,8 @@ pub fn serve(request: &MountRequest, log: &Log, role: &mut Role<'_>) -> Result<(
     served.and(closed)
 }
 
-/// Mounts the volume. Where the choice is the machine's, and io_uring fails for whatever reason,
-/// over `/dev/fuse`.
+/// Mounts the volume, over `/dev/fuse` if the choice is the machine's and io_uring fails for
+/// whatever reason.
 fn mount_first(
     volume: &Arc<Volume>,
     request: &MountRequest,
