@@ -34,7 +34,7 @@ pub(crate) fn is_as_powerful(caller: Caller) -> bool {
 }
 
 /// The effective capabilities that the text of a `/proc/<pid>/status` has, a bit for each.
-fn capabilities_in_status(status: &str) -> Option<u64> {
+pub fn capabilities_in_status(status: &str) -> Option<u64> {
     let bits = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     u64::from_str_radix(bits.trim(), 16).ok()
 }

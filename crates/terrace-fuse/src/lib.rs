@@ -48,6 +48,7 @@ mod mountpoint;
 pub mod terms;
 mod transport;
 
+pub use caller::capabilities_in_status;
 pub use config::{MountConfig, Transport, workers_of_a_queue};
 pub use heir::{heritage, kept_thresholds};
 pub use kernel_cache::KernelCache;

@@ -5,8 +5,8 @@
 use anyhow::{Context, Result};
 use rustix::process::{Resource, getrlimit};
 use terrace_fuse::{
-    RingOffer, Transport, may_use_all_cpus, online_cpus, possible_cpus, ring_buffer_bytes,
-    ring_workers, workers_of_a_queue,
+    RingOffer, Transport, capabilities_in_status, may_use_all_cpus, online_cpus, possible_cpus,
+    ring_buffer_bytes, ring_workers, workers_of_a_queue,
 };
 
 use crate::memory;
@@ -33,13 +33,18 @@ pub fn settle(options: &mut MountOptions, quiet: bool) -> Result<()> {
     if options.clone_fd || (options.threads.is_some() && options.queue_depth.is_none()) {
         // These options speak of `/dev/fuse`.
         options.transport = Transport::Device;
-    } else if RingOffer::here() == RingOffer::Offered
+    } else if takes_rings_if_it_can(options.transport)
         && let Some(reason) = Fit::here(options)?.obstacle()
     {
         options.transport = Transport::Device;
         output::remark(quiet, &remark(&reason));
     }
     Ok(())
+}
+
+/// Whether the machine chooses, and the kernel offers io_uring.
+pub fn takes_rings_if_it_can(transport: Transport) -> bool {
+    transport == Transport::Auto && RingOffer::here() == RingOffer::Offered
 }
 
 /// A word at a mount that takes `/dev/fuse` although the kernel offers io_uring.
@@ -53,11 +58,8 @@ pub fn remark(reason: &str) -> String {
 /// # Errors
 /// The kernel does not name its CPUs.
 pub fn reaches_queues(options: &MountOptions) -> Result<bool> {
-    let over_io_uring = match options.transport {
-        Transport::IoUring => true,
-        Transport::Auto => RingOffer::here() == RingOffer::Offered,
-        Transport::Device => false,
-    };
+    let over_io_uring =
+        options.transport == Transport::IoUring || takes_rings_if_it_can(options.transport);
     Ok(!over_io_uring || may_use_all_cpus().context(CPUS)?)
 }
 
@@ -69,9 +71,7 @@ pub fn locked_bytes(workers: usize) -> u64 {
 /// Whether a process with this `/proc/PID/status` may lock any amount of memory.
 pub fn may_lock_all(status: &str) -> bool {
     const IPC_LOCK: u32 = 14;
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let bits = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
-    bits.is_some_and(|bits| bits & (1 << IPC_LOCK) != 0)
+    capabilities_in_status(status).is_some_and(|bits| bits & (1 << IPC_LOCK) != 0)
 }
 
 const CPUS: &str = "the CPUs of this machine";

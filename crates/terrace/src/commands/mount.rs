@@ -227,8 +227,7 @@ fn mount_first(
     config: &MountConfig,
 ) -> Result<Mounted> {
     let mount = |config: &_| terrace_fuse::mount(Arc::clone(volume), &request.mountpoint, config);
-    let is_choice_open =
-        config.transport == Transport::Auto && RingOffer::here() == RingOffer::Offered;
+    let is_choice_open = transport::takes_rings_if_it_can(config.transport);
     let error = match mount(config) {
         Err(error) if is_choice_open => error,
         mounted => return mounted,
