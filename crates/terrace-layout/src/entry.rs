@@ -63,6 +63,8 @@ pub fn page_seed(seed: u32, sequence: u64) -> u32 {
 
 /// Bits of an entry's flags that hold its [`Stamp`].
 const STAMP_SHIFT: u32 = 1;
+/// Where the flags begin in an entry's first eight bytes.
+const FLAGS_SHIFT: u32 = 16;
 
 /// Which mount wrote an entry that commits itself: bits 1 to 15 of its flags, zero in all other
 /// entries.
@@ -117,22 +119,26 @@ pub fn encode_entry<'b, T: MediaStruct>(
 #[inline]
 pub fn lay_out_entry<T: MediaStruct>(buf: &mut Vec<u8>, head: &T, parts: &[&[u8]]) {
     let start = buf.len();
+    let len = size_of::<T>() + parts.iter().map(|part| part.len()).sum::<usize>();
+    let slots = slots_for(len);
+    assert!(slots <= PAGE_SLOTS, "log entry too long");
+    let mut head = *head;
+    head.as_mut_bytes()[1] = slots as u8;
     buf.extend_from_slice(head.as_bytes());
-    if !(parts.is_empty() && size_of::<T>() as u64 == SLOT_BYTES) {
+    if len as u64 != SLOT_BYTES || size_of::<T>() != len {
         parts.iter().for_each(|part| buf.extend_from_slice(part));
-        let slots = slots_for(buf.len() - start);
-        assert!(slots <= PAGE_SLOTS, "log entry too long");
         buf.resize(start + (slots * SLOT_BYTES) as usize, 0);
     }
-    buf[start + 1] = ((buf.len() - start) as u64 / SLOT_BYTES) as u8;
 }
 
 /// Sets what depends on where an entry goes and how it commits: stamp and checksum.
 pub fn finish_entry(entry: &mut [u8], seed: u32, stamp: Option<Stamp>) {
     // A copy of an entry that committed itself does not.
-    let own = u16::from_le_bytes([entry[2], entry[3]]) & ((1 << STAMP_SHIFT) - 1);
-    let flags = own | stamp.map_or(0, |Stamp(stamp)| stamp << STAMP_SHIFT);
-    entry[2..4].copy_from_slice(&flags.to_le_bytes());
+    // In one word: the processor has to wait for a word that was stored in parts.
+    let (first, _) = entry.split_first_chunk_mut().expect("an entry has a slot");
+    let stamped = |stamp: u16| u64::from(stamp << STAMP_SHIFT) << FLAGS_SHIFT;
+    let own = u64::from_le_bytes(*first) & !stamped(u16::MAX);
+    *first = (own | stamped(stamp.map_or(0, |Stamp(stamp)| stamp))).to_le_bytes();
     let crc = crc_with_hole(seed, entry, 4);
     entry[4..8].copy_from_slice(&crc.to_le_bytes());
 }

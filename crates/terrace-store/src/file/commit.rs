@@ -90,8 +90,7 @@ impl FileData {
 
     /// Maps the staged runs in place of what was there.
     pub(super) fn map_staged(&mut self, log: &mut Log) {
-        let staged = std::mem::take(&mut self.staged);
-        for run in &staged {
+        for run in &self.staged {
             let entry = log.position(run.entry_index);
             let extent = Extent::new(
                 run.addr,
@@ -119,7 +118,6 @@ impl FileData {
             }
             self.index.map(&mut log.refs, run.file_block, extent, run.crc_run);
         }
-        self.staged = staged;
     }
 
     /// Gives back the blocks that the commit has replaced.

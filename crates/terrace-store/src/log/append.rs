@@ -81,15 +81,13 @@ impl Log {
         stamp: Option<Stamp>,
     ) -> FsResult<()> {
         self.flush_unfenced(pm);
+        self.batch.positions.clear();
+        if let Some(stamp) = stamp.filter(|_| self.can_seal()) {
+            self.stage_sealed(pm, stamp);
+            return Ok(());
+        }
         let mut batch = std::mem::take(&mut self.batch);
-        batch.positions.clear();
-        let result = match stamp.filter(|_| self.can_seal(&batch)) {
-            Some(stamp) => {
-                self.stage_sealed(pm, &mut batch, stamp);
-                Ok(())
-            }
-            None => self.stage_pages(pm, source, &mut batch),
-        };
+        let result = self.stage_pages(pm, source, &mut batch);
         self.batch = batch;
         if result.is_err() {
             self.abort(source);
@@ -98,7 +96,9 @@ impl Log {
     }
 
     /// Whether the batch is one entry that can vouch for its data, and it fits into the region.
-    fn can_seal(&self, batch: &Batch) -> bool {
+    #[inline]
+    fn can_seal(&self) -> bool {
+        let batch = &self.batch;
         batch.ends.len() == 1
             && self.tail + batch.bytes.len() as u64 <= self.region_end(self.pages.back().copied())
             && seal::can_seal(&batch.bytes)
@@ -110,7 +110,9 @@ impl Log {
         page.map_or(*inline_tails(self.record_at).end(), |p| (p + 1) * BLOCK_BYTES)
     }
 
-    fn stage_sealed(&self, pm: &Pm, batch: &mut Batch, stamp: Stamp) {
+    #[inline]
+    fn stage_sealed(&mut self, pm: &Pm, stamp: Stamp) {
+        let batch = &mut self.batch;
         finish_entry(&mut batch.bytes, self.seed, Some(stamp));
         pm.write_nt(self.tail, &batch.bytes);
         batch.positions.push(self.tail);
@@ -224,15 +226,20 @@ impl Log {
     }
 
     /// The staged batch was committed (by [`Self::commit`] or through the journal).
+    #[inline]
     pub fn published(&mut self) {
         // Staging flushed the unfenced stores, and a fence has followed.
         self.unfenced = None;
         self.tail_behind = self.batch.sealed;
         self.seed = self.batch.new_seed;
-        self.free.append(&mut self.limbo);
         self.tail = self.batch.new_tail;
-        self.slots += self.batch.new_pages.len() as u64 * PAGE_SLOTS;
-        self.next_sequence += self.batch.new_pages.len() as u64;
-        self.pages.extend(self.batch.new_pages.drain(..));
+        if !self.limbo.is_empty() {
+            self.free.append(&mut self.limbo);
+        }
+        if !self.batch.new_pages.is_empty() {
+            self.slots += self.batch.new_pages.len() as u64 * PAGE_SLOTS;
+            self.next_sequence += self.batch.new_pages.len() as u64;
+            self.pages.extend(self.batch.new_pages.drain(..));
+        }
     }
 }

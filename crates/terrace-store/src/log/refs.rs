@@ -69,7 +69,8 @@ impl Refs {
     /// slots.
     #[inline]
     pub fn replace(&mut self, old: u64, new: u64, slots: u64) {
-        if self.page_of(old) != self.page_of(new) {
+        // Most often both stand in one block, which either is a page or holds records.
+        if old / BLOCK_BYTES != new / BLOCK_BYTES && self.page_of(old) != self.page_of(new) {
             self.retain(new, slots);
             self.release(old, slots);
         }
