@@ -4,6 +4,7 @@
 //! A locked add would do more than cost its own few nanoseconds: it would drain the write-combining
 //! buffers that a streaming copy has just filled.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -69,8 +70,12 @@ static FREE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 static USED: Mutex<usize> = Mutex::new(0);
 
 thread_local! {
+    /// The number in `MINE`, at hand without a look at whether that has a value yet.
+    static STRIPE: Cell<usize> = const { Cell::new(UNCLAIMED) };
     static MINE: Claim = Claim::new();
 }
+
+const UNCLAIMED: usize = usize::MAX;
 
 struct Claim(usize);
 
@@ -88,6 +93,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        STRIPE.set(SHARED);
         if self.0 != SHARED {
             FREE.lock().push(self.0);
         }
@@ -96,8 +102,18 @@ impl Drop for Claim {
 
 #[inline]
 fn my_stripe() -> usize {
+    match STRIPE.get() {
+        UNCLAIMED => claim(),
+        stripe => stripe,
+    }
+}
+
+#[cold]
+fn claim() -> usize {
     // A thread that is being torn down has given its stripe back already.
-    MINE.try_with(|claim| claim.0).unwrap_or(SHARED)
+    let stripe = MINE.try_with(|claim| claim.0).unwrap_or(SHARED);
+    STRIPE.set(stripe);
+    stripe
 }
 
 #[cfg(test)]

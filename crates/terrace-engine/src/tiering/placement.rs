@@ -92,6 +92,7 @@ impl Placement {
     ///
     /// # Errors
     /// Fatal ones.
+    #[inline]
     pub fn choose(&self, file: &FileData, write: Write) -> FsResult<Choice> {
         let counter = self.write_counter(file, write);
         let choice = |target, reason| Ok(Choice { target, reason, counter });

@@ -33,7 +33,7 @@ impl FileData {
         }
         self.stage_or_clear(log, io)?;
         log.commit(io.pm)?;
-        self.apply_staged(log, io, self.size, self.mtime);
+        self.apply_staged(log, &io, self.size, self.mtime);
         self.heat.wrote(
             runs.iter().map(|run| run.blocks).sum(),
             self.index.data_blocks(),
@@ -70,14 +70,14 @@ impl FileData {
     }
 
     /// Gives back the new blocks of a batch that is not going to be committed.
-    pub(super) fn give_up(&mut self, io: PmIo<'_>) {
+    pub(super) fn give_up(&mut self, io: &PmIo<'_>) {
         for run in self.staged.drain(..).filter(|r| !r.in_place) {
             io.source.free(run.addr, run.blocks);
         }
     }
 
     /// The staged entries are committed: the index follows, stale blocks are freed.
-    pub(super) fn apply_staged(&mut self, log: &mut Log, io: PmIo<'_>, size: u64, now: Time) {
+    pub(super) fn apply_staged(&mut self, log: &mut Log, io: &PmIo<'_>, size: u64, now: Time) {
         self.map_staged(log);
         let last_entry = self.staged.last().map_or(0, |run| run.entry_index);
         self.size = size;
@@ -121,7 +121,7 @@ impl FileData {
     }
 
     /// Gives back the blocks that the commit has replaced.
-    pub(super) fn free_stale(&mut self, io: PmIo<'_>) {
+    pub(super) fn free_stale(&mut self, io: &PmIo<'_>) {
         for (addr, blocks) in self.freed.drain(..) {
             io.source.free(addr, blocks);
         }

@@ -21,7 +21,7 @@ impl FileData {
     pub(super) fn stage_copy(
         &mut self,
         log: &mut Log,
-        io: PmIo<'_>,
+        io: &PmIo<'_>,
         write: &PmWrite<'_>,
         new_size: u64,
     ) -> FsResult<bool> {
@@ -52,7 +52,7 @@ impl FileData {
 
     /// Blocks for file blocks from `block` on, up to `want`: reserved ones if there are, else new
     /// ones.
-    fn run_for(&self, io: PmIo<'_>, block: u64, want: u64) -> Option<(Run, bool)> {
+    fn run_for(&self, io: &PmIo<'_>, block: u64, want: u64) -> Option<(Run, bool)> {
         let mut want = if io.data_crc { want.min(CRC_SLOTS_BLOCKS_MAX) } else { want };
         if let Segment::Extent(e) = self.index.lookup(block)
             && (e.unwritten() || planted(Bug::LiveBlocksOverwritten))

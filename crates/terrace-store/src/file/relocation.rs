@@ -110,7 +110,7 @@ impl FileData {
         if planted(Bug::MoveFreesFirst) {
             self.freed.clear();
         }
-        self.free_stale(io);
+        self.free_stale(&io);
         Ok(())
     }
 

@@ -52,7 +52,7 @@ impl FileData {
         self.stage_or_clear(log, io)?;
         log.commit(io.pm)?;
         self.index.unmap(&mut log.refs, from, to, &mut self.freed);
-        self.apply_staged(log, io, size, now);
+        self.apply_staged(log, &io, size, now);
         self.heat.wrote(0, self.index.data_blocks(), now);
         if reserve.is_empty() {
             move_ref(log, &mut self.size_ref, hole_index);
@@ -83,7 +83,7 @@ impl FileData {
         }
         self.stage_or_clear(log, io)?;
         log.commit(io.pm)?;
-        self.apply_staged(log, io, size, now);
+        self.apply_staged(log, &io, size, now);
         Ok(())
     }
 

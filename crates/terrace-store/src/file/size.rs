@@ -37,7 +37,7 @@ impl FileData {
         let index = log.push(&set_size_entry(size, now, truncates), &[]);
         let alone = (size <= self.committed || planted(Bug::SealedWithoutTail)).then_some(io.stamp);
         if let Err(error) = log.stage(io.pm, io.source, alone) {
-            self.give_up(io);
+            self.give_up(&io);
             return Err(error);
         }
         sure();
@@ -45,7 +45,7 @@ impl FileData {
         if size < self.size {
             self.index.unmap(&mut log.refs, size.div_ceil(BLOCK_BYTES), u64::MAX, &mut self.freed);
         }
-        self.apply_staged(log, io, size, now);
+        self.apply_staged(log, &io, size, now);
         self.heat.wrote(0, self.index.data_blocks(), now);
         move_ref(log, &mut self.size_ref, index);
         move_ref(log, &mut self.mtime_ref, index);

@@ -87,6 +87,8 @@ impl FileData {
         path: WritePath,
         write: &PmWrite<'_>,
     ) -> FsResult<bool> {
+        // Not copied on the way down: that would wait for the stores that have just made it.
+        let io = &io;
         let end = write.end();
         log.begin();
         self.staged.clear();
@@ -168,7 +170,7 @@ impl FileData {
     fn patch(
         &mut self,
         log: &mut Log,
-        io: PmIo<'_>,
+        io: &PmIo<'_>,
         block: BlockAddr,
         write: &PmWrite<'_>,
     ) -> FsResult<()> {
@@ -205,7 +207,7 @@ impl FileData {
     fn stage_write(
         &mut self,
         log: &mut Log,
-        io: PmIo<'_>,
+        io: &PmIo<'_>,
         path: WritePath,
         write: &PmWrite<'_>,
     ) -> FsResult<Option<bool>> {
