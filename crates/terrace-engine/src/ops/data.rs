@@ -58,13 +58,15 @@ impl Files {
         let sequential = inode.reading.note_end(offset, buf.len());
         let (len, stale_atime) = {
             let inner = inode.shared()?;
-            let size = inner.file()?.size;
-            let len = size.saturating_sub(offset).min(buf.len() as u64) as usize;
+            let file = inner.file()?;
+            file.index.prefetch(offset / BLOCK_BYTES);
+            let len = file.size.saturating_sub(offset).min(buf.len() as u64) as usize;
+            // Notes while the index is on its way to the processor.
+            inode.reading.note(len, file.size);
+            self.activity.shards[inode.shard].recent.note(inode.ino);
             if len > 0 {
                 self.pages.read_range(&inode, &inner, offset, &mut buf[..len], sequential)?;
             }
-            inode.reading.note(len, size);
-            self.activity.shards[inode.shard].recent.note(inode.ino);
             (len, self.inodes.wants_atime(&inner))
         };
         self.activity.note_traffic();
