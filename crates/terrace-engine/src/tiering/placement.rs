@@ -127,7 +127,9 @@ impl Placement {
     /// Fatal ones.
     pub fn pm_takes(&self, blocks: u64, pin: Option<u8>) -> FsResult<bool> {
         let (placement, wanted) = (self.store.space.placement, room_wanted(blocks));
-        if placement.place_write(self.inodes.pm_space(blocks)?, blocks, false) == Target::Pm {
+        let has_room = |pm| placement.place_write(pm, blocks, false) == Target::Pm;
+        // Most often without a look at what can be reclaimed.
+        if has_room(self.store.space.pm_space()) || has_room(self.inodes.pm_space(blocks)?) {
             return Ok(true);
         }
         // Only who has another place to go to leaves room to others.

@@ -90,7 +90,9 @@ impl Index {
 
     #[inline]
     fn lookup_in_tree(&self, block: u64) -> Segment {
-        if let Some((&start, extent)) = self.tree.range(..=block).next_back()
+        // The last extent is found without a search: appends look there.
+        let last = self.tree.last_key_value().filter(|&(&start, _)| start <= block);
+        if let Some((&start, extent)) = last.or_else(|| self.tree.range(..=block).next_back())
             && start + u64::from(extent.blocks) > block
         {
             return Segment::Extent(extent.tail(block - start));

@@ -99,7 +99,11 @@ impl Log {
         self.drain_free(source);
         let begins_in_record =
             !self.inline_dropped && (self.refs.inline > 0 || self.archive.is_some());
-        if self.pages.is_empty() || begins_in_record {
+        // As many pages with references as pages: none is dead.
+        let all_live = self.inline_dropped
+            && self.archive.is_none()
+            && self.refs.pages.len() == self.pages.len();
+        if self.pages.is_empty() || begins_in_record || all_live {
             return;
         }
         let before = self.pages.len();
