@@ -290,12 +290,15 @@ mod x86_64 {
     /// # Safety
     /// As for stream_copy.
     unsafe fn stream_copy_sse2(dst: *mut u8, src: *const u8, lines: usize) {
-        for at in (0..lines * WORDS_PER_LINE).map(|word| word * WORD_BYTES) {
-            // SAFETY: `at` is within both ranges, and dst + at is 16-byte aligned. SSE2 is part of
-            // x86-64.
-            unsafe {
-                let word = _mm_loadu_si128(src.add(at).cast::<__m128i>());
-                _mm_stream_si128(dst.add(at).cast::<__m128i>(), word);
+        // Line by line, which is cheaper than word by word: the compiler writes out the inner loop.
+        for line in (0..lines).map(|line| line * LINE_BYTES) {
+            for at in (0..WORDS_PER_LINE).map(|word| line + word * WORD_BYTES) {
+                // SAFETY: `at` is within both ranges, and dst + at is 16-byte aligned. SSE2 is part
+                // of x86-64.
+                unsafe {
+                    let word = _mm_loadu_si128(src.add(at).cast::<__m128i>());
+                    _mm_stream_si128(dst.add(at).cast::<__m128i>(), word);
+                }
             }
         }
     }
@@ -303,9 +306,11 @@ mod x86_64 {
     /// # Safety
     /// As for stream_zero.
     unsafe fn stream_zero_sse2(dst: *mut u8, lines: usize) {
-        for at in (0..lines * WORDS_PER_LINE).map(|word| word * WORD_BYTES) {
-            // SAFETY: `at` is within the range, and dst + at is 16-byte aligned.
-            unsafe { _mm_stream_si128(dst.add(at).cast::<__m128i>(), _mm_setzero_si128()) };
+        for line in (0..lines).map(|line| line * LINE_BYTES) {
+            for at in (0..WORDS_PER_LINE).map(|word| line + word * WORD_BYTES) {
+                // SAFETY: `at` is within the range, and dst + at is 16-byte aligned.
+                unsafe { _mm_stream_si128(dst.add(at).cast::<__m128i>(), _mm_setzero_si128()) };
+            }
         }
     }
 
