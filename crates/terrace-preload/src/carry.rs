@@ -1,0 +1,355 @@
+//! One call that moves data: it goes direct if it may, or takes the mount.
+
+use std::ffi::c_int;
+use std::os::fd::RawFd;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::backend::{File, ProgramBytes, Reason, Refusal};
+use crate::description::{APPEND, Description, READABLE, SYNC, WRITABLE};
+use crate::table::{self, Entry};
+use crate::thread::{self, Inside};
+use crate::word::Word;
+use crate::{real, report, state, switch};
+
+/// The kernel moves no more bytes by one call.
+const MOST: usize = 0x7fff_f000;
+
+/// A call that moves data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) fd: RawFd,
+    pub(crate) write: bool,
+    pub(crate) bytes: ProgramBytes<'a>,
+    /// The offset that the program gives. `None`: the position of the descriptor.
+    pub(crate) at: Option<i64>,
+    /// What is written is durable before the call returns.
+    pub(crate) sync: bool,
+    /// It appends, whatever the offset.
+    pub(crate) append: bool,
+}
+
+/// Carries a call out. `real(None)` is the system call as the program made it, `real(Some(at))` the
+/// same at an offset.
+#[inline(always)]
+pub(crate) fn carry(call: &Call, real: impl Fn(Option<i64>) -> isize) -> isize {
+    let Some(entry) = table::entry(call.fd) else { return real(None) };
+    let word = entry.cell.load();
+    // Most descriptors of most programs are these.
+    if word.stays() && !report::asked() {
+        return real(None);
+    }
+    // A call that would wait for ever in the kernel can be cancelled, so one that is carried can.
+    if word.description().is_some() {
+        real::testcancel();
+    }
+    match direct(call, entry, word, &real) {
+        Some(result) => result,
+        None => mount(call, entry, real),
+    }
+}
+
+/// Goes direct. `None`: the call takes the mount, in which a thread is outside of the library.
+#[inline(always)]
+fn direct(
+    call: &Call,
+    entry: &Entry,
+    mut word: Word,
+    real: &impl Fn(Option<i64>) -> isize,
+) -> Option<isize> {
+    let Some(mut inside) = thread::enter() else { return nested(call, entry, real) };
+    if !switch::on() {
+        state::in_child();
+        return None;
+    }
+    loop {
+        let Some(address) = word.description() else {
+            if !word.due() {
+                return None;
+            }
+            state::adopt(call.fd, entry, None);
+            let now = entry.cell.load();
+            now.description()?;
+            word = now;
+            continue;
+        };
+        let description = Description::at(address);
+        if !description.state.load().is_direct() {
+            state::adopt(call.fd, entry, Some(description));
+            if !description.state.load().is_direct() {
+                return None;
+            }
+        }
+        let result = match call.at {
+            Some(at) => at_offset(call, entry, word, description, at, &mut inside),
+            None => at_position(call, entry, word, description, &mut inside, real),
+        };
+        match result {
+            Ok(result) => {
+                report::count(entry, Ok(()), result);
+                return Some(result);
+            }
+            Err(Kept::Mount(reason, Some(result))) => {
+                report::count(entry, Err(reason), result);
+                return Some(result);
+            }
+            Err(Kept::Mount(reason, None)) => {
+                drop(inside);
+                let result = real(None);
+                report::count(entry, Err(reason), result);
+                return Some(result);
+            }
+            // The number means something else meanwhile.
+            Err(Kept::Changed) => word = entry.cell.load(),
+        }
+    }
+}
+
+/// Why a call did not go direct.
+enum Kept {
+    /// It takes the mount, or has done so with a result.
+    Mount(Reason, Option<isize>),
+    /// The state was not as it was thought.
+    Changed,
+}
+
+/// A call with an offset. It takes no lock.
+#[inline(always)]
+fn at_offset(
+    call: &Call,
+    entry: &Entry,
+    word: Word,
+    description: &Description,
+    at: i64,
+    inside: &mut Inside,
+) -> Result<isize, Kept> {
+    let inode = description.inode();
+    let (may, append) = (may(call, description), call.append || description.has(APPEND));
+    let sync = call.sync || description.has(SYNC);
+    // The description had its inode for this number all the time, if the number's word is the same.
+    if entry.cell.load() != word {
+        return Err(Kept::Changed);
+    }
+    let (Some(inode), true, true) = (inode, may, fits(call, at)) else {
+        return Err(Kept::Mount(Reason::Arguments, None));
+    };
+    let moved = match (call.write, append) {
+        (false, _) => inode.file.read_at(at as u64, &call.bytes),
+        (true, false) => inode.file.write_at(at as u64, &call.bytes),
+        (true, true) => inode.file.append(&call.bytes).map(|(_, len)| len),
+    };
+    let moved = moved.and_then(|len| synced(call, inode.file, sync, len));
+    match moved {
+        Ok(len) => Ok(len as isize),
+        Err(refusal) => refused(refusal, inside).map_err(|reason| Kept::Mount(reason, None)),
+    }
+}
+
+/// A call at the position of the descriptor, which its lock protects.
+#[inline(always)]
+fn at_position(
+    call: &Call,
+    entry: &Entry,
+    word: Word,
+    description: &Description,
+    inside: &mut Inside,
+    real: &impl Fn(Option<i64>) -> isize,
+) -> Result<isize, Kept> {
+    let Some(_locked) = description.lock() else {
+        state::leave(call.fd, description, Reason::Abandoned);
+        return Err(Kept::Changed);
+    };
+    let Some(inode) = description.inode() else { return Err(Kept::Changed) };
+    if entry.cell.load() != word || !description.state.load().is_direct() {
+        return Err(Kept::Changed);
+    }
+    let append = call.append || description.has(APPEND);
+    if call.write && append {
+        return append_at_end(call, description, inode.file, inside, real);
+    }
+    let position = description.position.load(Relaxed);
+    // From here on the position stands behind this call. A handler that comes in the middle goes on
+    // from there, and no call that comes later must wait for a thread that never returns.
+    let behind = position.wrapping_add(call.bytes.len() as u64);
+    let settle = |moved: isize| {
+        if moved != call.bytes.len() as isize {
+            let end = position + u64::try_from(moved).unwrap_or(0);
+            let _ = description.position.compare_exchange(behind, end, Relaxed, Relaxed);
+        }
+    };
+    if !may(call, description) || !fits(call, position as i64) {
+        let result = real(Some(position as i64));
+        description.position.store(position + u64::try_from(result).unwrap_or(0), Relaxed);
+        inside.keep_errno();
+        return Err(Kept::Mount(Reason::Arguments, Some(result)));
+    }
+    description.position.store(behind, Relaxed);
+    let moved = match call.write {
+        false => inode.file.read_at(position, &call.bytes),
+        true => inode.file.write_at(position, &call.bytes),
+    };
+    let sync = call.sync || description.has(SYNC);
+    match moved.and_then(|len| synced(call, inode.file, sync, len)) {
+        Ok(len) => {
+            settle(len as isize);
+            Ok(len as isize)
+        }
+        Err(refusal) => match refused(refusal, inside) {
+            Ok(failed) => {
+                settle(failed);
+                Ok(failed)
+            }
+            Err(reason) => {
+                let result = real(Some(position as i64));
+                inside.keep_errno();
+                settle(result);
+                Err(Kept::Mount(reason, Some(result)))
+            }
+        },
+    }
+}
+
+/// Appends. The position is behind the bytes then.
+fn append_at_end(
+    call: &Call,
+    description: &Description,
+    file: &dyn File,
+    inside: &mut Inside,
+    real: &impl Fn(Option<i64>) -> isize,
+) -> Result<isize, Kept> {
+    let reason = if may(call, description) && fits(call, 0) {
+        let sync = call.sync || description.has(SYNC);
+        let appended = file.append(&call.bytes);
+        match appended.and_then(|(at, len)| Ok((at, synced(call, file, sync, len)?))) {
+            Ok((at, len)) => {
+                description.position.store(at + len as u64, Relaxed);
+                return Ok(len as isize);
+            }
+            Err(refusal) => match refused(refusal, inside) {
+                Ok(failed) => return Ok(failed),
+                Err(reason) => reason,
+            },
+        }
+    } else {
+        Reason::Arguments
+    };
+    let result = real(None);
+    inside.keep_errno();
+    // The kernel knows where the end was.
+    if let Ok(position) = u64::try_from(crate::raw::lseek(call.fd, 0, libc::SEEK_CUR)) {
+        if result > 0 {
+            description.position.store(position, Relaxed);
+        }
+    }
+    Err(Kept::Mount(reason, Some(result)))
+}
+
+/// Whether the descriptor was opened for such a call.
+#[inline(always)]
+fn may(call: &Call, description: &Description) -> bool {
+    description.has(if call.write { WRITABLE } else { READABLE })
+}
+
+/// Whether the kernel would take the offset and the length as they are.
+#[inline(always)]
+fn fits(call: &Call, at: i64) -> bool {
+    let len = call.bytes.len();
+    at >= 0 && len > 0 && len <= MOST && at.checked_add(len as i64).is_some()
+}
+
+/// Makes durable what a call has written, if it must be.
+#[inline(always)]
+fn synced(call: &Call, file: &dyn File, sync: bool, len: usize) -> Result<usize, Refusal> {
+    if sync && call.write && len > 0 {
+        // A refusal here must not repeat the write. The mount's own sync is as good.
+        match file.sync() {
+            Ok(()) => {}
+            Err(Refusal::Errno(errno)) => return Err(Refusal::Errno(errno)),
+            Err(Refusal::Mount(_)) => {
+                // SAFETY: No memory is involved.
+                let failed = unsafe { real::fdatasync(call.fd) } != 0;
+                if failed {
+                    return Err(Refusal::Errno(thread::errno()));
+                }
+            }
+        }
+    }
+    Ok(len)
+}
+
+/// The result of a call that the backend refused: an error of the call, or else a system call is
+/// needed, for this reason.
+#[cold]
+pub(crate) fn refused(refusal: Refusal, inside: &mut Inside) -> Result<isize, Reason> {
+    match refusal {
+        // The kernel says what becomes of the good part of a buffer.
+        Refusal::Errno(libc::EFAULT) => Err(Reason::BadBuffer),
+        Refusal::Errno(errno) => Ok(inside.fail(errno)),
+        Refusal::Mount(reason) => Err(reason),
+    }
+}
+
+/// A call in the middle of another one of the same thread. It takes no lock: the call around it may
+/// have it. The position stands behind that call already.
+#[cold]
+fn nested(
+    call: &Call,
+    entry: &Entry,
+    real: &impl Fn(Option<i64>) -> isize,
+) -> Option<isize> {
+    let description = Description::at(entry.cell.load().description()?);
+    if call.at.is_some() || !description.state.load().is_direct() {
+        return None;
+    }
+    let append = call.write && (call.append || description.has(APPEND));
+    let result = if append {
+        real(None)
+    } else {
+        let position = description.position.load(Relaxed);
+        let result = real(Some(position as i64));
+        let moved = u64::try_from(result).unwrap_or(0);
+        let _ = description.position.fetch_add(moved, Relaxed);
+        result
+    };
+    report::count(entry, Err(Reason::Nested), result);
+    Some(result)
+}
+
+/// Takes the mount, and counts the call: after some the backend is asked.
+#[inline(never)]
+fn mount(call: &Call, entry: &Entry, real: impl Fn(Option<i64>) -> isize) -> isize {
+    let word = entry.cell.load();
+    let cell = word.description().map_or(&entry.cell, |at| &Description::at(at).state);
+    let way = cell.count(if call.write { 4 } else { 1 }, call.at.is_none());
+    if report::asked() && !cell.load().stays() {
+        report::name(call.fd, entry);
+    }
+    let reason = cell.load().reason().unwrap_or(Reason::Few);
+    let result = real(None);
+    drop(way);
+    report::count(entry, Err(reason), result);
+    result
+}
+
+/// An operation on the file itself, such as a sync: `None` if the mount must do it.
+pub(crate) fn on_file(
+    fd: RawFd,
+    flag: u32,
+    operation: impl FnOnce(&dyn File) -> Result<(), Refusal>,
+) -> Option<c_int> {
+    let description = state::direct(fd)?;
+    let mut inside = thread::enter()?;
+    if !switch::on() {
+        state::in_child();
+        return None;
+    }
+    let inode = description.inode()?;
+    // Another thread may have closed the number and its description may serve another one.
+    let same = state::direct(fd).is_some_and(|now| std::ptr::eq(now, description));
+    if !same || flag != 0 && !description.has(flag) {
+        return None;
+    }
+    match operation(inode.file) {
+        Ok(()) => Some(0),
+        Err(refusal) => refused(refusal, &mut inside).ok().map(|failed| failed as c_int),
+    }
+}

@@ -1,0 +1,72 @@
+//! A library to preload into programs that know nothing of Terrace. It diverts the C library's
+//! functions for files, and carries reads and writes of files on a Terrace mount without a system
+//! call. What it does not cover takes the mount: that is slower, and never wrong.
+//!
+//! A descriptor is always the kernel's. `table` has what is thought of each number, `state` how
+//! that changes, `carry` the way of one call, `divert` the functions. `backend` says what a file
+//! that goes direct can do.
+//!
+//! Nothing here allocates or takes a lock before it knows that the thread is not inside the library
+//! already: a signal handler may have interrupted it at any instruction.
+
+#![cfg_attr(test, allow(dead_code, reason = "in tests nothing is diverted"))]
+
+pub mod backend;
+mod carry;
+mod description;
+mod divert;
+mod fault;
+mod inode;
+#[cfg(feature = "mapped")]
+mod mapped;
+mod patterns;
+mod raw;
+mod real;
+mod report;
+mod room;
+mod signals;
+mod state;
+mod switch;
+mod table;
+mod thread;
+mod word;
+
+use std::ffi::CStr;
+
+/// Memory for the backend. The program's own allocator may be what a signal handler interrupts.
+#[cfg(not(test))]
+#[global_allocator]
+static MEMORY: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
+/// The loader calls these before and after the program.
+#[cfg(not(test))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+#[cfg(not(test))]
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;
+
+extern "C" fn start() {
+    let errno = thread::errno();
+    real::start();
+    signals::start();
+    patterns::start();
+    report::start();
+    switch::start();
+    thread::set_errno(errno);
+}
+
+extern "C" fn end() {
+    report::print();
+}
+
+/// A variable of the environment.
+fn variable(name: &CStr) -> Option<&'static [u8]> {
+    // SAFETY: The name ends with a zero. The value stays until the program changes it, and it is
+    // copied before the program begins.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    // SAFETY: A value ends with a zero.
+    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_bytes())
+}

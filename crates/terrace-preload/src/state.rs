@@ -1,0 +1,273 @@
+//! How a descriptor changes its way: what is thought of a number, and why.
+
+use std::ffi::c_int;
+use std::os::fd::RawFd;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::backend::{Reason, files};
+use crate::description::{APPEND, Description, READABLE, SYNC, WRITABLE};
+use crate::inode::Inode;
+use crate::table::{self, Entry};
+use crate::word::{Cell, Word};
+use crate::{patterns, raw, report, switch, thread};
+
+/// The C library's buffered files use these numbers without asking.
+const STDERR: RawFd = libc::STDERR_FILENO;
+
+/// A call has opened a file and got this number.
+pub(crate) fn opened(fd: RawFd) {
+    // What a signal handler opens in the middle of a call, or the backend for itself, stays on the
+    // mount.
+    if fd <= STDERR || !switch::on() || thread::is_inside() {
+        return forget(fd, Reason::Foreign);
+    }
+    if let Some(entry) = table::make(fd) {
+        set(entry, |word| word.then_mount(Reason::Few));
+    }
+}
+
+/// A number means something else from now on, or nothing; it stays on the mount.
+#[inline]
+pub(crate) fn forget(fd: RawFd, reason: Reason) {
+    if let Some(entry) = table::entry(fd)
+        && entry.cell.load() != Word::default()
+    {
+        set(entry, |word| word.then_mount(reason));
+    }
+}
+
+/// Numbers mean something else from now on, or nothing.
+pub(crate) fn forget_from(first: RawFd, last: RawFd) {
+    let gone = first..=last;
+    table::all().filter(|(fd, _)| gone.contains(fd)).for_each(|(fd, _)| forget(fd, Reason::Foreign));
+}
+
+/// Changes an entry, and lets go of the description that it referred to.
+fn set(entry: &Entry, new: impl Fn(Word) -> Word) {
+    entry.line.store(std::ptr::null_mut(), Relaxed);
+    if let Some(address) = entry.cell.change(new).description() {
+        Description::at(address).release();
+    }
+}
+
+/// A call has made `new` another number of `old`.
+pub(crate) fn duplicated(old: RawFd, new: RawFd) {
+    let Some(entry) = table::entry(old) else { return forget(new, Reason::Foreign) };
+    if new <= STDERR {
+        put_back(old, Reason::Stdio);
+    }
+    let Some(description) = description(entry) else {
+        let reason = entry.cell.load().reason().filter(|reason| reason.patience().is_none());
+        return forget(new, reason.unwrap_or(Reason::Foreign));
+    };
+    let line = entry.line.load(Relaxed);
+    match table::make(new).filter(|_| description.share()) {
+        Some(entry) => {
+            set(entry, |word| word.then_description(description.address()));
+            entry.line.store(line, Relaxed);
+        }
+        None => put_back(old, Reason::Foreign),
+    }
+}
+
+/// The description of an entry, made if it has none. `None` if it stays on the mount anyway.
+fn description(entry: &Entry) -> Option<&'static Description> {
+    loop {
+        let word = entry.cell.load();
+        if let Some(address) = word.description() {
+            return Some(Description::at(address));
+        }
+        if word.stays() {
+            return None;
+        }
+        let made = Description::take()?;
+        made.state.change(|state| state.then_mount(word.reason().unwrap_or(Reason::Foreign)));
+        if entry.cell.replace(word, word.then_description(made.address())) {
+            return Some(made);
+        }
+        made.release();
+    }
+}
+
+/// Asks the backend for the file of a descriptor, whose state is in a cell: that of the entry, or
+/// of the description. Does nothing if a call changes the state meanwhile; a later call asks again.
+#[cold]
+pub(crate) fn adopt(fd: RawFd, entry: &Entry, shared: Option<&'static Description>) {
+    let cell = shared.map_or(&entry.cell, |description| &description.state);
+    let seen = cell.load();
+    if !seen.due() {
+        return;
+    }
+    report::name(fd, entry);
+    let refuse = |reason| {
+        cell.replace(seen, seen.refused(reason));
+    };
+    let (inode, flags, position) = match look(fd) {
+        Ok(found) => found,
+        Err(reason) => {
+            if !matches!(reason, Reason::NotOurs | Reason::Excluded) {
+                report::known(entry);
+            }
+            return refuse(reason);
+        }
+    };
+    report::known(entry);
+    let Some(description) = shared.or_else(Description::take) else { return refuse(Reason::NoRoom) };
+    // Two threads that adopt one description must not mix.
+    if let Some(_locked) = description.try_lock() {
+        let fresh = |cell: &Cell, seen: Word, new: Word| {
+            description.set_inode(inode);
+            description.flags.store(flags, Relaxed);
+            description.position.store(position, Relaxed);
+            cell.replace(seen, new)
+        };
+        if shared.is_some() {
+            if cell.load() == seen {
+                fresh(cell, seen, seen.then_direct());
+            }
+            return;
+        }
+        description.state.change(Word::then_direct);
+        if fresh(cell, seen, seen.then_description(description.address())) {
+            return;
+        }
+    }
+    if shared.is_none() {
+        description.release();
+    }
+}
+
+/// Looks at a descriptor: its file, flags and position.
+fn look(fd: RawFd) -> Result<(&'static Inode, u32, u64), Reason> {
+    let flags = c_int::try_from(raw::flags(fd)).map_err(|_| Reason::NotOurs)?;
+    if flags < 0 {
+        return Err(Reason::NotOurs);
+    }
+    if flags & libc::O_PATH != 0 {
+        return Err(Reason::Flags);
+    }
+    if patterns::excluded(fd) {
+        return Err(Reason::Excluded);
+    }
+    let inode = Inode::of(files().adopt(fd)?).ok_or(Reason::NoRoom)?;
+    if let Some(reason) = inode.kept_off() {
+        return Err(reason);
+    }
+    let position = u64::try_from(raw::lseek(fd, 0, libc::SEEK_CUR)).map_err(|_| Reason::NotOurs)?;
+    Ok((inode, own_flags(flags), position))
+}
+
+/// The flags of a description, from those of the kernel.
+pub(crate) fn own_flags(flags: c_int) -> u32 {
+    let access = match flags & libc::O_ACCMODE {
+        libc::O_RDONLY => READABLE,
+        libc::O_WRONLY => WRITABLE,
+        _ => READABLE | WRITABLE,
+    };
+    let append = if flags & libc::O_APPEND != 0 { APPEND } else { 0 };
+    let sync = if flags & libc::O_DSYNC != 0 { SYNC } else { 0 };
+    access | append | sync
+}
+
+/// Whether a number goes direct, or may do so later.
+#[inline]
+pub(crate) fn may_go_direct(fd: RawFd) -> bool {
+    table::entry(fd).is_some_and(|entry| !entry.cell.load().stays())
+}
+
+/// The description of a number that goes direct.
+#[inline]
+pub(crate) fn direct(fd: RawFd) -> Option<&'static Description> {
+    let word = table::entry(fd)?.cell.load();
+    let description = Description::at(word.description()?);
+    description.state.load().is_direct().then_some(description)
+}
+
+/// Lets a descriptor take the mount from now on. The kernel gets the position first.
+pub(crate) fn put_back(fd: RawFd, reason: Reason) {
+    let Some(entry) = table::entry(fd) else { return };
+    let word = entry.cell.load();
+    let Some(address) = word.description() else {
+        // It did not go direct yet, and a reason that passes is none to ask later.
+        if !word.stays() && reason.patience().is_none() {
+            entry.cell.replace(word, word.refused(reason));
+        }
+        return;
+    };
+    let description = Description::at(address);
+    // A thread in the middle of a call of its own must not wait for itself.
+    let inside = thread::enter();
+    let _locked = inside.as_ref().and_then(|_| description.lock());
+    leave(fd, description, reason);
+}
+
+/// The same, without the lock: its holder may be gone.
+pub(crate) fn leave(fd: RawFd, description: &Description, reason: Reason) {
+    let state = description.state.load();
+    if state.is_direct() {
+        raw::lseek(fd, description.position.load(Relaxed) as i64, libc::SEEK_SET);
+        description.state.replace(state, state.then_mount(reason));
+    } else if !state.stays() && reason.patience().is_none() {
+        description.state.replace(state, state.refused(reason));
+    }
+}
+
+/// The same, and the file goes back to the mount at once.
+pub(crate) fn give_back(fd: RawFd, reason: Reason) {
+    if let Some(description) = direct(fd)
+        && let Some(inode) = description.inode()
+    {
+        if reason == Reason::Mapped {
+            inode.keep_off(reason);
+        }
+        if let Some(_inside) = thread::enter() {
+            inode.file.give_back();
+        }
+    }
+    put_back(fd, reason);
+}
+
+/// Lets the kernel know the position. The descriptor stays where it is.
+pub(crate) fn tell(fd: RawFd) {
+    if let Some(description) = direct(fd) {
+        let inside = thread::enter();
+        let _locked = inside.as_ref().and_then(|_| description.lock());
+        raw::lseek(fd, description.position.load(Relaxed) as i64, libc::SEEK_SET);
+    }
+}
+
+/// Lets the kernel know all positions.
+pub(crate) fn tell_all() {
+    table::all().for_each(|(fd, _)| tell(fd));
+}
+
+/// Another process is about to get descriptors: all, or those that survive an `exec`.
+pub(crate) fn share_all(only_inherited: bool) {
+    for (fd, entry) in table::all() {
+        let word = entry.cell.load();
+        if word.stays() {
+            continue;
+        }
+        // SAFETY: No memory is involved.
+        let flags = unsafe {
+            raw::call(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize, 0, 0, 0, 0])
+        };
+        if !(only_inherited && flags & libc::FD_CLOEXEC as isize != 0) {
+            put_back(fd, Reason::Shared);
+        }
+    }
+}
+
+/// Turns everything off in a child that got the parent's memory. Where the library did not see the
+/// fork, positions are known here alone.
+#[cold]
+pub(crate) fn in_child() {
+    if switch::fresh_child() {
+        for (fd, entry) in table::all() {
+            if let Some(address) = entry.cell.load().description() {
+                leave(fd, Description::at(address), Reason::Shared);
+            }
+        }
+        report::clear();
+    }
+}
