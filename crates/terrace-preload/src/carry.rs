@@ -9,7 +9,7 @@ use crate::description::{APPEND, Description, READABLE, SYNC, WRITABLE};
 use crate::table::{self, Entry};
 use crate::thread::{self, Inside};
 use crate::word::Word;
-use crate::{real, report, state, switch};
+use crate::{raw, real, report, state, switch};
 
 /// The kernel moves no more bytes by one call.
 const MOST: usize = 0x7fff_f000;
@@ -235,10 +235,10 @@ fn append_at_end(
     let result = real(None);
     inside.keep_errno();
     // The kernel knows where the end was.
-    if let Ok(position) = u64::try_from(crate::raw::lseek(call.fd, 0, libc::SEEK_CUR)) {
-        if result > 0 {
-            description.position.store(position, Relaxed);
-        }
+    if result > 0
+        && let Ok(position) = u64::try_from(raw::lseek(call.fd, 0, libc::SEEK_CUR))
+    {
+        description.position.store(position, Relaxed);
     }
     Err(Kept::Mount(reason, Some(result)))
 }
@@ -291,11 +291,7 @@ pub(crate) fn refused(refusal: Refusal, inside: &mut Inside) -> Result<isize, Re
 /// A call in the middle of another one of the same thread. It takes no lock: the call around it may
 /// have it. The position stands behind that call already.
 #[cold]
-fn nested(
-    call: &Call,
-    entry: &Entry,
-    real: &impl Fn(Option<i64>) -> isize,
-) -> Option<isize> {
+fn nested(call: &Call, entry: &Entry, real: &impl Fn(Option<i64>) -> isize) -> Option<isize> {
     let description = Description::at(entry.cell.load().description()?);
     if call.at.is_some() || !description.state.load().is_direct() {
         return None;

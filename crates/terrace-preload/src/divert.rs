@@ -7,6 +7,7 @@ macro_rules! divert {
     ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)? $body:block)*)
     => {$(
         $(#[$meta])*
+        #[allow(non_snake_case, clippy::too_many_arguments, reason = "it is the C library's")]
         #[cfg_attr(not(test), unsafe(no_mangle))]
         pub(crate) unsafe extern "C-unwind" fn $name($($arg: $type),*) $(-> $result)? {
             // SAFETY: The caller keeps to the contract of the function of this name.

@@ -162,10 +162,7 @@ pub(crate) unsafe fn fetch<T: Copy>(from: *const T) -> Option<T> {
 /// # Safety
 ///
 /// `info` and `context` are those of a signal handler.
-pub(crate) unsafe fn recover(
-    info: *mut libc::siginfo_t,
-    context: *mut libc::ucontext_t,
-) -> bool {
+pub(crate) unsafe fn recover(info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) -> bool {
     let first = terrace_preload_copy as *const () as usize;
     let landing = terrace_preload_copy_fault as *const () as usize;
     // SAFETY: The kernel has filled both in. A signal that was sent (code <= 0) has no address.

@@ -1,6 +1,9 @@
 //! Files that the backend gave, each with what the library knows of it.
 
-use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering::{AcqRel, Acquire, Relaxed}};
+use std::sync::atomic::{
+    AtomicPtr, AtomicU8,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
 
 use crate::backend::{File, Reason};
 use crate::room;
@@ -18,7 +21,8 @@ pub(crate) struct Inode {
 unsafe impl Sync for Inode {}
 
 const BUCKETS: usize = 1024;
-static INODES: [AtomicPtr<Inode>; BUCKETS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; BUCKETS];
+static INODES: [AtomicPtr<Inode>; BUCKETS] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; BUCKETS];
 
 impl Inode {
     /// The one of a file. `None` if there is no memory.

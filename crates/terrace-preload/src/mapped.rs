@@ -36,7 +36,8 @@ unsafe impl Send for Mapping {}
 // SAFETY: As above.
 unsafe impl Sync for Mapping {}
 
-static FILES: LazyLock<Mutex<HashMap<(u64, u64), &'static Mapping>>> = LazyLock::new(Mutex::default);
+static FILES: LazyLock<Mutex<HashMap<(u64, u64), &'static Mapping>>> =
+    LazyLock::new(Mutex::default);
 static CALLS: AtomicU64 = AtomicU64::new(0);
 static REFUSE: LazyLock<u64> = LazyLock::new(|| number(c"TERRACE_MAPPED_REFUSE"));
 static SIGNAL: LazyLock<u64> = LazyLock::new(|| number(c"TERRACE_MAPPED_SIGNAL"));

@@ -69,9 +69,10 @@ pub(crate) fn path(fd: RawFd, buffer: &mut [u8]) -> Option<&[u8]> {
 /// Whether one of the patterns matches. A pattern without a slash is for the last part of a path.
 fn any_matches(patterns: &[u8], path: &[u8]) -> bool {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-    patterns.split(|&byte| byte == b':').filter(|pattern| !pattern.is_empty()).any(|pattern| {
-        matches(pattern, if pattern.contains(&b'/') { path } else { name })
-    })
+    patterns
+        .split(|&byte| byte == b':')
+        .filter(|pattern| !pattern.is_empty())
+        .any(|pattern| matches(pattern, if pattern.contains(&b'/') { path } else { name }))
 }
 
 /// `*` stands for any bytes, `?` for one.

@@ -62,9 +62,7 @@ pub(crate) fn flags(fd: RawFd) -> isize {
 /// Writes to a descriptor, past the diverted function.
 pub(crate) fn write(fd: RawFd, bytes: &[u8]) -> isize {
     // SAFETY: The kernel only reads the bytes.
-    unsafe {
-        call(libc::SYS_write, [fd as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0])
-    }
+    unsafe { call(libc::SYS_write, [fd as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) }
 }
 
 /// The path behind a link, cut at the length of the buffer.

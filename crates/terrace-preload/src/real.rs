@@ -8,8 +8,8 @@ use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use libc::{
-    DIR, FILE, aiocb, iovec, mode_t, mmsghdr, msghdr, off_t, pid_t, posix_spawn_file_actions_t,
-    posix_spawnattr_t, sighandler_t, sigevent, size_t, sockaddr, socklen_t, ssize_t, timespec,
+    DIR, FILE, aiocb, iovec, mmsghdr, mode_t, msghdr, off_t, pid_t, posix_spawn_file_actions_t,
+    posix_spawnattr_t, sigevent, sighandler_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
 };
 
 use crate::{raw, thread};
@@ -102,7 +102,7 @@ macro_rules! real {
     };
     (@one $name:ident($($arg:ident: $type:ty),*) -> ($($result:ty)?) $(= $number:expr)?) => {
         #[inline(always)]
-        #[allow(non_snake_case)]
+        #[allow(non_snake_case, clippy::too_many_arguments, reason = "it is the C library's")]
         pub(crate) unsafe fn $name($($arg: $type),*) $(-> $result)? {
             #[allow(unused_mut)]
             let mut at = place::$name.load(Relaxed);
@@ -158,11 +158,13 @@ real! {
         = libc::SYS_preadv;
     fn pwritev64(fd: c_int, pieces: *const iovec, count: c_int, at: off_t) -> ssize_t
         = libc::SYS_pwritev;
-    fn preadv64v2(fd: c_int, pieces: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, early;
+    fn preadv64v2(fd: c_int, pieces: *const iovec, count: c_int, at: off_t, flags: c_int)
+        -> ssize_t, early;
     fn pwritev64v2(fd: c_int, pieces: *const iovec, count: c_int, at: off_t, flags: c_int)
         -> ssize_t, early;
     fn __read_chk(fd: c_int, into: *mut c_void, len: size_t, room: size_t) -> ssize_t, early;
-    fn __pread64_chk(fd: c_int, into: *mut c_void, len: size_t, at: off_t, room: size_t) -> ssize_t, early;
+    fn __pread64_chk(fd: c_int, into: *mut c_void, len: size_t, at: off_t, room: size_t)
+        -> ssize_t, early;
     fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t = libc::SYS_lseek;
     fn fsync(fd: c_int) -> c_int = libc::SYS_fsync;
     fn fdatasync(fd: c_int) -> c_int = libc::SYS_fdatasync;
@@ -175,7 +177,8 @@ real! {
         = libc::SYS_openat;
     fn __openat64_2(at: c_int, path: *const c_char, flags: c_int) -> c_int;
     fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int, early;
-    fn openat(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int = libc::SYS_openat;
+    fn openat(at: c_int, path: *const c_char, flags: c_int, mode: mode_t)
+        -> c_int = libc::SYS_openat;
     fn creat64(path: *const c_char, mode: mode_t) -> c_int;
     fn open_by_handle_at(at: c_int, handle: *mut c_void, flags: c_int) -> c_int;
     fn mkstemp64(template: *mut c_char) -> c_int;
@@ -254,7 +257,8 @@ real! {
     fn aio_read64(request: *mut aiocb) -> c_int;
     fn aio_write64(request: *mut aiocb) -> c_int;
     fn aio_fsync64(operation: c_int, request: *mut aiocb) -> c_int;
-    fn lio_listio64(mode: c_int, list: *const *mut aiocb, count: c_int, event: *mut sigevent) -> c_int;
+    fn lio_listio64(mode: c_int, list: *const *mut aiocb, count: c_int, event: *mut sigevent)
+        -> c_int;
     fn io_submit(context: *mut c_void, count: c_long, list: *mut *mut c_void) -> c_int;
 
     fn fork() -> pid_t, early;
@@ -269,11 +273,13 @@ real! {
     ) -> c_int;
     fn posix_spawn(
         process: *mut pid_t, path: *const c_char, actions: *const posix_spawn_file_actions_t,
-        attributes: *const posix_spawnattr_t, args: *const *mut c_char, variables: *const *mut c_char
+        attributes: *const posix_spawnattr_t, args: *const *mut c_char,
+        variables: *const *mut c_char
     ) -> c_int;
     fn posix_spawnp(
         process: *mut pid_t, path: *const c_char, actions: *const posix_spawn_file_actions_t,
-        attributes: *const posix_spawnattr_t, args: *const *mut c_char, variables: *const *mut c_char
+        attributes: *const posix_spawnattr_t, args: *const *mut c_char,
+        variables: *const *mut c_char
     ) -> c_int;
     fn system(command: *const c_char) -> c_int;
     fn execve(path: *const c_char, args: *const *const c_char, variables: *const *const c_char)
@@ -296,7 +302,8 @@ real! {
     fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, list: *mut c_void) -> c_int;
 
     fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int, early;
-    fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int, early;
+    fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction)
+        -> c_int, early;
     fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t, early;
     fn sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
     fn sigset(signal: c_int, handler: sighandler_t) -> sighandler_t;

@@ -177,9 +177,8 @@ fn open(file: *mut u8) -> RawFd {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
     let at = libc::AT_FDCWD as usize;
     // SAFETY: The name ends with a zero.
-    let fd = unsafe {
-        raw::call(libc::SYS_openat, [at, file as usize, flags as usize, 0o644, 0, 0])
-    };
+    let fd =
+        unsafe { raw::call(libc::SYS_openat, [at, file as usize, flags as usize, 0o644, 0, 0]) };
     RawFd::try_from(fd).unwrap_or(-1)
 }
 

@@ -45,8 +45,7 @@ mod tests {
 
     #[test]
     fn pieces_do_not_overlap() {
-        let taken: Vec<usize> =
-            (0..3000).map(|_| take::<[u64; 9]>().unwrap() as usize).collect();
+        let taken: Vec<usize> = (0..3000).map(|_| take::<[u64; 9]>().unwrap() as usize).collect();
         let mut sorted = taken.clone();
         sorted.sort_unstable();
         assert!(sorted.windows(2).all(|pair| pair[1] - pair[0] >= 72));

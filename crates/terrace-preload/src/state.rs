@@ -39,7 +39,9 @@ pub(crate) fn forget(fd: RawFd, reason: Reason) {
 /// Numbers mean something else from now on, or nothing.
 pub(crate) fn forget_from(first: RawFd, last: RawFd) {
     let gone = first..=last;
-    table::all().filter(|(fd, _)| gone.contains(fd)).for_each(|(fd, _)| forget(fd, Reason::Foreign));
+    table::all()
+        .filter(|(fd, _)| gone.contains(fd))
+        .for_each(|(fd, _)| forget(fd, Reason::Foreign));
 }
 
 /// Changes an entry, and lets go of the description that it referred to.
@@ -112,7 +114,9 @@ pub(crate) fn adopt(fd: RawFd, entry: &Entry, shared: Option<&'static Descriptio
         }
     };
     report::known(entry);
-    let Some(description) = shared.or_else(Description::take) else { return refuse(Reason::NoRoom) };
+    let Some(description) = shared.or_else(Description::take) else {
+        return refuse(Reason::NoRoom);
+    };
     // Two threads that adopt one description must not mix.
     if let Some(_locked) = description.try_lock() {
         let fresh = |cell: &Cell, seen: Word, new: Word| {

@@ -21,7 +21,8 @@ pub(crate) struct Entry {
 const CHUNK: usize = 1024;
 type Chunk = [Entry; CHUNK];
 
-/// Room for 1,048,576 numbers, as many as the kernel gives by default. Later ones stay on the mount.
+/// Room for 1,048,576 numbers, as many as the kernel gives by default. Later ones stay on the
+/// mount.
 static CHUNKS: [AtomicPtr<Chunk>; 1024] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 1024];
 /// One more than the highest number with an entry.
 static END: AtomicUsize = AtomicUsize::new(0);

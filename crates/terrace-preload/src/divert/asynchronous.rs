@@ -75,12 +75,22 @@ divert! {
         aio_fsync64(operation, request)
     }
 
-    fn lio_listio64(mode: c_int, list: *const *mut aiocb, count: c_int, event: *mut sigevent) -> c_int {
+    fn lio_listio64(
+        mode: c_int,
+        list: *const *mut aiocb,
+        count: c_int,
+        event: *mut sigevent
+    ) -> c_int {
         put_back_all(list.cast(), usize::try_from(count).unwrap_or(0), 0);
         real::lio_listio64(mode, list, count, event)
     }
 
-    fn lio_listio(mode: c_int, list: *const *mut aiocb, count: c_int, event: *mut sigevent) -> c_int {
+    fn lio_listio(
+        mode: c_int,
+        list: *const *mut aiocb,
+        count: c_int,
+        event: *mut sigevent
+    ) -> c_int {
         lio_listio64(mode, list, count, event)
     }
 

@@ -10,7 +10,13 @@ use crate::real;
 
 /// A call with one buffer.
 #[inline(always)]
-fn one<'a>(fd: c_int, write: bool, at: *const c_void, len: size_t, offset: Option<off_t>) -> Call<'a> {
+fn one<'a>(
+    fd: c_int,
+    write: bool,
+    at: *const c_void,
+    len: size_t,
+    offset: Option<off_t>,
+) -> Call<'a> {
     let bytes = ProgramBytes::one(at.cast_mut().cast(), len);
     Call { fd, write, bytes, at: offset, sync: false, append: false }
 }
@@ -18,24 +24,24 @@ fn one<'a>(fd: c_int, write: bool, at: *const c_void, len: size_t, offset: Optio
 divert! {
     fn read(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
         carry(&one(fd, false, into, len, None), |at| match at {
-            None => unsafe { real::read(fd, into, len) },
-            Some(at) => unsafe { real::pread64(fd, into, len, at) },
+            None => real::read(fd, into, len),
+            Some(at) => real::pread64(fd, into, len, at),
         })
     }
 
     fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
         carry(&one(fd, true, from, len, None), |at| match at {
-            None => unsafe { real::write(fd, from, len) },
-            Some(at) => unsafe { real::pwrite64(fd, from, len, at) },
+            None => real::write(fd, from, len),
+            Some(at) => real::pwrite64(fd, from, len, at),
         })
     }
 
     fn pread64(fd: c_int, into: *mut c_void, len: size_t, at: off_t) -> ssize_t {
-        carry(&one(fd, false, into, len, Some(at)), |_| unsafe { real::pread64(fd, into, len, at) })
+        carry(&one(fd, false, into, len, Some(at)), |_| real::pread64(fd, into, len, at))
     }
 
     fn pwrite64(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
-        carry(&one(fd, true, from, len, Some(at)), |_| unsafe { real::pwrite64(fd, from, len, at) })
+        carry(&one(fd, true, from, len, Some(at)), |_| real::pwrite64(fd, from, len, at))
     }
 
     fn pread(fd: c_int, into: *mut c_void, len: size_t, at: off_t) -> ssize_t {
@@ -70,7 +76,13 @@ divert! {
         read(fd, into, len)
     }
 
-    fn __pread64_chk(fd: c_int, into: *mut c_void, len: size_t, at: off_t, room: size_t) -> ssize_t {
+    fn __pread64_chk(
+        fd: c_int,
+        into: *mut c_void,
+        len: size_t,
+        at: off_t,
+        room: size_t
+    ) -> ssize_t {
         if len > room {
             return real::__pread64_chk(fd, into, len, at, room);
         }

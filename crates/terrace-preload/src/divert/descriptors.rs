@@ -221,7 +221,12 @@ divert! {
         other(real::memfd_create(name, flags))
     }
 
-    fn mq_open(name: *const c_char, flags: c_int, mode: libc::mode_t, attributes: *mut c_void) -> c_int {
+    fn mq_open(
+        name: *const c_char,
+        flags: c_int,
+        mode: libc::mode_t,
+        attributes: *mut c_void
+    ) -> c_int {
         other(real::mq_open(name, flags, mode, attributes))
     }
 

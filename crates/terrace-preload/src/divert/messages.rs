@@ -15,13 +15,13 @@ fn descriptors(message: *const msghdr, each: impl Fn(c_int)) {
     // SAFETY: Any bytes are such a header, and a bad address is survived.
     let Some(header) = (unsafe { fault::fetch(message) }) else { return };
     let start = header.msg_control as *const u8;
-    let (mut at, end) = (0, header.msg_controllen as usize);
+    let (mut at, end) = (0, header.msg_controllen);
     while !start.is_null() && at + size_of::<cmsghdr>() <= end {
         // SAFETY: As above.
         let Some(part) = (unsafe { fault::fetch(start.wrapping_add(at).cast::<cmsghdr>()) }) else {
             return;
         };
-        let len = part.cmsg_len as usize;
+        let len = part.cmsg_len;
         if len < size_of::<cmsghdr>() || len > end - at {
             return;
         }

@@ -10,7 +10,15 @@ use super::{
 };
 
 divert! {
-    fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
+    fn syscall(
+        number: c_long,
+        a: usize,
+        b: usize,
+        c: usize,
+        d: usize,
+        e: usize,
+        f: usize
+    ) -> c_long {
         let fd = a as c_int;
         match number {
             libc::SYS_read => data::read(fd, b as *mut c_void, c) as c_long,
@@ -55,8 +63,8 @@ divert! {
                     as c_long
             }
             libc::SYS_copy_file_range => {
-                copies::copy_file_range(fd, b as *mut i64, c as c_int, d as *mut i64, e, f as c_uint)
-                    as c_long
+                let (at, to, to_at) = (b as *mut i64, c as c_int, d as *mut i64);
+                copies::copy_file_range(fd, at, to, to_at, e, f as c_uint) as c_long
             }
             libc::SYS_sendmsg => messages::sendmsg(fd, b as *const _, c as c_int) as c_long,
             libc::SYS_sendmmsg => {

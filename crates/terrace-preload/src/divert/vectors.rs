@@ -74,27 +74,27 @@ divert! {
     fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
         let call = Vector { fd, write: false, pieces, count, at: None, flags: 0 };
         call.carry(|at| match at {
-            None => unsafe { real::readv(fd, pieces, count) },
-            Some(at) => unsafe { real::preadv64(fd, pieces, count, at) },
+            None => real::readv(fd, pieces, count),
+            Some(at) => real::preadv64(fd, pieces, count, at),
         })
     }
 
     fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
         let call = Vector { fd, write: true, pieces, count, at: None, flags: 0 };
         call.carry(|at| match at {
-            None => unsafe { real::writev(fd, pieces, count) },
-            Some(at) => unsafe { real::pwritev64(fd, pieces, count, at) },
+            None => real::writev(fd, pieces, count),
+            Some(at) => real::pwritev64(fd, pieces, count, at),
         })
     }
 
     fn preadv64(fd: c_int, pieces: *const iovec, count: c_int, at: off_t) -> ssize_t {
         let call = Vector { fd, write: false, pieces, count, at: Some(at), flags: 0 };
-        call.carry(|_| unsafe { real::preadv64(fd, pieces, count, at) })
+        call.carry(|_| real::preadv64(fd, pieces, count, at))
     }
 
     fn pwritev64(fd: c_int, pieces: *const iovec, count: c_int, at: off_t) -> ssize_t {
         let call = Vector { fd, write: true, pieces, count, at: Some(at), flags: 0 };
-        call.carry(|_| unsafe { real::pwritev64(fd, pieces, count, at) })
+        call.carry(|_| real::pwritev64(fd, pieces, count, at))
     }
 
     fn preadv(fd: c_int, pieces: *const iovec, count: c_int, at: off_t) -> ssize_t {
@@ -106,16 +106,28 @@ divert! {
     }
 
     // An offset of -1 is the position.
-    fn preadv64v2(fd: c_int, pieces: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t {
+    fn preadv64v2(
+        fd: c_int,
+        pieces: *const iovec,
+        count: c_int,
+        at: off_t,
+        flags: c_int
+    ) -> ssize_t {
         let given = (at != -1).then_some(at);
         let call = Vector { fd, write: false, pieces, count, at: given, flags };
-        call.carry(|own| unsafe { real::preadv64v2(fd, pieces, count, own.unwrap_or(at), flags) })
+        call.carry(|own| real::preadv64v2(fd, pieces, count, own.unwrap_or(at), flags))
     }
 
-    fn pwritev64v2(fd: c_int, pieces: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t {
+    fn pwritev64v2(
+        fd: c_int,
+        pieces: *const iovec,
+        count: c_int,
+        at: off_t,
+        flags: c_int
+    ) -> ssize_t {
         let given = (at != -1).then_some(at);
         let call = Vector { fd, write: true, pieces, count, at: given, flags };
-        call.carry(|own| unsafe { real::pwritev64v2(fd, pieces, count, own.unwrap_or(at), flags) })
+        call.carry(|own| real::pwritev64v2(fd, pieces, count, own.unwrap_or(at), flags))
     }
 
     fn preadv2(fd: c_int, pieces: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t {

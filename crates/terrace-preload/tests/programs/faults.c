@@ -10,7 +10,8 @@ static void simple(int signal) {
 }
 
 static void full(int signal, siginfo_t *info, void *context) {
-    printf("signal %d code %d address %p context %d\n", signal, info->si_code, info->si_code > 0 ? info->si_addr : NULL,
+    void *address = info->si_code > 0 ? info->si_addr : NULL;
+    printf("signal %d code %d address %p context %d\n", signal, info->si_code, address,
            context != NULL);
     sigset_t now;
     sigprocmask(SIG_BLOCK, NULL, &now);

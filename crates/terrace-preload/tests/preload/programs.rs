@@ -1,8 +1,6 @@
 //! Programs in C do the same with the library as without.
 
-mod common;
-
-use common::{Run, same};
+use crate::runs::{Run, same};
 
 /// Some calls of the run went direct.
 fn went_direct(run: Option<Run>) {
@@ -65,8 +63,24 @@ fn threads_share_a_position() {
 #[test]
 fn descriptors_of_several_processes_and_numbers() {
     for how in [
-        "fork", "syscall", "bare", "dup", "early", "out", "reuse", "fdopen", "dprintf", "exec",
-        "execl", "vfork", "system", "append", "message", "copies", "mapped", "closefrom",
+        "fork",
+        "syscall",
+        "bare",
+        "dup",
+        "early",
+        "out",
+        "reuse",
+        "fdopen",
+        "dprintf",
+        "exec",
+        "execl",
+        "vfork",
+        "system",
+        "append",
+        "message",
+        "copies",
+        "mapped",
+        "closefrom",
     ] {
         went_direct(same("processes", &[how], &[]));
         same("processes", &[how], &[("TERRACE_MAPPED_REFUSE", "2")]);

@@ -1,11 +1,9 @@
 //! Real programs do the same with the library as without.
 
-mod common;
-
-use common::{directory, have, run};
+use crate::runs::{Run, directory, have, run};
 
 /// Runs a shell script both ways, in an empty directory of tmpfs each, and wants the same.
-fn script(text: &str) -> Option<common::Run> {
+fn script(text: &str) -> Option<Run> {
     let (first, second) = (directory(), directory());
     let plain = run(&["sh", "-c", text], false, &[], first.path());
     assert!(plain.output.status.success(), "{}", plain.text());

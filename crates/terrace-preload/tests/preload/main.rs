@@ -1,0 +1,5 @@
+//! Programs run with the library, over its backend for tests, as they run without it.
+
+mod programs;
+mod runs;
+mod tools;
