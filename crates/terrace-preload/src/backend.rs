@@ -257,22 +257,3 @@ impl<'a> ProgramBytes<'a> {
         Ok(())
     }
 }
-
-/// The backend of this build.
-pub(crate) fn files() -> &'static dyn Files {
-    #[cfg(feature = "mapped")]
-    return &crate::mapped::Mapped;
-    #[cfg(not(feature = "mapped"))]
-    return &Nothing;
-}
-
-/// A backend that has no files.
-#[cfg(not(feature = "mapped"))]
-struct Nothing;
-
-#[cfg(not(feature = "mapped"))]
-impl Files for Nothing {
-    fn adopt(&self, _: RawFd) -> Result<&'static dyn File, Reason> {
-        Err(Reason::NotOurs)
-    }
-}

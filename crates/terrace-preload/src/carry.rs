@@ -34,10 +34,6 @@ pub(crate) struct Call<'a> {
 pub(crate) fn carry(call: &Call, real: impl Fn(Option<i64>) -> isize) -> isize {
     let Some(entry) = table::entry(call.fd) else { return real(None) };
     let word = entry.cell.load();
-    // Most descriptors of most programs are these.
-    if word.stays() && !report::asked() {
-        return real(None);
-    }
     // A call that would wait for ever in the kernel can be cancelled, so one that is carried can.
     if word.description().is_some() {
         real::testcancel();
@@ -85,17 +81,17 @@ fn direct(
         };
         match result {
             Ok(result) => {
-                report::count(entry, Ok(()), result);
+                report::count(&entry.line, Ok(()), result);
                 return Some(result);
             }
             Err(Kept::Mount(reason, Some(result))) => {
-                report::count(entry, Err(reason), result);
+                report::count(&entry.line, Err(reason), result);
                 return Some(result);
             }
             Err(Kept::Mount(reason, None)) => {
                 drop(inside);
                 let result = real(None);
-                report::count(entry, Err(reason), result);
+                report::count(&entry.line, Err(reason), result);
                 return Some(result);
             }
             // The number means something else meanwhile.
@@ -306,7 +302,7 @@ fn nested(call: &Call, entry: &Entry, real: &impl Fn(Option<i64>) -> isize) -> O
         let _ = description.position.fetch_add(moved, Relaxed);
         result
     };
-    report::count(entry, Err(Reason::Nested), result);
+    report::count(&entry.line, Err(Reason::Nested), result);
     Some(result)
 }
 
@@ -317,12 +313,12 @@ fn mount(call: &Call, entry: &Entry, real: impl Fn(Option<i64>) -> isize) -> isi
     let cell = word.description().map_or(&entry.cell, |at| &Description::at(at).state);
     let way = cell.count(if call.write { 4 } else { 1 }, call.at.is_none());
     if report::asked() && !cell.load().stays() {
-        report::name(call.fd, entry);
+        report::name(call.fd, &entry.line);
     }
     let reason = cell.load().reason().unwrap_or(Reason::Few);
     let result = real(None);
     drop(way);
-    report::count(entry, Err(reason), result);
+    report::count(&entry.line, Err(reason), result);
     result
 }
 

@@ -20,6 +20,7 @@ mod inode;
 #[cfg(feature = "mapped")]
 mod mapped;
 mod patterns;
+mod provider;
 mod raw;
 mod real;
 mod report;

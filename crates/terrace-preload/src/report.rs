@@ -10,7 +10,6 @@ use std::sync::atomic::{
 };
 
 use crate::backend::Reason;
-use crate::table::Entry;
 use crate::{patterns, raw, room};
 
 /// Calls and the bytes that they moved.
@@ -72,21 +71,21 @@ pub(crate) fn start() {
 }
 
 /// Gives the file of a number its line.
-pub(crate) fn name(fd: RawFd, entry: &Entry) {
-    if !asked() || !entry.line.load(Relaxed).is_null() {
+pub(crate) fn name(fd: RawFd, place: &AtomicPtr<Line>) {
+    if !asked() || !place.load(Relaxed).is_null() {
         return;
     }
     let mut buffer = [0; 4096];
     let Some(path) = patterns::path(fd, &mut buffer) else { return };
     if let Some(line) = line_of(path) {
-        entry.line.store(line, Relaxed);
+        place.store(line, Relaxed);
     }
 }
 
 /// The backend knows the file of a number.
-pub(crate) fn known(entry: &Entry) {
+pub(crate) fn known(place: &AtomicPtr<Line>) {
     // SAFETY: As in `lines`.
-    if let Some(line) = unsafe { entry.line.load(Relaxed).as_ref() } {
+    if let Some(line) = unsafe { place.load(Relaxed).as_ref() } {
         line.known.store(true, Relaxed);
     }
 }
@@ -118,16 +117,16 @@ fn lines(first: *mut Line) -> impl Iterator<Item = &'static Line> {
 
 /// Counts a call, if anybody wants to know.
 #[inline(always)]
-pub(crate) fn count(entry: &Entry, why: Result<(), Reason>, result: isize) {
+pub(crate) fn count(place: &AtomicPtr<Line>, why: Result<(), Reason>, result: isize) {
     if asked() {
-        count_it(entry, why, result);
+        count_it(place, why, result);
     }
 }
 
 #[cold]
-fn count_it(entry: &Entry, why: Result<(), Reason>, result: isize) {
+fn count_it(place: &AtomicPtr<Line>, why: Result<(), Reason>, result: isize) {
     // SAFETY: As in `lines`.
-    if let Some(line) = unsafe { entry.line.load(Relaxed).as_ref() } {
+    if let Some(line) = unsafe { place.load(Relaxed).as_ref() } {
         match why {
             Ok(()) => line.direct.add(result),
             Err(reason) => line.mount[reason as usize].add(result),

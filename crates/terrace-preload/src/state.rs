@@ -4,9 +4,10 @@ use std::ffi::c_int;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::backend::{Reason, files};
+use crate::backend::Reason;
 use crate::description::{APPEND, Description, READABLE, SYNC, WRITABLE};
 use crate::inode::Inode;
+use crate::provider::files;
 use crate::table::{self, Entry};
 use crate::word::{Cell, Word};
 use crate::{patterns, raw, report, switch, thread};
@@ -100,7 +101,7 @@ pub(crate) fn adopt(fd: RawFd, entry: &Entry, shared: Option<&'static Descriptio
     if !seen.due() {
         return;
     }
-    report::name(fd, entry);
+    report::name(fd, &entry.line);
     let refuse = |reason| {
         cell.replace(seen, seen.refused(reason));
     };
@@ -108,12 +109,12 @@ pub(crate) fn adopt(fd: RawFd, entry: &Entry, shared: Option<&'static Descriptio
         Ok(found) => found,
         Err(reason) => {
             if !matches!(reason, Reason::NotOurs | Reason::Excluded) {
-                report::known(entry);
+                report::known(&entry.line);
             }
             return refuse(reason);
         }
     };
-    report::known(entry);
+    report::known(&entry.line);
     let Some(description) = shared.or_else(Description::take) else {
         return refuse(Reason::NoRoom);
     };
@@ -171,6 +172,13 @@ pub(crate) fn own_flags(flags: c_int) -> u32 {
     let append = if flags & libc::O_APPEND != 0 { APPEND } else { 0 };
     let sync = if flags & libc::O_DSYNC != 0 { SYNC } else { 0 };
     access | append | sync
+}
+
+/// Whether calls of a number take the mount, and nobody wants to know. Most descriptors of most
+/// programs are so: this comes before anything else.
+#[inline(always)]
+pub(crate) fn on_mount(fd: RawFd) -> bool {
+    table::entry(fd).is_none_or(|entry| entry.cell.load().stays()) && !report::asked()
 }
 
 /// Whether a number goes direct, or may do so later.

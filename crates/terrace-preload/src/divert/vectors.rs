@@ -28,6 +28,9 @@ impl Vector {
     /// Carries it, with `real` as in `carry`.
     #[inline]
     fn carry(self, real: impl Fn(Option<off_t>) -> ssize_t) -> ssize_t {
+        if state::on_mount(self.fd) {
+            return real(None);
+        }
         let mut own = [iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; PIECES];
         match self.bytes(&mut own) {
             Some(bytes) => {
