@@ -15,6 +15,7 @@ pub mod backend;
 mod carry;
 mod description;
 mod divert;
+mod environment;
 mod fault;
 mod inode;
 #[cfg(feature = "mapped")]
@@ -31,8 +32,6 @@ mod switch;
 mod table;
 mod thread;
 mod word;
-
-use std::ffi::CStr;
 
 /// Memory for the backend. The program's own allocator may be what a signal handler interrupts.
 #[cfg(not(test))]
@@ -61,13 +60,4 @@ extern "C" fn start() {
 
 extern "C" fn end() {
     report::print();
-}
-
-/// A variable of the environment.
-fn variable(name: &CStr) -> Option<&'static [u8]> {
-    // SAFETY: The name ends with a zero. The value stays until the program changes it, and it is
-    // copied before the program begins.
-    let value = unsafe { libc::getenv(name.as_ptr()) };
-    // SAFETY: A value ends with a zero.
-    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_bytes())
 }

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::backend::{Carried, File, Files, ProgramBytes, Reason, Refusal};
+use crate::environment::variable;
 use crate::raw;
 
 /// The backend.
@@ -46,9 +47,7 @@ static NOTHING: LazyLock<u64> = LazyLock::new(|| number(c"TERRACE_MAPPED_NOTHING
 static SLOW: LazyLock<u64> = LazyLock::new(|| number(c"TERRACE_MAPPED_SLOW"));
 
 fn number(name: &CStr) -> u64 {
-    crate::variable(name)
-        .and_then(|value| std::str::from_utf8(value).ok()?.parse().ok())
-        .unwrap_or(0)
+    variable(name).and_then(|value| std::str::from_utf8(value).ok()?.parse().ok()).unwrap_or(0)
 }
 
 fn stat(fd: RawFd) -> Option<libc::stat> {

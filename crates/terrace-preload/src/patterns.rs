@@ -3,6 +3,7 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 
+use crate::environment::variable;
 use crate::{raw, room};
 
 /// A list of patterns with colons between them, copied from the environment.
@@ -38,8 +39,8 @@ impl List {
 
 /// Reads the patterns.
 pub(crate) fn start() {
-    ONLY.copy(crate::variable(c"TERRACE_DIRECT"));
-    NOT.copy(crate::variable(c"TERRACE_DIRECT_NOT"));
+    ONLY.copy(variable(c"TERRACE_DIRECT"));
+    NOT.copy(variable(c"TERRACE_DIRECT_NOT"));
 }
 
 /// Whether the patterns keep a descriptor on the mount.

@@ -10,6 +10,7 @@ use std::sync::atomic::{
 };
 
 use crate::backend::Reason;
+use crate::environment::variable;
 use crate::{patterns, raw, room};
 
 /// Calls and the bytes that they moved.
@@ -55,7 +56,7 @@ pub(crate) fn asked() -> bool {
 
 /// Looks whether anybody wants it.
 pub(crate) fn start() {
-    let Some(value) = crate::variable(c"TERRACE_REPORT").filter(|value| !value.is_empty()) else {
+    let Some(value) = variable(c"TERRACE_REPORT").filter(|value| !value.is_empty()) else {
         return;
     };
     if value == b"0" {
