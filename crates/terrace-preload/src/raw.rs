@@ -59,6 +59,13 @@ pub(crate) fn flags(fd: RawFd) -> isize {
     unsafe { call(libc::SYS_fcntl, [fd as usize, libc::F_GETFL as usize, 0, 0, 0, 0]) }
 }
 
+/// Whether an `exec` closes a descriptor.
+pub(crate) fn closes_on_exec(fd: RawFd) -> bool {
+    // SAFETY: No memory is involved.
+    let flags = unsafe { call(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize, 0, 0, 0, 0]) };
+    flags >= 0 && flags & libc::FD_CLOEXEC as isize != 0
+}
+
 /// Writes to a descriptor, past the diverted function.
 pub(crate) fn write(fd: RawFd, bytes: &[u8]) -> isize {
     // SAFETY: The kernel only reads the bytes.

@@ -4,7 +4,7 @@
 //! system calls take their place, because looking for a function may itself read a file. The
 //! others are found at their first call.
 
-use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use libc::{
@@ -196,6 +196,7 @@ real! {
     fn dup2(fd: c_int, new: c_int) -> c_int, early;
     fn dup3(fd: c_int, new: c_int, flags: c_int) -> c_int = libc::SYS_dup3;
     fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int = libc::SYS_fcntl;
+    fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int = libc::SYS_ioctl;
     fn lockf64(fd: c_int, command: c_int, len: off_t) -> c_int;
 
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int = libc::SYS_socket;
@@ -271,6 +272,7 @@ real! {
         function: *mut c_void, stack: *mut c_void, flags: c_int, argument: *mut c_void,
         parent: *mut c_void, local: *mut c_void, child: *mut c_void
     ) -> c_int;
+    fn unshare(flags: c_int) -> c_int;
     fn posix_spawn(
         process: *mut pid_t, path: *const c_char, actions: *const posix_spawn_file_actions_t,
         attributes: *const posix_spawnattr_t, args: *const *mut c_char,

@@ -201,8 +201,8 @@ pub(crate) fn put_back(fd: RawFd, reason: Reason) {
     let word = entry.cell.load();
     let Some(address) = word.description() else {
         // It did not go direct yet, and a reason that passes is none to ask later.
-        if !word.stays() && reason.patience().is_none() {
-            entry.cell.replace(word, word.refused(reason));
+        if reason.patience().is_none() {
+            entry.cell.keep_off(reason);
         }
         return;
     };
@@ -219,8 +219,8 @@ pub(crate) fn leave(fd: RawFd, description: &Description, reason: Reason) {
     if state.is_direct() {
         raw::lseek(fd, description.position.load(Relaxed) as i64, libc::SEEK_SET);
         description.state.replace(state, state.then_mount(reason));
-    } else if !state.stays() && reason.patience().is_none() {
-        description.state.replace(state, state.refused(reason));
+    } else if reason.patience().is_none() {
+        description.state.keep_off(reason);
     }
 }
 
@@ -260,11 +260,7 @@ pub(crate) fn share_all(only_inherited: bool) {
         if word.stays() {
             continue;
         }
-        // SAFETY: No memory is involved.
-        let flags = unsafe {
-            raw::call(libc::SYS_fcntl, [fd as usize, libc::F_GETFD as usize, 0, 0, 0, 0])
-        };
-        if !(only_inherited && flags & libc::FD_CLOEXEC as isize != 0) {
+        if !only_inherited || !raw::closes_on_exec(fd) {
             put_back(fd, Reason::Shared);
         }
     }

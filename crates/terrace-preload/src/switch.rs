@@ -27,6 +27,12 @@ pub(crate) fn start() {
     }
 }
 
+/// Turns the switch off for ever, in a process whose threads do not have the same descriptors.
+pub(crate) fn stop() {
+    STARTED.store(false, Relaxed);
+    PAGE.on.store(0, Relaxed);
+}
+
 /// Whether the direct path may be used.
 #[inline(always)]
 pub(crate) fn on() -> bool {

@@ -142,6 +142,14 @@ impl Cell {
         }
     }
 
+    /// Lets it stay on the mount for a reason, if it may go direct later.
+    pub(crate) fn keep_off(&self, reason: Reason) {
+        self.change(|word| match word.reason() {
+            Some(_) if !word.stays() => word.refused(reason),
+            _ => word,
+        });
+    }
+
     /// Counts a call on the mount. It is under way until the guard goes, if it uses the kernel's
     /// position.
     pub(crate) fn count(&self, weight: u16, positioned: bool) -> Option<UnderWay<'_>> {

@@ -538,12 +538,6 @@ mod tests {
     }
 
     #[test]
-    fn tiers_are_named_as_in_pins() {
-        assert_eq!([parse_tier("pm"), parse_tier("2")], [Ok(0), Ok(2)]);
-        assert_eq!(parse_tier("fast"), Err("\"fast\" is no tier: pm, 1, 2, …".to_owned()));
-    }
-
-    #[test]
     fn devices_with_and_without_a_size() {
         let device = |path: &str, size_bytes| Ok(DeviceArg { path: path.into(), size_bytes });
         assert_eq!(parse_device("/dev/pmem0"), device("/dev/pmem0", None));

@@ -1,6 +1,6 @@
 //! Numbers: closing them, duplicating them, and calls that give new ones for anything but files.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 use libc::{off_t, pid_t, sockaddr, socklen_t};
 
@@ -121,6 +121,14 @@ divert! {
 
     fn __fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
         fcntl64(fd, command, argument)
+    }
+
+    // One request counts the bytes behind the position.
+    fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+        if request == libc::FIONREAD {
+            state::tell(fd);
+        }
+        real::ioctl(fd, request, argument)
     }
 
     // Its range begins at the position.

@@ -8,11 +8,24 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use libc::{FILE, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
 
 use crate::backend::Reason;
-use crate::{real, report, state};
+use crate::{real, report, state, switch};
 
 /// The child has all descriptors.
 fn before_fork() {
     state::share_all(false);
+}
+
+/// A thread has this memory and these descriptors, another process has neither. A table that serves
+/// two sets of descriptors would be wrong for one of them.
+pub(super) fn before_clone(flags: c_int) {
+    match (flags & libc::CLONE_VM != 0, flags & libc::CLONE_FILES != 0) {
+        (true, true) => {}
+        (true, false) => {
+            before_fork();
+            switch::stop();
+        }
+        (false, _) => before_fork(),
+    }
 }
 
 fn after_fork(process: c_int) -> c_int {
@@ -168,10 +181,7 @@ divert! {
         local: *mut c_void,
         child: *mut c_void
     ) -> c_int {
-        // A thread has this memory and these descriptors.
-        if flags & libc::CLONE_VM == 0 || flags & libc::CLONE_FILES == 0 {
-            before_fork();
-        }
+        before_clone(flags);
         real::clone(function, stack, flags, argument, parent, local, child)
     }
 
@@ -185,6 +195,13 @@ divert! {
         child: *mut c_void
     ) -> c_int {
         clone(function, stack, flags, argument, parent, local, child)
+    }
+
+    fn unshare(flags: c_int) -> c_int {
+        if flags & libc::CLONE_FILES != 0 {
+            before_clone(libc::CLONE_VM);
+        }
+        real::unshare(flags)
     }
 
     fn posix_spawn(

@@ -1,6 +1,6 @@
 //! System calls by number: those of programs that call `syscall` for what has a function.
 
-use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 
 use crate::backend::Reason;
 use crate::{real, state};
@@ -90,22 +90,26 @@ divert! {
 
 /// Calls that change nothing for a descriptor, or give a new one.
 unsafe fn others(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> c_long {
-    let makes_process = match number {
-        libc::SYS_clone => a & libc::CLONE_VM as usize == 0,
+    match number {
+        libc::SYS_clone => processes::before_clone(a as c_int),
         // SAFETY: The first word has the flags, and a bad address is survived.
         libc::SYS_clone3 => unsafe { crate::fault::fetch(a as *const u64) }
-            .is_some_and(|flags| flags & libc::CLONE_VM as u64 == 0),
+            .into_iter()
+            .for_each(|flags| processes::before_clone(flags as c_int)),
+        // SAFETY: As the caller.
+        libc::SYS_unshare => return c_long::from(unsafe { processes::unshare(a as c_int) }),
+        // SAFETY: As the caller.
+        libc::SYS_ioctl => unsafe {
+            return c_long::from(descriptors::ioctl(a as c_int, b as c_ulong, c as *mut c_void));
+        },
         #[cfg(target_arch = "x86_64")]
-        libc::SYS_fork => true,
-        _ => false,
-    };
-    if makes_process {
-        state::share_all(false);
-    }
-    #[cfg(target_arch = "x86_64")]
-    if number == libc::SYS_dup2 {
+        libc::SYS_fork => state::share_all(false),
+        #[cfg(target_arch = "x86_64")]
         // SAFETY: No memory is involved.
-        return c_long::from(unsafe { descriptors::dup2(a as c_int, b as c_int) });
+        libc::SYS_dup2 => unsafe {
+            return c_long::from(descriptors::dup2(a as c_int, b as c_int));
+        },
+        _ => {}
     }
     // SAFETY: The caller vouches for the arguments.
     let result = unsafe { real::syscall(number, a, b, c, d, e, f) };

@@ -2,4 +2,5 @@
 
 mod programs;
 mod runs;
+mod table;
 mod tools;

@@ -113,3 +113,10 @@ fn random_calls_of_which_some_are_refused() {
         went_direct(same("random", &[&seed.to_string()], &[("TERRACE_MAPPED_REFUSE", &every)]));
     }
 }
+
+#[test]
+fn calls_that_few_programs_make() {
+    for how in ["position", "malloc", "aio", "io_submit", "unshare", "flags"] {
+        went_direct(same("others", &[how], &[]));
+    }
+}

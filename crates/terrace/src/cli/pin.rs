@@ -43,3 +43,14 @@ pub struct UnpinArgs {
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiers_are_named_as_in_pins() {
+        assert_eq!([parse_tier("pm"), parse_tier("2")], [Ok(0), Ok(2)]);
+        assert_eq!(parse_tier("fast"), Err("\"fast\" is no tier: pm, 1, 2, …".to_owned()));
+    }
+}
