@@ -92,7 +92,7 @@ fn seeds() -> std::ops::Range<u64> {
     let first = std::env::var("TERRACE_SEED").ok().and_then(|seed| seed.parse().ok());
     match first {
         Some(seed) => seed..seed + 1,
-        None if std::env::var_os("TERRACE_LONG").is_some() => 0..300,
+        None if std::env::var_os("TERRACE_LONG").is_some() => 0..100,
         None => 0..20,
     }
 }
