@@ -40,11 +40,13 @@ pub use base::types::*;
 pub use base::words::{counted, with_advice};
 pub use inode::cache::{CACHE_LAYOUT, discard_page_cache};
 pub use inode::device_table::OpenDisk;
+pub use inode::loans::Lent;
 pub use mount::format::{
     DeviceLabel, FormatOptions, VolumeLabel, format, read_disk_label, read_pm_label,
 };
 pub use mount::open::waiting_pages;
 pub use ops::data::write::ATOMIC_WRITE_BYTES_MAX;
+pub use ops::lending::{NotLent, Renewed};
 #[cfg(feature = "planted")]
 pub use terrace_store::planted::{Bug, plant, planted};
 pub use terrace_store::{FsError, FsResult};

@@ -291,6 +291,27 @@ impl DeviceAlloc {
         }
     }
 
+    /// Takes the blocks of a run that nobody has; returns them.
+    pub fn take_free(&self, run: Run) -> Vec<Run> {
+        let (mut taken, end) = (Vec::<Run>::new(), (run.start + run.len).min(self.blocks));
+        for block in run.start..end {
+            let g = (block / self.group_blocks) as usize;
+            let mut group = self.groups[g].lock();
+            let one = Run { start: block % self.group_blocks, len: 1 };
+            if !self.is_loaded(g, &mut group) || !is_clear(group.words.as_ref(), one.start) {
+                continue;
+            }
+            set_bits(group.words.as_mut().expect("loaded"), one);
+            group.free -= 1;
+            self.free.0.fetch_sub(1, Ordering::AcqRel);
+            match taken.last_mut() {
+                Some(last) if last.start + last.len == block => last.len += 1,
+                _ => taken.push(Run { start: block, len: 1 }),
+            }
+        }
+        taken
+    }
+
     /// Blocks were lost on the way: a checkpoint would not be true.
     pub fn forbid_checkpoint(&self) {
         self.damaged.store(true, Ordering::Release);
@@ -365,6 +386,10 @@ impl DeviceAlloc {
             }
         }
     }
+}
+
+fn is_clear(words: Option<&Vec<u64>>, block: u64) -> bool {
+    words.is_some_and(|words| words[(block / 64) as usize] >> (block % 64) & 1 == 0)
 }
 
 /// First block at or after `from` whose bit is `set`.

@@ -7,7 +7,8 @@
 //! applied in place, an append inside the last block (`tail`), or new blocks (`copy`). Each path
 //! stages entries in the log's batch, commits the batch, and updates the index (`commit`). Beside
 //! writes stand holes and reserved blocks (`reserve`), the size (`size`), relocation to another
-//! tier (`relocation`) and compaction (`compact`). The entries themselves are made in `entries`.
+//! tier (`relocation`) and compaction (`compact`). The entries themselves are made in `entries`, and
+//! read from a log in `load`.
 //!
 //! Invariants:
 //! * Live data is never overwritten, but for two cases: bytes beyond the committed size, which
@@ -24,6 +25,7 @@ mod compact;
 mod copy;
 mod entries;
 mod heat;
+mod load;
 mod relocation;
 mod reserve;
 mod runs;
@@ -40,6 +42,7 @@ pub use self::cached::CachedWrites;
 pub use self::compact::JOINED_BLOCKS_MAX;
 pub use self::entries::{blocks_before, extent_crcs_in_log, read_write_entry};
 pub use self::heat::Heat;
+pub use self::load::Seen;
 use self::relocation::Relocation;
 pub use self::reserve::Hole;
 pub use self::runs::DataRun;

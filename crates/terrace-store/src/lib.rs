@@ -11,6 +11,7 @@
 pub mod alloc;
 pub mod checkpoint;
 pub mod damage;
+pub mod delegation;
 pub mod device;
 pub mod disks;
 pub mod error;

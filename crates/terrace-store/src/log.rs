@@ -3,7 +3,7 @@
 //! The log begins in the inode's record and goes on in pages. `append` puts entries together and
 //! commits them; `settle` makes durable what a commit leaves to a later fence, and drops dead
 //! pages; `load` reads a log from media; `compact` and `draft` write the live entries anew;
-//! `verify` compares a log in use with media.
+//! `verify` compares a log in use with media; `lending` lets another process append for a while.
 //!
 //! Invariants:
 //! * Entries at or after the tail mean nothing. Appending writes them there; storing the tail
@@ -33,6 +33,7 @@ mod archive;
 mod compact;
 mod draft;
 mod entries;
+mod lending;
 mod load;
 mod media;
 mod new_log;
@@ -57,6 +58,7 @@ use self::archive::ARCHIVE_START;
 pub use self::archive::Archive;
 pub use self::draft::Draft;
 pub use self::entries::Entries;
+pub use self::lending::Adopt;
 pub use self::load::Visit;
 pub use self::media::LogMedia;
 pub use self::new_log::NewLog;
@@ -85,6 +87,8 @@ pub struct Log {
     tail_generation: u16,
     /// The tail on media is behind by entries that committed themselves.
     tail_behind: bool,
+    /// The log belongs to another process, which may take it back at any time (see `lending`).
+    is_lent: bool,
     /// Counts changes of entries in place since the log was loaded: they move no tail.
     rewrites: u64,
     /// Byte of an entry beyond the tail that the last crash tore.
@@ -129,6 +133,7 @@ impl Log {
             tail: record_at + INLINE_OFFSET,
             tail_generation: 0,
             tail_behind: false,
+            is_lent: false,
             rewrites: 0,
             torn: None,
             archive: None,

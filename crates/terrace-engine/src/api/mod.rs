@@ -24,6 +24,7 @@ use crate::tools::scrub::Scrubs;
 use crate::tools::status::Reports;
 
 mod devices;
+mod loans;
 mod reports;
 mod tiers;
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use terrace_policy::Params;
+use terrace_store::delegation::Segment;
 use terrace_store::sync::{Arc, limit};
 
 use super::heritage::Heritage;
@@ -36,6 +37,11 @@ pub struct OpenOptions {
     pub params: Params,
     /// Memory that outlives the daemon, for one that takes the mount over; `None`: nobody will.
     pub heritage: Option<Arc<dyn Heritage>>,
+    /// Files may be lent to other processes ([`Volume::lend`](crate::Volume::lend)).
+    pub lends: bool,
+    /// Memory that is shared with these; by default that of a file in `cache_dir`, which outlives
+    /// the daemon.
+    pub loans: Option<Arc<Segment>>,
     /// Threads write back and reclaim by themselves. Without them that happens only when an
     /// operation needs it, at [`Volume::sync`](crate::Volume::sync) and at
     /// [`Volume::close`](crate::Volume::close): whoever counts every store wants no others in
@@ -55,6 +61,8 @@ impl Default for OpenOptions {
             pm_full_percent: 90,
             params: Params::default(),
             heritage: None,
+            lends: false,
+            loans: None,
             workers: true,
         }
     }

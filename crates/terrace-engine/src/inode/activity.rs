@@ -107,7 +107,7 @@ impl Activity {
 
     /// Data of a file has moved: if the file is pinned, perhaps none of it is misplaced any more.
     pub fn note_moved(&self, inode: &Inode) {
-        let inner = inode.inner.read();
+        let inner = inode.inner.look();
         let pin = inode.tiers.pin.get();
         if pin.is_some() && !inode.deleted.load(Ordering::Acquire) {
             self.note_pinned(inode, self.is_misplaced(pin, &inner));

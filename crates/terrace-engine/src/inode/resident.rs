@@ -20,12 +20,13 @@ use terrace_store::file::FileData;
 use terrace_store::index::Freed;
 use terrace_store::log::{Log, Refs};
 use terrace_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use terrace_store::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use terrace_store::sync::{Arc, Mutex, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::base::heritage::Lookups;
 use crate::base::types::{Attr, FileKind, Ino, Time};
 use crate::inode::cache::PageMap;
 use crate::inode::dir::{DirData, NewName};
+use crate::inode::loans::{Borrowable, Loan};
 use crate::inode::predictors::{ReadHabits, TierWords};
 
 /// An inode.
@@ -62,7 +63,7 @@ pub(crate) struct Inode {
     pub tiers: TierWords,
     /// Of a directory: a listing has left out an inode that could not be read.
     pub left_out: AtomicBool,
-    pub inner: RwLock<Inner>,
+    pub inner: Borrowable,
 }
 
 /// What the log of an inode says.
@@ -72,6 +73,8 @@ pub(crate) struct Inner {
     pub meta: Meta,
     pub xattrs: BTreeMap<Vec<u8>, Xattr>,
     pub body: Body,
+    /// Another process has the file: all this is what was known when the owner last looked.
+    pub loan: Option<Box<Loan>>,
 }
 
 /// Attributes other than size and modification time.
@@ -132,6 +135,7 @@ impl Inner {
             },
             xattrs: BTreeMap::new(),
             body,
+            loan: None,
         }
     }
 
@@ -279,6 +283,15 @@ impl Inode {
     /// `ESTALE` if the inode is gone.
     pub fn shared(&self) -> FsResult<RwLockReadGuard<'_, Inner>> {
         let inner = self.inner.read();
+        if self.deleted.load(Ordering::Acquire) { fail(libc::ESTALE) } else { Ok(inner) }
+    }
+
+    /// What the log said a moment ago: a file that is lent stays so.
+    ///
+    /// # Errors
+    /// `ESTALE` if the inode is gone.
+    pub fn glance(&self) -> FsResult<RwLockReadGuard<'_, Inner>> {
+        let inner = self.inner.look();
         if self.deleted.load(Ordering::Acquire) { fail(libc::ESTALE) } else { Ok(inner) }
     }
 

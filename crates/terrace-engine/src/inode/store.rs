@@ -57,9 +57,14 @@ impl Store {
 }
 
 impl Store {
+    /// The mount's epoch.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
     /// Marks what this mount commits with one fence.
     pub fn stamp(&self) -> Stamp {
-        Stamp::of_epoch(self.epoch.load(Ordering::Relaxed))
+        Stamp::of_epoch(self.epoch())
     }
 
     /// What a file's data path works on, for shard `shard`.

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
-use terrace_layout::{BlockAddr, InodeRecord, XattrEntry, data_crc};
+use terrace_layout::{BlockAddr, InodeRecord, Stamp, XattrEntry, data_crc};
 use terrace_store::damage::{Damage, DamageKind, Structure};
 use terrace_store::error::{FsError, FsResult, fail, fence};
 use terrace_store::itable::{InodeTable, RecordState, first_generation, record_state};
@@ -27,6 +27,7 @@ use crate::inode::commits::Commits;
 use crate::inode::device_table::DeviceTable;
 use crate::inode::dirty::DirtyFiles;
 use crate::inode::health::Health;
+use crate::inode::loans::Borrowable;
 use crate::inode::orphans::{OpenOrphans, Orphan};
 use crate::inode::predictors::{ReadHabits, TierWords};
 use crate::inode::resident::load::Replay;
@@ -200,6 +201,20 @@ impl Inodes {
     /// # Errors
     /// `ESTALE` if there is none with this number; damage.
     pub fn get(&self, ino: Ino) -> FsResult<Arc<Inode>> {
+        // A mount that may write has recovered everything, and settles what it lets go.
+        self.get_after(ino, self.options.read_only.then(|| self.store.stamp()))
+    }
+
+    /// As [`Self::get`], before this mount's epoch has begun, of an inode to whose log somebody may
+    /// have appended since it was recovered.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub fn get_unsettled(&self, ino: Ino) -> FsResult<Arc<Inode>> {
+        self.get_after(ino, Some(self.store.stamp()))
+    }
+
+    fn get_after(&self, ino: Ino, crashed: Option<Stamp>) -> FsResult<Arc<Inode>> {
         if ino.0 == 0 {
             return fail(libc::ESTALE);
         }
@@ -216,7 +231,7 @@ impl Inodes {
                 }
                 shard.departures(ino).load(Ordering::Relaxed)
             };
-            let loaded = self.load_inode(shard, ino);
+            let loaded = self.load_inode(shard, ino, crashed);
             // Only a pinned file can be misplaced; nobody else has this one yet.
             let is_misplaced = |inode: &Arc<Inode>| {
                 self.activity.is_misplaced(inode.tiers.pin.get(), &inode.inner.read())
@@ -267,7 +282,12 @@ impl Inodes {
         Ok(())
     }
 
-    fn load_inode(&self, shard: &Shard, ino: Ino) -> FsResult<Arc<Inode>> {
+    fn load_inode(
+        &self,
+        shard: &Shard,
+        ino: Ino,
+        crashed: Option<Stamp>,
+    ) -> FsResult<Arc<Inode>> {
         let (at, state) = {
             // A record in a chunk that the table gives back meanwhile would be one no more.
             let table = shard.table.read();
@@ -286,8 +306,6 @@ impl Inodes {
                 return Err(damage.at(at).of(ino).into());
             }
         };
-        // A mount that may write has recovered everything, and settles what it lets go.
-        let crashed = self.options.read_only.then(|| self.store.stamp());
         let media =
             LogMedia { pm: &self.store.pm, disks: &self.store.space.members, pending: None };
         let inner = Inner::load(media, at, &record, crashed, Replay::No)?;
@@ -330,7 +348,7 @@ impl Inodes {
             reading: ReadHabits::default(),
             tiers: TierWords::new(self.pin_in_log(kind, &inner)?, amtime),
             left_out: AtomicBool::new(false),
-            inner: RwLock::new(inner),
+            inner: Borrowable::new(inner),
         })
     }
 
@@ -482,7 +500,7 @@ impl Inodes {
         for shard in &self.shards {
             let inodes: Vec<_> = shard.inodes.read().values().cloned().collect();
             for inode in inodes {
-                if inode.inner.read().meta.lazy {
+                if inode.inner.look().meta.lazy {
                     self.commits.commit_lazy_if_room(&inode, &mut inode.inner.write())?;
                 }
             }

@@ -16,6 +16,7 @@ use crate::base::options::{CACHE_BYTES_MIN, OpenOptions, Progress};
 use crate::base::types::Ino;
 use crate::base::words::counted;
 use crate::inode::cache::{CacheBacking, PageCache, RecoveredPage};
+use crate::inode::loans::{end_loans, open_segment};
 use crate::mount::devices::{Devices, match_devices};
 use crate::mount::epoch::begin_epoch;
 use crate::mount::offline::{journal, volume_on};
@@ -53,6 +54,11 @@ pub(crate) fn open(
             ),
         ));
     }
+    // Before a log is read: from now on nobody else changes one.
+    if options.loans.is_none() {
+        options.loans = open_segment(&pm, &options, &sb)?;
+    }
+    let broken = options.loans.as_ref().map_or_else(Vec::new, |segment| end_loans(segment));
     let mut tables = load_tables(&pm, &sb)?;
     let heritage = options.heritage.as_ref();
     let mut free_space = FreeSpace::load(&pm, &disks, &sb, &mut tables, heritage, progress)?;
@@ -93,6 +99,7 @@ pub(crate) fn open(
         parts.health.turn_read_only(&reason);
     }
     parts.inodes.adopt_open(&free_space.open);
+    parts.loans.resume(&parts.inodes, broken)?;
     adopt(&parts, recovered)?;
     begin_epoch(&parts)?;
     let workers = spawn_workers(&parts)?;

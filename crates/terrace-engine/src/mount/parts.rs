@@ -19,9 +19,11 @@ use crate::inode::commits::Commits;
 use crate::inode::device_table::DeviceTable;
 use crate::inode::dirty::DirtyFiles;
 use crate::inode::health::Health;
+use crate::inode::loans::{self, Loans};
 use crate::inode::store::Store;
 use crate::inode::table::{Below, Inodes};
 use crate::ops::data::Files;
+use crate::ops::lending::Lending;
 use crate::ops::names::Names;
 use crate::ops::xattr::Attributes;
 use crate::pageio::{MakeRoom, PageIo};
@@ -50,9 +52,11 @@ pub(crate) struct Parts {
     pub activity: Arc<Activity>,
     pub dirty: Arc<DirtyFiles>,
     pub inodes: Arc<Inodes>,
+    pub loans: Arc<Loans>,
     pub pages: Arc<PageIo>,
     pub tiering: Tiering,
     pub files: Arc<Files>,
+    pub lending: Lending,
     pub attributes: Attributes,
     pub names: Names,
 }
@@ -82,6 +86,16 @@ impl Parts {
             options: options.clone(),
         };
         let inodes = Arc::new(Inodes::new(below, tables));
+        let loans = Arc::new(Loans::new(
+            loans::Below {
+                store: store.clone(),
+                health: health.clone(),
+                activity: activity.clone(),
+                counters: counters.clone(),
+                tuning: tuning.clone(),
+            },
+            &options,
+        ));
         let pages = Arc::new(PageIo {
             store: store.clone(),
             health: health.clone(),
@@ -126,6 +140,14 @@ impl Parts {
             counters: counters.clone(),
             options: options.clone(),
         });
+        let lending = Lending {
+            store: store.clone(),
+            health: health.clone(),
+            commits: commits.clone(),
+            inodes: inodes.clone(),
+            loans: loans.clone(),
+            tuning: tuning.clone(),
+        };
         let attributes = Attributes {
             store: store.clone(),
             activity: activity.clone(),
@@ -156,9 +178,11 @@ impl Parts {
             activity,
             dirty,
             inodes,
+            loans,
             pages,
             tiering,
             files,
+            lending,
             attributes,
             names,
         }

@@ -287,7 +287,7 @@ impl Files {
                     .unwrap_or_default(),
                 None => inode.tiers.note_sync(),
             }
-            if !data_only && inode.shared()?.meta.lazy {
+            if !data_only && inode.glance()?.meta.lazy {
                 let mut inner = inode.exclusive()?;
                 self.commits.commit_lazy_if_room(&inode, &mut inner)?;
             }

@@ -9,5 +9,6 @@
 pub(crate) mod acl;
 pub(crate) mod data;
 pub(crate) mod fallocate;
+pub(crate) mod lending;
 pub(crate) mod names;
 pub(crate) mod xattr;

@@ -147,7 +147,7 @@ impl Names {
     }
 
     fn looked_up(&self, inode: &Arc<Inode>) -> FsResult<Attr> {
-        let inner = inode.shared()?;
+        let inner = inode.glance()?;
         if inner.meta.nlink == 0 {
             return fail(libc::ESTALE);
         }

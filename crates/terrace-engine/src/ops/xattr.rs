@@ -119,7 +119,7 @@ impl Attributes {
     /// `ESTALE`; damage.
     pub fn getattr(&self, ino: Ino) -> FsResult<Attr> {
         let inode = self.inodes.get(ino)?;
-        let inner = inode.shared()?;
+        let inner = inode.glance()?;
         Ok(inode.attr(&inner))
     }
 

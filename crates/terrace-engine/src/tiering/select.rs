@@ -103,7 +103,7 @@ impl Selector {
         // Records that nobody uses, and damaged ones, are not listed.
         let list = &mut |found: FsResult<&Arc<Inode>>| {
             if let Ok(inode) = found {
-                self.activity.list_everywhere(inode, &inode.inner.read());
+                self.activity.list_everywhere(inode, &inode.inner.look());
             }
             Ok(())
         };
@@ -134,7 +134,7 @@ impl Selector {
 
     /// Lists a file again, if there is still something of it in the tier.
     fn list_again(&self, inode: &Arc<Inode>, tier: u8) {
-        let inner = inode.inner.read();
+        let inner = inode.inner.look();
         let Ok(file) = inner.file() else {
             return;
         };

@@ -47,6 +47,11 @@ impl FileData {
         }));
     }
 
+    /// Whether a relocation is under way.
+    pub fn is_relocating(&self) -> bool {
+        self.relocation.is_some()
+    }
+
     /// Ends what [`Self::begin_relocation`] began.
     pub fn end_relocation(&mut self) {
         self.relocation = None;

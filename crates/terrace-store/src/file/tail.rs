@@ -6,7 +6,7 @@
 use terrace_layout::{AppendEntry, BLOCK, BLOCK_BYTES, BlockAddr, EntryType, crc_append};
 use terrace_media::Pm;
 
-use super::write::PmWrite;
+use super::write::{PmWrite, WritePath};
 use super::{FileData, PmIo, store_data};
 use crate::planted::{Bug, planted};
 
@@ -32,6 +32,15 @@ impl FileData {
             from: self.committed,
             data_crc: crc_append(crc, write.data),
             reserved: [0; 20],
+        }
+    }
+
+    /// The PM block that a write by this path changes in place, or a change of the size; 0: none.
+    #[inline]
+    pub fn changed_in_place(&self, path: Option<WritePath>) -> u64 {
+        match path {
+            Some(WritePath::Patch(block)) => block.block(),
+            _ => self.pm_tail_block().map_or(0, |block| block.block()),
         }
     }
 

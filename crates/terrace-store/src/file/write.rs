@@ -159,7 +159,7 @@ impl FileData {
 
     /// Where file block `block` is, if PM holds it and it was written.
     #[inline]
-    pub(super) fn written_pm_block(&self, block: u64) -> Option<BlockAddr> {
+    pub fn written_pm_block(&self, block: u64) -> Option<BlockAddr> {
         match self.index.lookup(block) {
             Segment::Extent(e) if e.addr.is_pm() && !e.unwritten() => Some(e.addr),
             _ => None,

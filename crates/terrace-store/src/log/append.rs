@@ -106,7 +106,7 @@ impl Log {
 
     /// The byte behind the region of `page` (`None`: of the record).
     #[inline]
-    fn region_end(&self, page: Option<u64>) -> u64 {
+    pub(super) fn region_end(&self, page: Option<u64>) -> u64 {
         page.map_or(*inline_tails(self.record_at).end(), |p| (p + 1) * BLOCK_BYTES)
     }
 
@@ -132,17 +132,9 @@ impl Log {
             start = end;
             let region_end = self.region_end(page);
             if at + entry.len() as u64 > region_end {
-                if at < region_end {
-                    pm.write_nt(at, &encode_pad(seed, (region_end - at) / SLOT_BYTES));
-                }
-                let block = source.alloc_meta()?;
+                let sequence = self.next_sequence + batch.new_pages.len() as u64;
+                let block = self.add_page(pm, source, (page, at, seed), sequence)?;
                 batch.new_pages.push(block);
-                let sequence = self.next_sequence + batch.new_pages.len() as u64 - 1;
-                if !planted(Bug::PageNotInitialised) {
-                    let header = LogPageHeader::new(self.ino, self.generation, sequence);
-                    pm.write_nt(block * BLOCK_BYTES, header.as_bytes());
-                }
-                self.link(pm, page, block);
                 page = Some(block);
                 seed = page_seed(self.inline_seed, sequence);
                 at = block * BLOCK_BYTES + SLOT_BYTES;
@@ -154,6 +146,28 @@ impl Log {
         }
         (batch.new_tail, batch.new_seed, batch.sealed) = (at, seed, false);
         Ok(())
+    }
+
+    /// Ends the region of `page` (`None`: of the record), of which `at` is the first unused byte,
+    /// and adds a page behind it; durable at the next fence. Returns its PM block.
+    pub(super) fn add_page(
+        &self,
+        pm: &Pm,
+        source: &dyn BlockSource,
+        (page, at, seed): (Option<u64>, u64, u32),
+        sequence: u64,
+    ) -> FsResult<u64> {
+        let region_end = self.region_end(page);
+        if at < region_end {
+            pm.write_nt(at, &encode_pad(seed, (region_end - at) / SLOT_BYTES));
+        }
+        let block = source.alloc_meta()?;
+        if !planted(Bug::PageNotInitialised) {
+            let header = LogPageHeader::new(self.ino, self.generation, sequence);
+            pm.write_nt(block * BLOCK_BYTES, header.as_bytes());
+        }
+        self.link(pm, page, block);
+        Ok(block)
     }
 
     /// Makes `page` (or the record, if there is no page yet) lead to `block`; durable at the next
@@ -202,7 +216,10 @@ impl Log {
         }
         if !self.batch.sealed {
             let word = self.tail_word();
-            pm.store_u64(word.at, word.value);
+            match self.is_lent {
+                false => pm.store_u64(word.at, word.value),
+                true => self.exchange_tail(pm, word)?,
+            }
             if !planted(Bug::TailNotFlushed) {
                 pm.flush(word.at, 8);
             }

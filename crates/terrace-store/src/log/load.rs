@@ -145,7 +145,7 @@ impl Log {
 
     /// Takes in the entries at the beginning of `rest` with this stamp, except a last one whose
     /// data are missing; returns the bytes behind them.
-    fn take_chain<'b>(
+    pub(super) fn take_chain<'b>(
         &mut self,
         pm: &Pm,
         mut rest: &'b [u8],

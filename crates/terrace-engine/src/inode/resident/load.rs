@@ -1,13 +1,9 @@
 //! Reading an inode from its log.
 
-use terrace_layout::{
-    AttrEntry, BlockAddr, CRC_BLOCKS, InodeRecord, LogEntry, SET_SIZE_TRUNCATES, Stamp,
-    TargetEntry, WRITE_UNWRITTEN, XattrEntry, slots_for,
-};
+use terrace_layout::{AttrEntry, InodeRecord, LogEntry, Stamp, TargetEntry, XattrEntry, slots_for};
 use terrace_store::damage::DamageKind;
 use terrace_store::error::FsResult;
-use terrace_store::file::{FileData, Heat, apply_patch};
-use terrace_store::index::{Extent, Freed, Segment};
+use terrace_store::file::Seen;
 use terrace_store::log::{Log, LogMedia, Refs, entry_damage};
 use terrace_store::planted::{Bug, planted};
 
@@ -25,38 +21,6 @@ pub(crate) enum Replay {
 }
 
 const OTHER_KIND: &str = "does not fit the inode's kind";
-
-/// What has been met in a file's log while it is read.
-#[derive(Default)]
-struct Seen {
-    patches: Vec<Patch>,
-    freed: Freed,
-    /// Blocks that entries mapped, and the sum of their times; the last of these.
-    blocks: u64,
-    time_sum: i128,
-    last_write: i64,
-}
-
-impl Seen {
-    fn wrote(&mut self, blocks: u64, time_ns: i64) {
-        self.blocks += blocks;
-        self.time_sum += i128::from(blocks) * i128::from(time_ns);
-        self.last_write = self.last_write.max(time_ns);
-    }
-
-    /// The temperature of a file of so many blocks. Blocks that were written again count as often
-    /// as they were written.
-    fn heat(&self, blocks: u64) -> Heat {
-        let mean = self.time_sum / i128::from(self.blocks.max(1));
-        Heat::loaded(blocks, Time(mean as i64), Time(self.last_write))
-    }
-}
-
-/// A small overwrite that may not have reached its block.
-struct Patch {
-    offset: u64,
-    data: Vec<u8>,
-}
 
 impl Inner {
     /// Reads an inode from media; `crashed`: stamp of the mount that wrote last, if what it left
@@ -95,15 +59,7 @@ impl Inner {
         if !planted(Bug::PatchesNotRepeated)
             && let Body::File(file) = &inner.body
         {
-            for patch in seen.patches {
-                if let Segment::Extent(e) =
-                    file.index.lookup(patch.offset / terrace_layout::BLOCK_BYTES)
-                    && e.addr.is_pm()
-                    && e.addr.byte() + terrace_layout::BLOCK_BYTES <= pm.len()
-                {
-                    apply_patch(pm, e.addr, patch.offset, &patch.data);
-                }
-            }
+            file.repeat_patches(pm, &seen);
         }
         Ok(inner)
     }
@@ -152,7 +108,7 @@ impl Inner {
             }
             (Body::File(file), entry) => {
                 let before = file.mtime;
-                if !apply_to_file(file, refs, position, entry, seen) {
+                if !file.apply(refs, position, entry, seen) {
                     return Err(OTHER_KIND);
                 }
                 // Pages are written back under the time that the file has, which may be one that
@@ -185,59 +141,4 @@ impl Inner {
             Body::Symlink { mtime, .. } | Body::Special { mtime } => *mtime = Time(e.mtime_ns),
         }
     }
-}
-
-/// Applies an entry of a file's log; `false` if it is no entry of a file.
-fn apply_to_file(
-    file: &mut FileData,
-    refs: &mut Refs,
-    position: u64,
-    entry: LogEntry<'_>,
-    seen: &mut Seen,
-) -> bool {
-    let block_bytes = terrace_layout::BLOCK_BYTES;
-    match entry {
-        LogEntry::Write(e, _) => {
-            let end = e.file_block + u64::from(e.blocks);
-            seen.patches.retain(|p| !(e.file_block..end).contains(&(p.offset / block_bytes)));
-            file.index.unmap(refs, e.file_block, end, &mut seen.freed);
-            let crc_run = (e.crc_form == CRC_BLOCKS)
-                .then_some((BlockAddr(e.crc_address), u64::from(e.crcs[1])));
-            let unwritten = e.flags & WRITE_UNWRITTEN != 0;
-            let extent =
-                Extent::new(BlockAddr(e.address), e.blocks, position, unwritten, crc_run.is_some());
-            file.index.map(refs, e.file_block, extent.with_history(e.counter), crc_run);
-            seen.wrote(u64::from(e.blocks), e.mtime_ns);
-            if !e.is_move() {
-                file.load_size(refs, position, e.size, e.mtime_ns);
-            }
-        }
-        LogEntry::Append(e) => {
-            seen.wrote(0, e.mtime_ns);
-            file.load_size(refs, position, e.size, e.mtime_ns);
-        }
-        LogEntry::Patch(e, data) => {
-            seen.wrote(0, e.mtime_ns);
-            seen.patches.push(Patch { offset: e.offset, data: data.to_vec() });
-            file.load_mtime(refs, position, e.mtime_ns);
-        }
-        LogEntry::SetSize(e) => {
-            if e.flags & SET_SIZE_TRUNCATES != 0 {
-                file.index.unmap(refs, e.size.div_ceil(block_bytes), u64::MAX, &mut seen.freed);
-            }
-            seen.patches.retain_mut(|p| {
-                p.data.truncate(e.size.saturating_sub(p.offset) as usize);
-                !p.data.is_empty()
-            });
-            file.load_size(refs, position, e.size, e.mtime_ns);
-        }
-        LogEntry::Hole(e) => {
-            let end = e.file_block + e.blocks;
-            seen.patches.retain(|p| !(e.file_block..end).contains(&(p.offset / block_bytes)));
-            file.index.unmap(refs, e.file_block, end, &mut seen.freed);
-            file.load_size(refs, position, e.size, e.mtime_ns);
-        }
-        _ => return false,
-    }
-    true
 }

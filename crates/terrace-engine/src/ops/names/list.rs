@@ -84,7 +84,7 @@ impl Names {
                     continue;
                 };
                 at_end = false;
-                let child_inner = child.shared()?;
+                let child_inner = child.glance()?;
                 let attr = child.attr(&child_inner);
                 drop(child_inner);
                 if !visit(DirEntry { ino: d.ino, kind: d.kind, name: &d.name, next: cookie }, &attr)

@@ -1,0 +1,404 @@
+//! A file that this process has borrowed.
+//!
+//! Invariants:
+//! * Log and index are as on media, as long as the loan lasts; afterwards they mean nothing.
+//! * The word is held only between two lines of [`Borrowed::change`]. Nothing in between waits, or
+//!   touches a byte that the program has given.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use terrace_layout::{
+    BLOCK_BYTES, FILE_BYTES_MAX, InodeRecord, LogEntry, MediaStruct, Stamp, WriteEntry,
+};
+use terrace_media::{Pm, step};
+use terrace_store::delegation::word::{Refused, Word};
+use terrace_store::delegation::{Control, Pool, Segment};
+use terrace_store::disks::Disks;
+use terrace_store::error::{FsResult, fail};
+use terrace_store::file::{BLOCK, FileData, Mark, PmIo, PmWrite, ReadOld, Seen, WritePath};
+use terrace_store::index::Segment as Part;
+use terrace_store::log::{Log, LogMedia};
+use terrace_store::{Ino, Time};
+
+/// How long a thread waits for another one of this process, or for the daemon.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// How often it looks meanwhile, after it has tried a few times.
+const LOOK_EVERY: Duration = Duration::from_micros(50);
+const SPINS: u32 = 100;
+/// How long the daemon may take to say which entry of a broken loan counts.
+const VERDICT: Duration = Duration::from_secs(10);
+/// Bytes that a read copies at a time.
+const READ_BYTES: usize = 4 * BLOCK;
+/// Commits after which the daemon is asked to tidy up the log.
+const COMMITS_MAX: u32 = 4096;
+/// A longer write is committed in pieces of this size, as on the mount.
+pub const PIECE_BYTES_MAX: usize = 4 << 20;
+
+/// A block that a write covers in part, as it was: file block, contents.
+type Edge = (u64, Box<[u8; BLOCK]>);
+
+/// Memory that the program has given is none of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault;
+
+/// Why a call goes to the mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The loan has ended, or the file is left to the mount for a while.
+    Ended,
+    /// The daemon does not lend the file.
+    NotLent,
+    /// Another thread of this process, or the daemon, has the file for long.
+    Busy,
+    /// The loan has no blocks left, or its log is long: renewed, it can go on.
+    Renew,
+    /// The data is not in PM.
+    NotInPm,
+    /// PM cannot be read there, or is not as it must be: the daemon says what is wrong.
+    Damaged,
+}
+
+/// Why a call was not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The call's own error.
+    Errno(i32),
+    /// Nothing was done: the mount is to do it.
+    Mount(Reason),
+}
+
+impl From<Fault> for Refusal {
+    fn from(_: Fault) -> Self {
+        Refusal::Errno(libc::EFAULT)
+    }
+}
+
+impl From<Reason> for Refusal {
+    fn from(reason: Reason) -> Self {
+        Refusal::Mount(reason)
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Borrowed {
+    pm: Arc<Pm>,
+    segment: Arc<Segment>,
+    page: usize,
+    generation: u32,
+    stamp: Stamp,
+    process: u32,
+    log: Log,
+    file: FileData,
+    /// Only changes reach for it, and they have all of this: the lock is never taken.
+    pool: Mutex<Pool>,
+    /// Since the loan began.
+    commits: u32,
+}
+
+/// Reads a file's log from PM.
+fn load(pm: &Pm, record_at: u64) -> FsResult<(Log, FileData)> {
+    let mut bytes = [0; size_of::<InodeRecord>()];
+    pm.try_read(record_at, &mut bytes)?;
+    let record = InodeRecord::from_bytes(&bytes);
+    let mut file = FileData::new(Time(record.created_ns));
+    let mut seen = Seen::default();
+    // Disks are the daemon's.
+    let media = LogMedia { pm, disks: &Disks::new(), pending: None };
+    let mut log = Log::load(media, record_at, &record, None, &mut |refs, position, entry| {
+        match entry {
+            LogEntry::Pad | LogEntry::XattrSet(..) | LogEntry::XattrRemove(..) => {}
+            LogEntry::Attr(e) => file.load_mtime(refs, position, e.mtime_ns),
+            entry if file.apply(refs, position, entry, &mut seen) => seen.freed.clear(),
+            _ => return fail(libc::EISDIR),
+        }
+        Ok(())
+    })?;
+    log.borrowed();
+    Ok((log, file))
+}
+
+impl Borrowed {
+    /// The file of the loan that the control page with this number describes, of this generation.
+    /// `process`: this one.
+    ///
+    /// # Errors
+    /// PM that cannot be read, or is not as it must be.
+    pub fn new(
+        pm: Arc<Pm>,
+        segment: Arc<Segment>,
+        page: usize,
+        generation: u32,
+        process: u32,
+    ) -> FsResult<Self> {
+        let control = segment.control(page);
+        let (log, file) = load(&pm, control.record_at())?;
+        let (stamp, pool) = (Stamp::of_epoch(control.epoch()), Mutex::new(Pool::new(control)));
+        Ok(Self { pm, segment, page, generation, stamp, process, log, file, pool, commits: 0 })
+    }
+
+    /// The loan has been renewed, as that of this page and generation; the log has stayed as it
+    /// was.
+    pub fn renewed(&mut self, page: usize, generation: u32) {
+        (self.page, self.generation, self.commits) = (page, generation, 0);
+        self.pool = Mutex::new(Pool::new(self.control()));
+    }
+
+    /// The inode.
+    pub fn ino(&self) -> Ino {
+        Ino(self.control().ino())
+    }
+
+    /// Number of the control page, and generation of the loan.
+    pub fn loan(&self) -> (usize, u32) {
+        (self.page, self.generation)
+    }
+
+    fn control(&self) -> Control<'_> {
+        self.segment.control(self.page)
+    }
+
+    #[inline]
+    fn word(&self) -> Word<'_> {
+        self.control().word(self.generation)
+    }
+
+    /// Whether the loan was broken off in the middle of a change.
+    pub fn is_broken(&self) -> bool {
+        self.word().is_broken()
+    }
+
+    /// Whether the loan lasts.
+    pub fn lasts(&self) -> bool {
+        self.word().lasts()
+    }
+
+    /// Takes the word, for which others wait no longer than a change takes.
+    #[inline]
+    fn take(&self) -> Result<(), Reason> {
+        match self.word().take(self.process) {
+            Ok(()) => Ok(()),
+            Err(Refused::Ended) => Err(Reason::Ended),
+            Err(Refused::Busy) => self.take_later(self.word()),
+        }
+    }
+
+    #[cold]
+    fn take_later(&self, word: Word<'_>) -> Result<(), Reason> {
+        let looks = PATIENCE.as_micros() / LOOK_EVERY.as_micros();
+        for i in 0..SPINS + looks as u32 {
+            match word.take(self.process) {
+                Ok(()) => return Ok(()),
+                Err(Refused::Ended) => return Err(Reason::Ended),
+                Err(Refused::Busy) if i < SPINS => std::hint::spin_loop(),
+                Err(Refused::Busy) => std::thread::sleep(LOOK_EVERY),
+            }
+        }
+        Err(Reason::Busy)
+    }
+
+    /// Changes the file while this process holds it. `in_place`: the block that is changed in
+    /// place.
+    #[inline]
+    fn change(
+        &mut self,
+        in_place: u64,
+        change: impl FnOnce(&mut Log, &mut FileData, PmIo<'_>) -> FsResult<bool>,
+    ) -> Result<(), Refusal> {
+        self.control().set_in_place(in_place);
+        self.take()?;
+        let io =
+            PmIo { pm: &self.pm, source: self.pool.get_mut(), data_crc: false, stamp: self.stamp };
+        let changed = change(&mut self.log, &mut self.file, io);
+        step();
+        let is_ours = self.word().release(self.process);
+        self.commits += 1;
+        match changed {
+            Ok(true) if is_ours => Ok(()),
+            Ok(true) if self.verdict() == self.log.tail() => Ok(()),
+            Ok(true) => Err(Reason::Ended.into()),
+            Ok(false) if is_ours => Err(Reason::Renew.into()),
+            Err(error) if is_ours && error.is_no_room() => Err(Reason::Renew.into()),
+            Err(_) if is_ours => Err(Reason::Damaged.into()),
+            Ok(false) | Err(_) => Err(Reason::Ended.into()),
+        }
+    }
+
+    /// Position behind the last entry that counts, of a loan that was broken in the middle of a
+    /// change; 0 if the daemon does not say.
+    #[cold]
+    fn verdict(&self) -> u64 {
+        for _ in 0..VERDICT.as_micros() / LOOK_EVERY.as_micros() {
+            match self.control().adopted() {
+                0 => std::thread::sleep(LOOK_EVERY),
+                position => return position,
+            }
+        }
+        0
+    }
+
+    /// Reads up to `len` bytes from `offset` on; fewer at the end of the file. `give` gets them in
+    /// pieces, in order, each with the number of those before it.
+    ///
+    /// # Errors
+    /// [`Refusal::Mount`], also after some pieces; `EFAULT` if `give` fails at once.
+    pub fn read_at(
+        &self,
+        offset: u64,
+        len: usize,
+        give: &mut dyn FnMut(usize, &[u8]) -> Result<(), Fault>,
+    ) -> Result<usize, Refusal> {
+        if !self.lasts() {
+            return Err(Reason::Ended.into());
+        }
+        let len = self.file.size.saturating_sub(offset).min(len as u64) as usize;
+        let mut piece = [const { std::mem::MaybeUninit::<u8>::uninit() }; READ_BYTES];
+        // SAFETY: `copy` stores to all bytes of the part that is given away, and reads none.
+        let piece = unsafe {
+            std::slice::from_raw_parts_mut(piece.as_mut_ptr().cast::<u8>(), READ_BYTES)
+        };
+        let mut done = 0;
+        while done < len {
+            let n = (len - done).min(READ_BYTES);
+            self.copy(offset + done as u64, &mut piece[..n])?;
+            if !self.lasts() {
+                return Err(Reason::Ended.into());
+            }
+            if let Err(fault) = give(done, &piece[..n]) {
+                if done == 0 {
+                    return Err(fault.into());
+                }
+                break;
+            }
+            done += n;
+        }
+        self.control().count_read(done as u64);
+        Ok(done)
+    }
+
+    /// Copies bytes of the file, all of which there are.
+    #[inline]
+    fn copy(&self, offset: u64, out: &mut [u8]) -> Result<(), Reason> {
+        let mut done = 0;
+        while done < out.len() {
+            let at = offset + done as u64;
+            let (block, in_block) = (at / BLOCK_BYTES, (at % BLOCK_BYTES) as usize);
+            let rest = &mut out[done..];
+            let n = match self.file.index.lookup(block) {
+                Part::Extent(e) if e.addr.is_pm() && !e.unwritten() => {
+                    let n = rest.len().min(e.blocks as usize * BLOCK - in_block);
+                    let read = self.pm.try_read(e.addr.byte() + in_block as u64, &mut rest[..n]);
+                    read.map_err(|_| Reason::Damaged)?;
+                    n
+                }
+                Part::Extent(e) if e.unwritten() => {
+                    let n = rest.len().min(e.blocks as usize * BLOCK - in_block);
+                    rest[..n].fill(0);
+                    n
+                }
+                Part::Hole(blocks) => {
+                    let hole = (blocks.min(FILE_BYTES_MAX) as usize).saturating_mul(BLOCK);
+                    let n = rest.len().min(hole - in_block);
+                    rest[..n].fill(0);
+                    n
+                }
+                Part::Extent(_) => return Err(Reason::NotInPm),
+            };
+            done += n;
+        }
+        Ok(())
+    }
+
+    /// Writes `data`, which nobody else changes, at `offset`, or at the end of the file (`None`);
+    /// durable on return. Returns where it begins. Up to [`PIECE_BYTES_MAX`] bytes.
+    ///
+    /// # Errors
+    /// [`Refusal::Mount`]; `EFBIG`.
+    pub fn write_at(&mut self, offset: Option<u64>, data: &[u8]) -> Result<u64, Refusal> {
+        debug_assert!((1..=PIECE_BYTES_MAX).contains(&data.len()));
+        if !self.lasts() {
+            return Err(Reason::Ended.into());
+        }
+        let offset = offset.unwrap_or(self.file.size);
+        let end = offset.checked_add(data.len() as u64).filter(|&end| end <= FILE_BYTES_MAX);
+        let end = end.ok_or(Refusal::Errno(libc::EFBIG))?;
+        let blocks = end.div_ceil(BLOCK_BYTES) - offset / BLOCK_BYTES;
+        // Each run that the pool is cut into takes an entry, and many entries take a page.
+        if self.pool.get_mut().blocks() < blocks + blocks / 32 + 2 || self.commits >= COMMITS_MAX {
+            return Err(Reason::Renew.into());
+        }
+        let path = self.file.write_path(offset, end, false);
+        let edges = match path {
+            WritePath::Copy => self.edges(offset, end)?,
+            WritePath::Patch(_) | WritePath::Append(_) => [None, None],
+        };
+        let read_old: ReadOld<'_> = &|block, out| {
+            let edge = edges.iter().flatten().find(|(of, _)| *of == block);
+            out.copy_from_slice(&edge.expect("only edges are merged").1[..]);
+            Ok(())
+        };
+        let in_place = self.file.changed_in_place(Some(path));
+        let mark = Mark { now: Time::now(), history: WriteEntry::history(0, blocks) };
+        let write = PmWrite { offset, data, mark, read_old };
+        self.change(in_place, |log, file, io| file.write(log, io, path, &write))?;
+        Ok(offset)
+    }
+
+    /// The blocks that a write covers in part, as they are.
+    #[inline]
+    fn edges(
+        &self,
+        offset: u64,
+        end: u64,
+    ) -> Result<[Option<Edge>; 2], Reason> {
+        let read = |block: u64| {
+            let mut bytes = Box::new([0; BLOCK]);
+            let there = self.file.size.saturating_sub(block * BLOCK_BYTES).min(BLOCK_BYTES);
+            self.copy(block * BLOCK_BYTES, &mut bytes[..there as usize])?;
+            Ok(Some((block, bytes)))
+        };
+        let (first, last) = (offset / BLOCK_BYTES, (end - 1) / BLOCK_BYTES);
+        let cuts_first = !offset.is_multiple_of(BLOCK_BYTES);
+        let cuts_last = !end.is_multiple_of(BLOCK_BYTES) && end < self.file.size;
+        Ok([
+            if cuts_first { read(first)? } else { None },
+            if cuts_last && (last != first || !cuts_first) { read(last)? } else { None },
+        ])
+    }
+
+    /// Sets the size, in bytes; durable on return.
+    ///
+    /// # Errors
+    /// As [`Self::write_at`].
+    pub fn truncate(&mut self, size: u64) -> Result<(), Refusal> {
+        if size > FILE_BYTES_MAX {
+            return Err(Refusal::Errno(libc::EFBIG));
+        }
+        if !self.lasts() {
+            return Err(Reason::Ended.into());
+        }
+        let in_place = self.file.changed_in_place(None);
+        self.change(in_place, |log, file, io| {
+            file.set_size(log, io, size, Time::now(), || {}).map(|()| true)
+        })
+    }
+
+    /// The size (bytes).
+    ///
+    /// # Errors
+    /// [`Refusal::Mount`].
+    pub fn size(&self) -> Result<u64, Refusal> {
+        if self.lasts() { Ok(self.file.size) } else { Err(Reason::Ended.into()) }
+    }
+
+    /// All that was written is durable already; the daemon's predictors hear of it.
+    ///
+    /// # Errors
+    /// [`Refusal::Mount`].
+    pub fn sync(&self) -> Result<(), Refusal> {
+        self.control().count_sync();
+        if self.lasts() { Ok(()) } else { Err(Reason::Ended.into()) }
+    }
+}

@@ -1,0 +1,88 @@
+//! Files that other processes read and write in PM by themselves.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+use terrace_store::error::FsResult;
+
+use super::Volume;
+use crate::base::types::Ino;
+use crate::inode::loans::Lent;
+use crate::ops::lending::{NotLent, Renewed};
+
+impl Volume {
+    /// Whether this volume lends files at all: see
+    /// [`OpenOptions::loans`](crate::OpenOptions::loans).
+    pub fn may_lend(&self) -> bool {
+        self.parts.lending.may_lend()
+    }
+
+    /// Lends a file to process `borrower`, with about so many PM blocks to write to
+    /// (`terrace_store::delegation` says what that means). Whoever uses the file here afterwards
+    /// takes it back.
+    ///
+    /// # Errors
+    /// `ESTALE`; damage. PM errors.
+    pub fn lend(&self, ino: Ino, borrower: u64, blocks: u64) -> FsResult<Result<Lent, NotLent>> {
+        self.parts.lending.lend(ino, borrower, blocks)
+    }
+
+    /// Lends a file anew to the process that has it, with its log tidied up.
+    ///
+    /// # Errors
+    /// As [`Self::lend`].
+    pub fn renew_loan(
+        &self,
+        ino: Ino,
+        borrower: u64,
+        blocks: u64,
+    ) -> FsResult<Result<Renewed, NotLent>> {
+        self.parts.lending.renew(ino, borrower, blocks)
+    }
+
+    /// Takes a file back, if it is lent.
+    ///
+    /// # Errors
+    /// `ESTALE`.
+    pub fn take_back(&self, ino: Ino) -> FsResult<()> {
+        self.parts.lending.take_back(ino)
+    }
+
+    /// A process is done with a file: it is taken back, if that process has it.
+    pub fn give_back(&self, ino: Ino, borrower: u64) {
+        self.parts.lending.give_back(ino, borrower);
+    }
+
+    /// Descriptors of PM and of the control pages, for a process that is to borrow files.
+    ///
+    /// # Errors
+    /// Nothing is lent; the system refuses.
+    pub fn share_memory(&self) -> FsResult<(File, OwnedFd)> {
+        self.parts.lending.share_memory()
+    }
+
+    /// A process has gone: takes back all that it has borrowed.
+    pub fn take_back_from(&self, borrower: u64) {
+        self.parts.lending.take_back_from(borrower);
+    }
+
+    /// Takes back all that is lent.
+    pub fn take_back_all(&self) {
+        self.parts.lending.take_back_all();
+    }
+
+    /// A process stores no more to what a broken loan of it has left in quarantine.
+    pub fn let_go(&self, borrower: u64, page: usize, generation: u32) {
+        self.parts.loans.let_go(borrower, page, generation);
+    }
+
+    /// Whether a file is lent.
+    pub fn is_lent(&self, ino: Ino) -> bool {
+        self.parts.lending.is_lent(ino)
+    }
+
+    /// How many files are lent, and how many blocks are in quarantine.
+    pub fn loans(&self) -> (usize, u64) {
+        (self.parts.loans.lent().len(), self.parts.loans.quarantined_blocks())
+    }
+}

@@ -1,0 +1,184 @@
+//! Loans that ended while the borrower held the file: stopped, dead, or longer than anybody waits.
+//!
+//! A borrower that is stopped may go on at any time, with stores to its blocks, to the log's last
+//! page, and to the block that it has named: its *reach*. So the log is written anew in other
+//! pages, the named block's contents go to another block, and the reach stays in quarantine until
+//! the process has ended or says that it has let go. The control page holds the reach before
+//! anything is moved, for a successor of this daemon.
+
+use std::cell::RefCell;
+
+use terrace_layout::{BLOCK_BYTES, BlockAddr};
+use terrace_store::alloc::Run;
+use terrace_store::delegation::Control;
+use terrace_store::error::{FsError, FsResult};
+use terrace_store::file::{BLOCK, Mark, PmIo, PmWrite, WritePath, covered_bytes};
+use terrace_store::source::BlockSource;
+use terrace_store::space::{Purpose, ShardSource};
+
+use super::{Loan, Loans, process};
+use crate::inode::resident::Inner;
+
+/// Blocks to which a process may still store, and the control page that it looks at.
+#[derive(Debug)]
+pub(super) struct Quarantined {
+    pub borrower: u64,
+    pub page: usize,
+    pub generation: u32,
+    pub runs: Vec<(BlockAddr, u64)>,
+}
+
+/// Allocates as a shard does, and keeps what is freed.
+#[derive(Debug)]
+struct Keeping<'a> {
+    source: ShardSource<'a>,
+    kept: RefCell<Vec<(BlockAddr, u64)>>,
+}
+
+impl BlockSource for Keeping<'_> {
+    fn alloc_data(&self, want: u64) -> Option<Run> {
+        self.source.alloc_data(want).or_else(|| {
+            // Better a block of those set aside than data to which two processes may store.
+            self.source.alloc_meta().ok().map(|start| Run { start, len: 1 })
+        })
+    }
+
+    fn alloc_meta(&self) -> FsResult<u64> {
+        self.source.alloc_meta()
+    }
+
+    fn free(&self, addr: BlockAddr, blocks: u64) {
+        self.kept.borrow_mut().push((addr, blocks));
+    }
+}
+
+impl Loan {
+    /// Moves what is live out of the borrower's reach, which goes into quarantine.
+    pub(super) fn break_up(self: Box<Self>, inner: &mut Inner) {
+        if let Some((at, len)) = self.adopted.last {
+            // The borrower may have been stopped before the fence.
+            self.loans.store.pm.flush(at, len);
+        }
+        let control = self.control();
+        let runs = self.books.blocks().map(|(addr, len)| Run { start: addr.block(), len });
+        control.set_reach(&reach(runs.collect(), inner, control.in_place()));
+        let shard = self.inode.upgrade().map_or(0, |inode| inode.shard);
+        let mut runs = self.loans.move_live(control, inner, shard);
+        runs.extend(self.books.blocks());
+        let Self { borrower, page, generation, .. } = *self;
+        self.loans.quarantine(Quarantined { borrower, page, generation, runs });
+    }
+}
+
+/// All blocks to which a borrower may store, in order: these, the log's pages, and one more.
+fn reach(mut runs: Vec<Run>, inner: &Inner, in_place: u64) -> Vec<Run> {
+    let one = |start| Run { start, len: 1 };
+    runs.extend(inner.log.pages().map(one));
+    runs.extend((in_place != 0).then(|| one(in_place)));
+    runs.sort_unstable_by_key(|run| run.start);
+    let mut joined: Vec<Run> = Vec::with_capacity(runs.len());
+    for run in runs {
+        match joined.last_mut() {
+            Some(last) if last.start + last.len >= run.start => {
+                last.len = last.len.max(run.start + run.len - last.start);
+            }
+            _ => joined.push(run),
+        }
+    }
+    joined
+}
+
+impl Loans {
+    /// Writes the log anew and the block that the borrower has named to another place; returns the
+    /// blocks that they have left. From then on the borrower may know what counts.
+    pub(super) fn move_live(
+        &self,
+        control: Control<'_>,
+        inner: &mut Inner,
+        shard: usize,
+    ) -> Vec<(BlockAddr, u64)> {
+        let store = &self.store;
+        // In the borrower's terms: it knows the log as it was.
+        let adopted = inner.log.tail();
+        let source = store.space.source(shard, Purpose::Freeing);
+        let keeping = Keeping { source, kept: RefCell::default() };
+        let (pm, data_crc, stamp) = (&store.pm, store.data_crc, store.stamp());
+        let io = PmIo { pm, source: &keeping, data_crc, stamp };
+        inner.log.turn_generation();
+        let moved = inner
+            .compact(io, &store.journals[shard])
+            .and_then(|()| move_block(inner, io, control.in_place()));
+        match moved {
+            Ok(()) if control.adopted() == 0 => control.set_adopted(adopted),
+            Ok(()) => {}
+            // Somebody may store to what others read.
+            Err(error) => self.health.turn_read_only(&error),
+        }
+        keeping.kept.into_inner()
+    }
+
+    pub(super) fn quarantine(&self, what: Quarantined) {
+        self.quarantined.lock().push(what);
+    }
+
+    /// Process `borrower` stores to nothing of this loan any more.
+    pub fn let_go(&self, borrower: u64, page: usize, generation: u32) {
+        self.release(|of| (of.borrower, of.page, of.generation) == (borrower, page, generation));
+    }
+
+    /// Gives back the reach of processes that have ended.
+    pub fn release_quarantined(&self) {
+        if !self.quarantined.lock().is_empty() {
+            self.release(|of| process::is_gone(of.borrower));
+        }
+    }
+
+    /// Blocks that are in quarantine.
+    pub fn quarantined_blocks(&self) -> u64 {
+        let quarantined = self.quarantined.lock();
+        quarantined.iter().flat_map(|of| &of.runs).map(|&(_, blocks)| blocks).sum()
+    }
+
+    /// The processes on whose account blocks are in quarantine.
+    pub fn quarantined_for(&self) -> Vec<u64> {
+        self.quarantined.lock().iter().map(|of| of.borrower).collect()
+    }
+
+    fn release(&self, is_over: impl Fn(&Quarantined) -> bool) {
+        let over: Vec<_> = self.quarantined.lock().extract_if(.., |of| is_over(of)).collect();
+        for Quarantined { page, runs, .. } in over {
+            runs.iter().for_each(|&(addr, blocks)| self.store.space.free(addr, blocks));
+            self.give_back_page(page);
+        }
+    }
+}
+
+/// Writes the contents of a PM block of the file (0: of none) to another one, if the file has it.
+fn move_block(inner: &mut Inner, io: PmIo<'_>, block: u64) -> FsResult<()> {
+    let (log, file) = inner.file_mut()?;
+    let holds = |addr: BlockAddr, blocks: u64| {
+        addr.is_pm() && (addr.block()..addr.block() + blocks).contains(&block)
+    };
+    let found = file.index.iter().find(|(_, e)| holds(e.addr, e.blocks.into()) && !e.unwritten());
+    let Some((start, extent)) = found else { return Ok(()) };
+    let file_block = start + (block - extent.addr.block());
+    let mut bytes = [0; BLOCK];
+    let covered = covered_bytes(file_block, file.committed);
+    if covered == 0 {
+        return Ok(());
+    }
+    io.pm.try_read(BlockAddr::pm(block).byte(), &mut bytes[..covered])?;
+    let write = PmWrite {
+        offset: file_block * BLOCK_BYTES,
+        data: &bytes[..covered],
+        mark: Mark { now: file.mtime, history: 0 },
+        read_old: &|_, _| unreachable!("a whole block is written"),
+    };
+    match file.write(log, io, WritePath::Copy, &write)? {
+        true => Ok(()),
+        false => Err(FsError::with_message(
+            libc::ENOSPC,
+            "PM has no block left for one to which a stopped process may still store",
+        )),
+    }
+}

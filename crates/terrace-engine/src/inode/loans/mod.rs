@@ -1,0 +1,382 @@
+//! Files that are lent to other processes (`terrace_store::delegation` says what that is).
+//!
+//! Invariants:
+//! * While a file is lent, [`Inner`] is what it was when the loan began, or when the owner last
+//!   looked. [`Borrowable`] sees to it that nobody meets it so: whoever locks it has the file taken
+//!   back first, or, to look at it only, brought up to date.
+//! * Blocks that were lent belong to the loan's [`Books`], which follow the log: a block is in the
+//!   books or in the file, never in both. When the loan ends, those in the books are free.
+//! * Of a broken loan, they and every other place to which the borrower may still store are in
+//!   quarantine, until its process has let go.
+
+mod adopting;
+mod books;
+mod borrowable;
+mod broken;
+mod process;
+mod succession;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use terrace_policy::Param;
+use terrace_store::delegation::word::Word;
+use terrace_store::delegation::{Control, POOL_RUNS_MAX, Segment};
+use terrace_store::error::{FsError, FsResult, fail};
+use terrace_store::source::BlockSource;
+use terrace_store::space::Purpose;
+use terrace_store::sync::atomic::{AtomicUsize, Ordering};
+use terrace_store::sync::{Arc, Mutex, Weak, thread};
+
+use self::adopting::{Adopted, Adopting};
+use self::books::Books;
+pub(crate) use self::borrowable::Borrowable;
+use self::broken::Quarantined;
+pub(crate) use self::succession::{end_loans, forget_segment, open_segment};
+use crate::base::counters::{Counter, Counters};
+use crate::base::options::OpenOptions;
+use crate::base::tuning::Tuning;
+use crate::base::types::Ino;
+use crate::inode::activity::Activity;
+use crate::inode::health::Health;
+use crate::inode::resident::{Inner, Inode};
+use crate::inode::store::Store;
+
+/// How long a borrower may hold a file that is wanted back: far longer than any change takes, and
+/// short for those who wait.
+const PATIENCE: Duration = Duration::from_millis(40);
+/// A borrower that runs lets go within this time.
+const SPIN: Duration = Duration::from_micros(50);
+/// How often somebody who waits looks after that.
+const LOOK_EVERY: Duration = Duration::from_micros(200);
+
+/// What loans see of the volume.
+#[derive(Debug)]
+pub(crate) struct Below {
+    pub store: Arc<Store>,
+    pub health: Arc<Health>,
+    pub activity: Arc<Activity>,
+    pub counters: Arc<Counters>,
+    pub tuning: Arc<Tuning>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Loans {
+    store: Arc<Store>,
+    health: Arc<Health>,
+    activity: Arc<Activity>,
+    counters: Arc<Counters>,
+    tuning: Arc<Tuning>,
+    /// Files may be lent.
+    lends: bool,
+    /// Control pages; `None`: nothing is lent.
+    segment: Option<Arc<Segment>>,
+    /// By control page: the file and the process that it is about, if it is in use.
+    pages: Mutex<Vec<Option<(Ino, u64)>>>,
+    /// How many of them are in use.
+    count: AtomicUsize,
+    quarantined: Mutex<Vec<Quarantined>>,
+}
+
+/// A file that is lent.
+#[derive(Debug)]
+pub(crate) struct Loan {
+    loans: Arc<Loans>,
+    inode: Weak<Inode>,
+    page: usize,
+    generation: u32,
+    borrower: u64,
+    books: Books,
+    adopted: Adopted,
+}
+
+/// A loan that has begun, as the borrower needs to know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lent {
+    /// Number of the control page.
+    pub page: usize,
+    /// Generation of the loan.
+    pub generation: u32,
+}
+
+impl Loans {
+    /// Nothing is lent yet.
+    pub fn new(below: Below, options: &OpenOptions) -> Self {
+        let Below { store, health, activity, counters, tuning } = below;
+        let (lends, segment) = (options.lends, options.loans.clone());
+        let pages = segment.as_ref().map_or(0, |segment| segment.pages());
+        let (pages, quarantined) = (Mutex::new(vec![None; pages]), Mutex::default());
+        let count = AtomicUsize::new(0);
+        Self {
+            store,
+            health,
+            activity,
+            counters,
+            tuning,
+            lends,
+            segment,
+            pages,
+            count,
+            quarantined,
+        }
+    }
+
+    /// Whether files can be lent at all.
+    pub fn is_on(&self) -> bool {
+        self.lends && self.segment.is_some()
+    }
+
+    /// A descriptor of the control pages, for a borrower.
+    ///
+    /// # Errors
+    /// The system has none to spare; nothing is lent.
+    pub fn share(&self) -> FsResult<OwnedFd> {
+        let Some(segment) = &self.segment else { return fail(libc::EOPNOTSUPP) };
+        let copy = segment.as_fd().try_clone_to_owned();
+        copy.map_err(|error| FsError::new(error.raw_os_error().unwrap_or(libc::EIO)))
+    }
+
+    /// Whether any file may be lent: quick to ask.
+    #[inline]
+    pub fn any(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
+    /// The files that are lent.
+    pub fn lent(&self) -> Vec<Ino> {
+        self.pages.lock().iter().flatten().map(|&(ino, _)| ino).collect()
+    }
+
+    /// The files that are lent to this process.
+    pub fn lent_to(&self, borrower: u64) -> Vec<Ino> {
+        let pages = self.pages.lock();
+        pages.iter().flatten().filter(|of| of.1 == borrower).map(|&(ino, _)| ino).collect()
+    }
+
+    /// Whether this file is lent.
+    pub fn is_lent(&self, ino: Ino) -> bool {
+        self.pages.lock().iter().flatten().any(|of| of.0 == ino)
+    }
+
+    fn control(&self, page: usize) -> Control<'_> {
+        self.segment.as_ref().expect("there are loans only with control pages").control(page)
+    }
+
+    /// Lends a file to process `borrower`, with about so many blocks. The caller has looked whether
+    /// it can be lent.
+    ///
+    /// # Errors
+    /// `ENOSPC`: PM has no room for a log page or for blocks; `EMFILE`: all control pages are in
+    /// use. PM errors.
+    pub fn lend(
+        self: &Arc<Self>,
+        inode: &Arc<Inode>,
+        inner: &mut Inner,
+        borrower: u64,
+        blocks: u64,
+    ) -> FsResult<Lent> {
+        let source = self.store.space.source(inode.shard, Purpose::Ordinary);
+        inner.log.prepare_to_lend(&self.store.pm, &source)?;
+        let page = self.take_page(inode.ino, borrower)?;
+        let control = self.control(page);
+        let epoch = self.store.epoch();
+        control.prepare(inode.ino.0, inner.log.record_at(), epoch, borrower);
+        let mut books = Books::default();
+        while books.lent() < blocks && books.runs() < POOL_RUNS_MAX {
+            let Some(run) = source.alloc_data(blocks - books.lent()) else { break };
+            assert!(control.add_run(run), "a new control page has room for its runs");
+            books.lend(run);
+        }
+        if books.lent() == 0 {
+            self.give_back_page(page);
+            return fail(libc::ENOSPC);
+        }
+        let generation = control.last_word().lend().generation();
+        inner.loan = Some(Box::new(Loan {
+            loans: Arc::clone(self),
+            inode: Arc::downgrade(inode),
+            page,
+            generation,
+            borrower,
+            books,
+            adopted: Adopted::default(),
+        }));
+        Ok(Lent { page, generation })
+    }
+
+    fn take_page(&self, ino: Ino, borrower: u64) -> FsResult<usize> {
+        let mut pages = self.pages.lock();
+        match pages.iter().position(Option::is_none) {
+            Some(page) => {
+                pages[page] = Some((ino, borrower));
+                self.count.fetch_add(1, Ordering::Relaxed);
+                Ok(page)
+            }
+            None => fail(libc::EMFILE),
+        }
+    }
+
+    /// A page is in use on account of a loan that an earlier daemon has broken.
+    fn claim_page(&self, page: usize, ino: Ino, borrower: u64) {
+        if self.pages.lock()[page].replace((ino, borrower)).is_none() {
+            self.count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn give_back_page(&self, page: usize) {
+        self.control(page).clear();
+        if self.pages.lock()[page].take().is_some() {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Loan {
+    /// The process that has the file.
+    pub fn borrower(&self) -> u64 {
+        self.borrower
+    }
+
+    fn control(&self) -> Control<'_> {
+        self.loans.control(self.page)
+    }
+
+    fn word(&self) -> Word<'_> {
+        self.control().word(self.generation)
+    }
+
+    /// Ends the loan. False: the borrower holds the file and does not let go, so the loan is
+    /// broken.
+    fn end(&self) -> bool {
+        let (word, begun) = (self.word(), Instant::now());
+        loop {
+            let Err(holder) = word.end() else { return true };
+            let waited = begun.elapsed();
+            if waited > PATIENCE || process::is_gone(self.borrower) {
+                if word.break_off(holder) {
+                    return false;
+                }
+                continue;
+            }
+            if waited < SPIN { thread::yield_now() } else { thread::sleep(LOOK_EVERY) }
+        }
+    }
+
+    /// Takes in what the borrower has committed.
+    fn adopt(&mut self, inner: &mut Inner) -> FsResult<()> {
+        let Inner { log, meta, body, .. } = inner;
+        let crate::inode::resident::Body::File(file) = body else {
+            return fail(libc::EINVAL);
+        };
+        let store = &self.loans.store;
+        let mut adopting = Adopting::new(file, meta, &mut self.books, &mut self.adopted);
+        let caught_up = log.catch_up(&store.pm, store.stamp(), &mut adopting);
+        if let Some((at, len)) = adopting.repeat_last_patch(&store.pm) {
+            log.leave_unfenced(at, len);
+        }
+        self.adopted.free_on_disks(&store.space);
+        caught_up
+    }
+
+    /// What the borrower has done counts as if it had come as messages.
+    fn count(&mut self, inner: &mut Inner) {
+        let Self { loans, adopted, .. } = self;
+        loans.counters.add(Counter::PmWrites, std::mem::take(&mut adopted.writes));
+        loans.counters.add(Counter::WrittenPm, std::mem::take(&mut adopted.bytes));
+        let tally = loans.control(self.page).tally();
+        let before = std::mem::replace(&mut adopted.tally, tally);
+        let read_bytes = tally.read_bytes.wrapping_sub(before.read_bytes);
+        let (reads, syncs) =
+            (tally.reads.wrapping_sub(before.reads), tally.syncs.wrapping_sub(before.syncs));
+        loans.counters.add(Counter::PmReads, reads);
+        loans.counters.add(Counter::ReadPm, read_bytes);
+        loans.counters.add(Counter::Fsyncs, syncs);
+        let (Some(inode), Ok((_, file))) = (self.inode.upgrade(), inner.file_mut()) else { return };
+        // As if as much had been written before each sync.
+        let blocks = std::mem::take(&mut adopted.blocks);
+        let threshold = loans.tuning.get(Param::SyncBlocks);
+        let _ = file.habits.wrote(blocks / (syncs + 1), threshold);
+        if std::mem::take(&mut adopted.has_written) {
+            inode.reading.note_written();
+            inode.tiers.set_amtime(file.heat.mean());
+            loans.activity.note_data_in(&inode, 0, file.heat.mean());
+        }
+        if read_bytes > 0 {
+            inode.reading.note(read_bytes as usize, file.size);
+        }
+        // The predictor forgets all but the last two.
+        (0..syncs.min(2)).for_each(|_| inode.tiers.note_sync());
+        loans.activity.shards[inode.shard].recent.note(inode.ino);
+        loans.activity.note_traffic();
+        loans.activity.note_pm_use(inode.shard);
+    }
+}
+
+impl Inner {
+    /// Takes the file back, if it is lent.
+    pub fn take_back(&mut self) {
+        let Some(mut loan) = self.loan.take() else { return };
+        let is_whole = loan.end();
+        let adopted = loan.adopt(self);
+        loan.count(self);
+        let loans = Arc::clone(&loan.loans);
+        match adopted {
+            Ok(()) if is_whole => loan.close(),
+            adopted => {
+                if let Err(error) = adopted {
+                    loan.complain(&error);
+                }
+                loan.break_up(self);
+            }
+        }
+        loans.release_quarantined();
+    }
+
+    /// Brings a lent file up to date, without taking it back.
+    pub fn look_at(&mut self) {
+        let Some(mut loan) = self.loan.take() else { return };
+        let begun = Instant::now();
+        while loan.word().look().is_err() {
+            if begun.elapsed() > PATIENCE {
+                self.loan = Some(loan);
+                return self.take_back();
+            }
+            thread::yield_now();
+        }
+        let adopted = loan.adopt(self);
+        loan.count(self);
+        let is_sound = adopted.is_ok();
+        if is_sound {
+            loan.word().looked();
+        }
+        self.loan = Some(loan);
+        if !is_sound {
+            self.take_back();
+        }
+    }
+
+    /// The process that the file is lent to.
+    pub fn borrower(&self) -> Option<u64> {
+        self.loan.as_ref().map(|loan| loan.borrower())
+    }
+}
+
+impl Loan {
+    /// The loan has ended, and the borrower stores to nothing any more.
+    fn close(self: Box<Self>) {
+        let space = &self.loans.store.space;
+        self.books.blocks().for_each(|run| space.free(run.0, run.1));
+        self.loans.give_back_page(self.page);
+    }
+
+    fn complain(&self, error: &FsError) {
+        let ino = self.inode.upgrade().map_or(Ino(0), |inode| inode.ino);
+        tracing::warn!(
+            "inode {}: process {} has left its log in disorder ({error}); all before that place \
+             counts",
+            ino.0,
+            self.borrower
+        );
+    }
+}

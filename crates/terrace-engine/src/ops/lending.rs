@@ -1,0 +1,226 @@
+//! Lending files to other processes, which then read and write them in PM by themselves.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+use terrace_media::PmKind;
+use terrace_policy::Param;
+use terrace_store::error::{FsResult, fail};
+use terrace_store::file::FileData;
+use terrace_store::sync::Arc;
+
+use crate::base::tuning::Tuning;
+use crate::base::types::{FileKind, Ino};
+use crate::inode::commits::Commits;
+use crate::inode::health::Health;
+use crate::inode::loans::{Lent, Loans};
+use crate::inode::resident::{Inner, Inode};
+use crate::inode::store::Store;
+use crate::inode::table::Inodes;
+
+/// A borrower gets no more of PM's free room at a time than this part of it.
+const SHARE_OF_ROOM: u64 = 8;
+/// Nothing is lent if PM has less free room than this (blocks).
+const ROOM_MIN: u64 = 256;
+/// The attribute by which a program that is run has privileges. A write takes it away.
+const CAPABILITY: &[u8] = b"security.capability";
+
+/// Why a file is not lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotLent {
+    /// This mount lends nothing: it was mounted so, may not be written, its PM has checksums of
+    /// data, or is of a kind that other processes cannot make durable.
+    Off,
+    /// It is no regular file, or has lost its last name.
+    NotAFile,
+    /// A write would take set-id bits or capabilities away.
+    Privileged,
+    /// It is pinned to a disk.
+    Pinned,
+    /// Some of it, or its log, is not in PM, or waits in memory for its disk.
+    NotInPm,
+    /// The policy sends what is written next to a disk.
+    Asynchronous,
+    /// Its data is being moved.
+    Moving,
+    /// PM has no room, or too many files are lent.
+    NoRoom,
+    /// Another process has it.
+    Elsewhere,
+}
+
+/// A loan that has been renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renewed {
+    /// The new loan.
+    pub lent: Lent,
+    /// The log is as the borrower left it: it need not be read anew.
+    pub log_is_same: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Lending {
+    pub store: Arc<Store>,
+    pub health: Arc<Health>,
+    pub commits: Arc<Commits>,
+    pub inodes: Arc<Inodes>,
+    pub loans: Arc<Loans>,
+    pub tuning: Arc<Tuning>,
+}
+
+impl Lending {
+    /// Lends a file to a process, with about so many blocks.
+    ///
+    /// # Errors
+    /// `ESTALE`; damage. PM errors.
+    pub fn lend(&self, ino: Ino, borrower: u64, blocks: u64) -> FsResult<Result<Lent, NotLent>> {
+        if !self.may_lend() {
+            return Ok(Err(NotLent::Off));
+        }
+        self.inodes.mutate(|| {
+            let inode = self.inodes.get(ino)?;
+            if inode.inner.borrower().is_some_and(|other| other != borrower) {
+                return Ok(Err(NotLent::Elsewhere));
+            }
+            let mut inner = inode.exclusive()?;
+            self.lend_locked(&inode, &mut inner, borrower, blocks)
+        })
+    }
+
+    /// The same for a file that the process has: the log is tidied up meanwhile.
+    ///
+    /// # Errors
+    /// As [`Self::lend`].
+    pub fn renew(
+        &self,
+        ino: Ino,
+        borrower: u64,
+        blocks: u64,
+    ) -> FsResult<Result<Renewed, NotLent>> {
+        self.inodes.mutate(|| {
+            let inode = self.inodes.get(ino)?;
+            if inode.inner.borrower() != Some(borrower) {
+                return Ok(Err(NotLent::Elsewhere));
+            }
+            let mut inner = inode.exclusive()?;
+            let left = inner.log.tail();
+            self.commits.tidy(inode.shard, &mut inner)?;
+            let lent = self.lend_locked(&inode, &mut inner, borrower, blocks)?;
+            let log_is_same = inner.log.tail() == left;
+            Ok(lent.map(|lent| Renewed { lent, log_is_same }))
+        })
+    }
+
+    fn lend_locked(
+        &self,
+        inode: &Arc<Inode>,
+        inner: &mut Inner,
+        borrower: u64,
+        blocks: u64,
+    ) -> FsResult<Result<Lent, NotLent>> {
+        let room = self.store.space.room_for_data();
+        let refused = self.obstacle(inode, inner).or((room < ROOM_MIN).then_some(NotLent::NoRoom));
+        if let Some(reason) = refused {
+            return Ok(Err(reason));
+        }
+        // The cache holds copies of what the borrower is going to change.
+        self.inodes.drop_pages(inode, 0, u64::MAX);
+        let blocks = blocks.clamp(1, room / SHARE_OF_ROOM);
+        match self.loans.lend(inode, inner, borrower, blocks) {
+            Ok(lent) => Ok(Ok(lent)),
+            Err(error) if error.is_no_room() || error.errno() == libc::EMFILE => {
+                Ok(Err(NotLent::NoRoom))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether this volume lends files at all.
+    pub fn may_lend(&self) -> bool {
+        self.loans.is_on()
+            && !self.store.data_crc
+            && self.store.pm.kind() != PmKind::Msync
+            && !self.health.is_read_only()
+    }
+
+    fn obstacle(&self, inode: &Inode, inner: &Inner) -> Option<NotLent> {
+        let Ok(file) = inner.file() else { return Some(NotLent::NotAFile) };
+        let meta = &inner.meta;
+        if inode.kind != FileKind::Regular || meta.nlink == 0 {
+            return Some(NotLent::NotAFile);
+        }
+        if meta.mode & 0o6000 != 0 || inner.xattrs.contains_key(CAPABILITY) {
+            return Some(NotLent::Privileged);
+        }
+        if inode.tiers.pin.get().is_some_and(|tier| tier > 0) {
+            return Some(NotLent::Pinned);
+        }
+        let is_ahead = inode.pages.has_dirty() || file.size > file.committed;
+        if is_ahead || inner.log.archive().is_some() || !is_in_pm(file) {
+            return Some(NotLent::NotInPm);
+        }
+        let blocks = file.size.div_ceil(terrace_layout::BLOCK_BYTES);
+        let is_long = blocks >= self.tuning.get(Param::LargeBlocks);
+        if is_long && !file.habits.is_synchronous() {
+            return Some(NotLent::Asynchronous);
+        }
+        (file.is_relocating() || inode.moving.try_lock().is_none()).then_some(NotLent::Moving)
+    }
+
+    /// Takes a file back, if it is lent.
+    ///
+    /// # Errors
+    /// `ESTALE`.
+    pub fn take_back(&self, ino: Ino) -> FsResult<()> {
+        self.inodes.get(ino)?.exclusive().map(drop)
+    }
+
+    /// A process is done with a file.
+    pub fn give_back(&self, ino: Ino, borrower: u64) {
+        // One that is gone is lent to nobody.
+        if let Ok(inode) = self.inodes.get(ino)
+            && inode.inner.borrower() == Some(borrower)
+        {
+            let _ = inode.exclusive();
+        }
+    }
+
+    /// Descriptors of PM and of the control pages.
+    ///
+    /// # Errors
+    /// Nothing is lent; the system refuses.
+    pub fn share_memory(&self) -> FsResult<(File, OwnedFd)> {
+        if !self.may_lend() {
+            return fail(libc::EOPNOTSUPP);
+        }
+        Ok((self.store.pm.share()?, self.loans.share()?))
+    }
+
+    /// A process has ended, or has closed its connection: takes back what it has borrowed.
+    pub fn take_back_from(&self, borrower: u64) {
+        for ino in self.loans.lent_to(borrower) {
+            // One that is gone is lent to nobody.
+            let _ = self.take_back(ino);
+        }
+        self.loans.release_quarantined();
+    }
+
+    /// Takes back all that is lent: the volume is about to be closed.
+    pub fn take_back_all(&self) {
+        for ino in self.loans.lent() {
+            let _ = self.take_back(ino);
+        }
+        self.loans.release_quarantined();
+    }
+
+    /// Whether a file is lent, without looking closely: for those who ask often.
+    pub fn is_lent(&self, ino: Ino) -> bool {
+        self.loans.any() && self.loans.is_lent(ino)
+    }
+}
+
+/// Whether all that a file has lies in PM.
+fn is_in_pm(file: &FileData) -> bool {
+    file.index.iter().all(|(_, extent)| extent.addr.is_pm())
+}
