@@ -43,6 +43,9 @@ type Edge = (u64, Box<[u8; BLOCK]>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault;
 
+/// Gets the bytes of a read, in pieces: how many came before, and the piece.
+pub type Give<'a> = &'a mut dyn FnMut(usize, &[u8]) -> Result<(), Fault>;
+
 /// Why a call goes to the mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -244,21 +247,15 @@ impl Borrowed {
     ///
     /// # Errors
     /// [`Refusal::Mount`], also after some pieces; `EFAULT` if `give` fails at once.
-    pub fn read_at(
-        &self,
-        offset: u64,
-        len: usize,
-        give: &mut dyn FnMut(usize, &[u8]) -> Result<(), Fault>,
-    ) -> Result<usize, Refusal> {
+    pub fn read_at(&self, offset: u64, len: usize, give: Give<'_>) -> Result<usize, Refusal> {
         if !self.lasts() {
             return Err(Reason::Ended.into());
         }
         let len = self.file.size.saturating_sub(offset).min(len as u64) as usize;
         let mut piece = [const { std::mem::MaybeUninit::<u8>::uninit() }; READ_BYTES];
         // SAFETY: `copy` stores to all bytes of the part that is given away, and reads none.
-        let piece = unsafe {
-            std::slice::from_raw_parts_mut(piece.as_mut_ptr().cast::<u8>(), READ_BYTES)
-        };
+        let piece =
+            unsafe { std::slice::from_raw_parts_mut(piece.as_mut_ptr().cast::<u8>(), READ_BYTES) };
         let mut done = 0;
         while done < len {
             let n = (len - done).min(READ_BYTES);
@@ -348,11 +345,7 @@ impl Borrowed {
 
     /// The blocks that a write covers in part, as they are.
     #[inline]
-    fn edges(
-        &self,
-        offset: u64,
-        end: u64,
-    ) -> Result<[Option<Edge>; 2], Reason> {
+    fn edges(&self, offset: u64, end: u64) -> Result<[Option<Edge>; 2], Reason> {
         let read = |block: u64| {
             let mut bytes = Box::new([0; BLOCK]);
             let there = self.file.size.saturating_sub(block * BLOCK_BYTES).min(BLOCK_BYTES);

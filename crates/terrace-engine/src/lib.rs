@@ -40,7 +40,7 @@ pub use base::types::*;
 pub use base::words::{counted, with_advice};
 pub use inode::cache::{CACHE_LAYOUT, discard_page_cache};
 pub use inode::device_table::OpenDisk;
-pub use inode::loans::Lent;
+pub use inode::resident::loans::Lent;
 pub use mount::format::{
     DeviceLabel, FormatOptions, VolumeLabel, format, read_disk_label, read_pm_label,
 };

@@ -41,7 +41,6 @@ impl Rig {
     fn open(&self) -> Arc<Volume> {
         let options = OpenOptions {
             cache_bytes: 8 << 20,
-            lends: true,
             loans: Some(self.segment.clone()),
             pm_full_percent: 100,
             workers: false,

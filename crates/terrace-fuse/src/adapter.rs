@@ -22,13 +22,11 @@ mod patience;
 mod replies;
 
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use terrace_engine::{FileKind, FsError, FsResult, Ino, KillPriv, SetAttr, Volume};
-use terrace_store::delegation::message::SOCKET_XATTR;
+use terrace_engine::{FileKind, FsResult, Ino, KillPriv, SetAttr, Volume};
 use terrace_transport::abi::{
     CopyFileRangeIn, CopyFileRangeOut, FallocateIn, IoctlIn, IoctlOut, LseekOut, ReadIn, SetattrIn,
     SetattrValid, StatfsOut, WriteIn,
@@ -39,17 +37,16 @@ use terrace_transport::{Caller, FileSystem, Ledger, Operation, Reply, Request};
 use self::replies::{is_direct, new_inode};
 use crate::caller;
 use crate::coherence::Coherence;
-use crate::direct::Direct;
 use crate::config::MountConfig;
 use crate::control::Command;
 use crate::control::server::ControlServer;
 use crate::convert::{
-    fallocate, rename_flags, set_atime, set_mtime, xattr_flags,
+    birth, fallocate, file_attr, rename_flags, set_atime, set_mtime, xattr_flags,
 };
 use crate::errors::ErrorLog;
 use crate::heir::keep_thresholds;
 use crate::kernel_cache::KernelCache;
-use crate::terms::{absent, opened};
+use crate::terms::{absent, opened, statx};
 
 const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
 
@@ -60,8 +57,6 @@ pub(crate) struct TerraceFs {
     kernel: KernelCache,
     coherence: Coherence,
     control: ControlServer,
-    /// `None`: nothing is lent.
-    direct: Option<Direct>,
     errors: Arc<ErrorLog>,
     /// READs that threads or disks are serving just now.
     reads: Arc<AtomicUsize>,
@@ -79,9 +74,6 @@ impl TerraceFs {
         let control = ControlServer::new(config.add_disk.clone(), config.upgrade.clone())
             .served(kernel.serving().clone());
         let coherence = Coherence::new(kernel.clone())?;
-        let direct = config.direct.as_deref().filter(|_| volume.may_lend()).map(|path| {
-            Direct::new(Arc::clone(&volume), kernel.clone(), path)
-        });
         Ok(Self {
             errors: Arc::new(ErrorLog::new(volume.pm_path())),
             reads: Arc::default(),
@@ -89,7 +81,6 @@ impl TerraceFs {
             kernel,
             coherence,
             control,
-            direct: direct.transpose()?,
             durable: config.durable,
             ledger: config.ledger,
         })
@@ -173,7 +164,7 @@ impl TerraceFs {
             Operation::Create { name, mode, umask, .. } => {
                 let new = new_inode(caller, FileKind::Regular, (mode, umask), 0);
                 match volume.create(ino, name, &new) {
-                    Ok(attr) => reply.values(&self.entry_of(&attr), &opened()),
+                    Ok(attr) => reply.values(&replies::entry_of(&attr), &opened()),
                     Err(error) => reply.error(self.errors.errno(&error)),
                 }
             }
@@ -181,7 +172,7 @@ impl TerraceFs {
                 let new = new_inode(caller, FileKind::Regular, (mode, umask), 0);
                 let linkable = flags.cast_signed() & libc::O_EXCL == 0;
                 match volume.create_unnamed(ino, &new, linkable) {
-                    Ok(attr) => reply.values(&self.entry_of(&attr), &opened()),
+                    Ok(attr) => reply.values(&replies::entry_of(&attr), &opened()),
                     Err(error) => reply.error(self.errors.errno(&error)),
                 }
             }
@@ -202,7 +193,7 @@ impl TerraceFs {
         match request.operation {
             Operation::Getattr => self.reply_attr(volume.getattr(ino), reply),
             Operation::Statx => match volume.getattr(ino) {
-                Ok(attr) => reply.value(&self.statx_of(&attr)),
+                Ok(attr) => reply.value(&statx(&file_attr(&attr), birth(&attr))),
                 Err(error) => reply.error(self.errors.errno(&error)),
             },
             Operation::Setattr(set) => self.set_attributes(ino, set, caller, reply),
@@ -213,9 +204,6 @@ impl TerraceFs {
             Operation::Statfs => self.statfs(reply),
             Operation::Setxattr { name, value, flags } => {
                 self.set_attribute(request, (name, value, flags), reply)
-            }
-            Operation::Getxattr { name, size } if name == SOCKET_XATTR.as_bytes() => {
-                self.reply_xattr(self.socket(), size, reply)
             }
             Operation::Getxattr { name, size } => {
                 self.reply_xattr(volume.getxattr(ino, name), size, reply)
@@ -248,7 +236,6 @@ impl TerraceFs {
     }
 
     fn forget(&self, ino: Ino, lookups: u64) {
-        self.direct.iter().for_each(|direct| direct.forget(ino.0));
         self.coherence.forget(ino.0);
         self.volume.forget(ino, lookups);
     }
@@ -277,25 +264,7 @@ impl TerraceFs {
         self.reply_attr(self.volume.setattr(ino, &change), reply);
     }
 
-    /// The socket on which a process may ask for files.
-    fn socket(&self) -> FsResult<Vec<u8>> {
-        match &self.direct {
-            Some(direct) => Ok(direct.path().as_os_str().as_bytes().to_vec()),
-            None => Err(FsError::new(libc::ENODATA)),
-        }
-    }
-
-    /// Before a READ or WRITE: a file that is lent comes back, and the kernel hears of its size.
-    fn take_back(&self, ino: Ino) {
-        if let Some(direct) = self.direct.as_ref().filter(|direct| direct.touches(ino.0))
-            && self.volume.take_back(ino).is_ok()
-        {
-            direct.has_come_back(ino.0);
-        }
-    }
-
     fn read(&self, ino: Ino, read: &ReadIn, reply: Reply) {
-        self.take_back(ino);
         if !is_direct(read.read_flags) {
             self.coherence.caches(ino.0, read.offset, read.size.into());
         }
@@ -333,13 +302,11 @@ impl TerraceFs {
     }
 
     fn write(&self, ino: Ino, write: &WriteIn, data: &[u8], caller: Caller, reply: Reply) {
-        self.take_back(ino);
         let direct = is_direct(write.write_flags);
         if !direct {
             self.coherence.caches(ino.0, write.offset, data.len() as u64);
         }
         let options = self.write_options(ino, write, caller);
-        let is_misplaced = options.append && self.is_misplaced(ino, write.offset);
         if planted(Bug::OutcomeNotedEarly) {
             reply.note_outcome(data.len() as u64);
         }
@@ -350,19 +317,8 @@ impl TerraceFs {
                 let answer = move || reply.value(&replies::written(written as u64));
                 self.coherence.settle(ino.0, write.offset, written as u64, answer);
             }
-            Ok(written) if is_misplaced => {
-                let answer = move || reply.value(&replies::written(written as u64));
-                self.coherence.settle_misplaced(ino.0, write.offset, written as u64, answer);
-            }
             written => self.reply_written(written.map(|len_bytes| len_bytes as u64), reply),
         }
-    }
-
-    /// Whether the kernel takes the end of the file to be here although it is elsewhere: then it
-    /// has put what is appended into its cache at the wrong place.
-    fn is_misplaced(&self, ino: Ino, offset: u64) -> bool {
-        let was_lent = self.direct.as_ref().is_some_and(|direct| direct.was_lent(ino.0));
-        was_lent && self.volume.getattr(ino).is_ok_and(|attr| attr.size != offset)
     }
 
     fn statfs(&self, reply: Reply) {

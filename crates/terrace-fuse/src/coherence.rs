@@ -176,30 +176,6 @@ impl Coherence {
         orders.send(order).expect("the thread lives as long as this");
     }
 
-    /// The kernel took the end of a file to be at `offset`, and has put the bytes of an append
-    /// there, which the engine has put elsewhere: `answer`s once it has dropped them. It had no
-    /// other pages there. So a page that the append covers in part is locked until the answer, and
-    /// the kernel does not trust it afterwards.
-    pub(crate) fn settle_misplaced(
-        &self,
-        inode: u64,
-        offset: u64,
-        len_bytes: u64,
-        answer: impl FnOnce() + Send + 'static,
-    ) {
-        let whole = offset.div_ceil(PAGE_BYTES)..(offset + len_bytes) / PAGE_BYTES;
-        if whole.is_empty() {
-            return answer();
-        }
-        let mut order = self.shared.order_of(inode, whole, self.held_max());
-        match order.keeps_answer {
-            true => order.answer = Some(Box::new(answer)),
-            false => answer(),
-        }
-        let orders = self.orders.as_ref().expect("only taken when this is dropped");
-        orders.send(order).expect("the thread lives as long as this");
-    }
-
     /// The kernel has forgotten the file, and all pages of it.
     pub(crate) fn forget(&self, inode: u64) {
         if self.shared.any.load(Ordering::Acquire) {
@@ -258,16 +234,6 @@ impl Shared {
         cached.dropping.push(Dropping { number, pages: pages.clone(), has_begun: false });
         self.any.store(true, Ordering::Release);
         Some(Order { number, inode, pages, keeps_answer, answer: None })
-    }
-
-    /// An order to drop these pages, whatever is known of them.
-    fn order_of(&self, inode: u64, pages: Range<u64>, held_max: usize) -> Order {
-        let keeps_answer = self.hold(held_max);
-        let number = self.ordered.fetch_add(1, Ordering::Relaxed);
-        if let Some(cached) = self.files.lock().get_mut(&inode) {
-            cached.dropping.push(Dropping { number, pages: pages.clone(), has_begun: false });
-        }
-        Order { number, inode, pages, keeps_answer, answer: None }
     }
 
     /// The thread begins with an order: from now on it covers no further write.

@@ -51,14 +51,6 @@ impl KernelCache {
         }
     }
 
-    /// Tells the kernel that a file is at least so long. Safe inside a handler: it takes no lock
-    /// that a request in flight can hold.
-    pub(crate) fn grow(&self, ino: u64, size: u64) {
-        if let Err(error) = self.notifier.grow(ino, size) {
-            tracing::warn!("inode {ino}: the kernel may take its end to be elsewhere: {error}");
-        }
-    }
-
     /// Has the kernel drop what it caches of a range of a file, and waits for it: for the pages'
     /// readers, and for dirty ones to be written back. Never from a thread that takes messages.
     ///

@@ -96,39 +96,3 @@ pub(crate) fn lock(path: &Path, file: &File) -> Result<(), MediaError> {
         errno => MediaError::open(path, "lock", errno),
     })
 }
-
-/// The byte on which processes that share a device hold a lock: beyond all contents. The lock goes
-/// with the last descriptor and mapping, and is not inherited otherwise.
-const SHARED_BYTE: libc::off_t = libc::off_t::MAX - 1;
-
-fn lock_of_sharing(kind: libc::c_int) -> libc::flock {
-    // SAFETY: a flock is plain numbers, for which zeros are valid.
-    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-    lock.l_type = kind as libc::c_short;
-    lock.l_whence = libc::SEEK_SET as libc::c_short;
-    (lock.l_start, lock.l_len) = (SHARED_BYTE, 1);
-    lock
-}
-
-/// Whoever opens the device from now on finds it shared.
-pub(crate) fn mark_shared(path: &Path, file: &File) -> Result<(), MediaError> {
-    let lock = lock_of_sharing(libc::F_RDLCK);
-    // SAFETY: the descriptor is open, and the lock a valid one of this frame.
-    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) } {
-        0 => Ok(()),
-        _ => Err(MediaError::open(path, "lock", io::Error::last_os_error())),
-    }
-}
-
-/// An error if somebody shares the device.
-pub(crate) fn must_not_be_shared(path: &Path, file: &File) -> Result<(), MediaError> {
-    let mut lock = lock_of_sharing(libc::F_WRLCK);
-    // SAFETY: as above; the system writes to the lock.
-    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) } {
-        // A file system without locks has nobody who shares.
-        0 if lock.l_type != libc::F_UNLCK as libc::c_short => {
-            Err(MediaError::Shared { path: path.to_owned() })
-        }
-        _ => Ok(()),
-    }
-}

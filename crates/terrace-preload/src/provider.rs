@@ -8,8 +8,21 @@ pub(crate) fn files() -> &'static dyn Files {
     &crate::mapped::Mapped
 }
 
-/// The backend of Terrace mounts.
+/// No backend: everything takes the mount.
 #[cfg(not(feature = "mapped"))]
 pub(crate) fn files() -> &'static dyn Files {
-    &crate::lent::Lent
+    &Nothing
+}
+
+#[cfg(not(feature = "mapped"))]
+struct Nothing;
+
+#[cfg(not(feature = "mapped"))]
+impl Files for Nothing {
+    fn adopt(
+        &self,
+        _: std::os::fd::RawFd,
+    ) -> Result<&'static dyn crate::backend::File, crate::backend::Reason> {
+        Err(crate::backend::Reason::NotOurs)
+    }
 }

@@ -20,7 +20,6 @@
 //!   has answered or its process has ended, and moves what is live in them.
 
 mod control;
-pub mod message;
 mod pool;
 mod segment;
 pub mod word;

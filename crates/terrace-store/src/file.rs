@@ -7,8 +7,8 @@
 //! applied in place, an append inside the last block (`tail`), or new blocks (`copy`). Each path
 //! stages entries in the log's batch, commits the batch, and updates the index (`commit`). Beside
 //! writes stand holes and reserved blocks (`reserve`), the size (`size`), relocation to another
-//! tier (`relocation`) and compaction (`compact`). The entries themselves are made in `entries`, and
-//! read from a log in `load`.
+//! tier (`relocation`) and compaction (`compact`). The entries themselves are made in `entries` and
+//! read in `load`.
 //!
 //! Invariants:
 //! * Live data is never overwritten, but for two cases: bytes beyond the committed size, which

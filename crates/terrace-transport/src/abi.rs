@@ -190,12 +190,8 @@ structures! {
     UringCommand [24] { flags: u64, commit_id: u64, qid: u16, padding: [u16; 3] }
     /// Makes the kernel drop attributes and pages of an inode.
     NotifyInvalInodeOut [24] { ino: u64, off: i64, len: i64 }
-    /// NOTIFY_STORE, before data for the kernel's cache.
-    NotifyStoreOut [24] { nodeid: u64, offset: u64, size: u32, padding: u32 }
 }
 
-/// Code of the notification [`NotifyStoreOut`].
-pub const NOTIFY_STORE: i32 = 4;
 /// Code of the notification [`NotifyInvalInodeOut`].
 pub const NOTIFY_INVAL_INODE: i32 = 2;
 /// Code of the notification, without a body, that has the kernel hand out again every request that

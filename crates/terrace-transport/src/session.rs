@@ -7,10 +7,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
-use crate::abi::{
-    InitFlags, NOTIFY_INVAL_INODE, NOTIFY_RESEND, NOTIFY_STORE, NotifyInvalInodeOut,
-    NotifyStoreOut, OutHeader,
-};
+use crate::abi::{InitFlags, NOTIFY_INVAL_INODE, NOTIFY_RESEND, NotifyInvalInodeOut, OutHeader};
 use crate::blame;
 use crate::connection::{Connection, FileSystem};
 use crate::counts::MessageCounts;
@@ -194,24 +191,9 @@ impl Notifier {
     /// The kernel's. An inode that the kernel does not know is no error.
     pub fn invalidate(&self, ino: u64, offset: i64, len: i64) -> io::Result<()> {
         let body = NotifyInvalInodeOut { ino, off: offset, len };
-        self.notify(NOTIFY_INVAL_INODE, body.as_bytes())
-    }
-
-    /// Tells the kernel that a file is at least so long (bytes). It stores nothing else, and waits
-    /// for nothing.
-    ///
-    /// # Errors
-    /// As [`Self::invalidate`].
-    pub fn grow(&self, ino: u64, size: u64) -> io::Result<()> {
-        // A store of no bytes at this offset ends there, and the kernel's size follows.
-        let body = NotifyStoreOut { nodeid: ino, offset: size, size: 0, padding: 0 };
-        self.notify(NOTIFY_STORE, body.as_bytes())
-    }
-
-    fn notify(&self, code: i32, body: &[u8]) -> io::Result<()> {
-        let len = (size_of::<OutHeader>() + body.len()) as u32;
-        let header = OutHeader { len, error: code, unique: 0 };
-        let message = [header.as_bytes(), body].concat();
+        let len = (size_of::<OutHeader>() + size_of_val(&body)) as u32;
+        let header = OutHeader { len, error: NOTIFY_INVAL_INODE, unique: 0 };
+        let message = [header.as_bytes(), body.as_bytes()].concat();
         match rustix::io::write(&self.device, &message) {
             Ok(_) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error.into()),

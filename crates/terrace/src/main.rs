@@ -15,7 +15,6 @@ mod models;
 mod mounts;
 mod options;
 mod output;
-mod program;
 mod progress;
 mod report;
 mod request;

@@ -6,7 +6,7 @@ pub const CRATES: &[&[&str]] = &[
     &["terrace_crash", "terrace_damage", "terrace_nullfs"],
     &["terrace", "terrace_preload"],
     &["terrace_fuse"],
-    &["terrace_engine", "terrace_simulate"],
+    &["terrace_direct", "terrace_engine", "terrace_simulate"],
     &["terrace_store"],
     &["terrace_layout", "terrace_media", "terrace_policy", "terrace_trace", "terrace_transport"],
 ];

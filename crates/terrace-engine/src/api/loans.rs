@@ -1,13 +1,10 @@
 //! Files that other processes read and write in PM by themselves.
 
-use std::fs::File;
-use std::os::fd::OwnedFd;
-
 use terrace_store::error::FsResult;
 
 use super::Volume;
 use crate::base::types::Ino;
-use crate::inode::loans::Lent;
+use crate::inode::resident::loans::Lent;
 use crate::ops::lending::{NotLent, Renewed};
 
 impl Volume {
@@ -51,14 +48,6 @@ impl Volume {
     /// A process is done with a file: it is taken back, if that process has it.
     pub fn give_back(&self, ino: Ino, borrower: u64) {
         self.parts.lending.give_back(ino, borrower);
-    }
-
-    /// Descriptors of PM and of the control pages, for a process that is to borrow files.
-    ///
-    /// # Errors
-    /// Nothing is lent; the system refuses.
-    pub fn share_memory(&self) -> FsResult<(File, OwnedFd)> {
-        self.parts.lending.share_memory()
     }
 
     /// A process has gone: takes back all that it has borrowed.

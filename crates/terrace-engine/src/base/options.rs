@@ -37,10 +37,10 @@ pub struct OpenOptions {
     pub params: Params,
     /// Memory that outlives the daemon, for one that takes the mount over; `None`: nobody will.
     pub heritage: Option<Arc<dyn Heritage>>,
-    /// Files may be lent to other processes ([`Volume::lend`](crate::Volume::lend)).
-    pub lends: bool,
-    /// Memory that is shared with these; by default that of a file in `cache_dir`, which outlives
-    /// the daemon.
+    /// Memory that is shared with processes to which files are lent ([`Volume::lend`]), and that
+    /// outlives the daemon as far as they do; `None`: nothing is lent.
+    ///
+    /// [`Volume::lend`]: crate::Volume::lend
     pub loans: Option<Arc<Segment>>,
     /// Threads write back and reclaim by themselves. Without them that happens only when an
     /// operation needs it, at [`Volume::sync`](crate::Volume::sync) and at
@@ -61,7 +61,6 @@ impl Default for OpenOptions {
             pm_full_percent: 90,
             params: Params::default(),
             heritage: None,
-            lends: false,
             loans: None,
             workers: true,
         }

@@ -8,7 +8,7 @@
 //! | [`commits::Commits`] | committing logs, and keeping them short |
 //! | [`activity::Activity`] | what the tiering floor is told |
 //! | [`dirty::DirtyFiles`] | files with dirty pages |
-//! | [`loans::Loans`] | files that other processes read and write in PM themselves |
+//! | [`resident::loans::Loans`] | files that other processes read and write in PM themselves |
 //! | [`table::Inodes`] | inodes in memory, tables of records, orphans |
 //! | [`cache::PageCache`] | pages in shared memory |
 //!
@@ -41,7 +41,6 @@ pub(crate) mod dir;
 pub(crate) mod dirty;
 pub(crate) mod health;
 pub(crate) mod lists;
-pub(crate) mod loans;
 pub(crate) mod orphans;
 pub(crate) mod paths;
 pub(crate) mod predictors;

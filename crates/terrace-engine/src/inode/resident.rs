@@ -6,6 +6,7 @@
 //!   times, which are logged lazily (`Meta::lazy`).
 
 pub(crate) mod load;
+pub(crate) mod loans;
 pub(crate) mod rewrite;
 
 use std::collections::BTreeMap;
@@ -22,11 +23,11 @@ use terrace_store::log::{Log, Refs};
 use terrace_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_store::sync::{Arc, Mutex, RwLockReadGuard, RwLockWriteGuard};
 
+use self::loans::{Borrowable, Loan};
 use crate::base::heritage::Lookups;
 use crate::base::types::{Attr, FileKind, Ino, Time};
 use crate::inode::cache::PageMap;
 use crate::inode::dir::{DirData, NewName};
-use crate::inode::loans::{Borrowable, Loan};
 use crate::inode::predictors::{ReadHabits, TierWords};
 
 /// An inode.

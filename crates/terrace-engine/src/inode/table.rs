@@ -27,10 +27,10 @@ use crate::inode::commits::Commits;
 use crate::inode::device_table::DeviceTable;
 use crate::inode::dirty::DirtyFiles;
 use crate::inode::health::Health;
-use crate::inode::loans::Borrowable;
 use crate::inode::orphans::{OpenOrphans, Orphan};
 use crate::inode::predictors::{ReadHabits, TierWords};
 use crate::inode::resident::load::Replay;
+use crate::inode::resident::loans::Borrowable;
 use crate::inode::resident::{Inner, Inode, inline_len, kind_of, xattr_blocks};
 use crate::inode::store::Store;
 
@@ -282,12 +282,7 @@ impl Inodes {
         Ok(())
     }
 
-    fn load_inode(
-        &self,
-        shard: &Shard,
-        ino: Ino,
-        crashed: Option<Stamp>,
-    ) -> FsResult<Arc<Inode>> {
+    fn load_inode(&self, shard: &Shard, ino: Ino, crashed: Option<Stamp>) -> FsResult<Arc<Inode>> {
         let (at, state) = {
             // A record in a chunk that the table gives back meanwhile would be one no more.
             let table = shard.table.read();

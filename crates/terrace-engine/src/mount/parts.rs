@@ -19,7 +19,7 @@ use crate::inode::commits::Commits;
 use crate::inode::device_table::DeviceTable;
 use crate::inode::dirty::DirtyFiles;
 use crate::inode::health::Health;
-use crate::inode::loans::{self, Loans};
+use crate::inode::resident::loans::{self, Loans};
 use crate::inode::store::Store;
 use crate::inode::table::{Below, Inodes};
 use crate::ops::data::Files;
@@ -90,11 +90,10 @@ impl Parts {
             loans::Below {
                 store: store.clone(),
                 health: health.clone(),
-                activity: activity.clone(),
                 counters: counters.clone(),
                 tuning: tuning.clone(),
             },
-            &options,
+            options.loans.clone(),
         ));
         let pages = Arc::new(PageIo {
             store: store.clone(),
@@ -143,6 +142,7 @@ impl Parts {
         let lending = Lending {
             store: store.clone(),
             health: health.clone(),
+            activity: activity.clone(),
             commits: commits.clone(),
             inodes: inodes.clone(),
             loans: loans.clone(),

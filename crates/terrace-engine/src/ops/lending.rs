@@ -1,19 +1,17 @@
 //! Lending files to other processes, which then read and write them in PM by themselves.
 
-use std::fs::File;
-use std::os::fd::OwnedFd;
-
 use terrace_media::PmKind;
 use terrace_policy::Param;
-use terrace_store::error::{FsResult, fail};
+use terrace_store::error::FsResult;
 use terrace_store::file::FileData;
 use terrace_store::sync::Arc;
 
 use crate::base::tuning::Tuning;
 use crate::base::types::{FileKind, Ino};
+use crate::inode::activity::Activity;
 use crate::inode::commits::Commits;
 use crate::inode::health::Health;
-use crate::inode::loans::{Lent, Loans};
+use crate::inode::resident::loans::{Lent, Loans};
 use crate::inode::resident::{Inner, Inode};
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
@@ -63,6 +61,7 @@ pub struct Renewed {
 pub(crate) struct Lending {
     pub store: Arc<Store>,
     pub health: Arc<Health>,
+    pub activity: Arc<Activity>,
     pub commits: Arc<Commits>,
     pub inodes: Arc<Inodes>,
     pub loans: Arc<Loans>,
@@ -127,8 +126,14 @@ impl Lending {
         // The cache holds copies of what the borrower is going to change.
         self.inodes.drop_pages(inode, 0, u64::MAX);
         let blocks = blocks.clamp(1, room / SHARE_OF_ROOM);
+        // Its data in PM may be found cold later, when the borrower has gone.
+        self.activity.note_data_in(inode, 0, inner.file()?.heat.mean());
+        self.activity.note_traffic();
         match self.loans.lend(inode, inner, borrower, blocks) {
-            Ok(lent) => Ok(Ok(lent)),
+            Ok(lent) => {
+                self.activity.note_pm_use(inode.shard);
+                Ok(Ok(lent))
+            }
             Err(error) if error.is_no_room() || error.errno() == libc::EMFILE => {
                 Ok(Err(NotLent::NoRoom))
             }
@@ -182,19 +187,8 @@ impl Lending {
         if let Ok(inode) = self.inodes.get(ino)
             && inode.inner.borrower() == Some(borrower)
         {
-            let _ = inode.exclusive();
+            drop(inode.exclusive());
         }
-    }
-
-    /// Descriptors of PM and of the control pages.
-    ///
-    /// # Errors
-    /// Nothing is lent; the system refuses.
-    pub fn share_memory(&self) -> FsResult<(File, OwnedFd)> {
-        if !self.may_lend() {
-            return fail(libc::EOPNOTSUPP);
-        }
-        Ok((self.store.pm.share()?, self.loans.share()?))
     }
 
     /// A process has ended, or has closed its connection: takes back what it has borrowed.

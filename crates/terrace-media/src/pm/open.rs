@@ -34,8 +34,6 @@ pub struct PmOpenOptions {
     pub private: bool,
     /// Take the device exclusively; fail if somebody else has.
     pub lock: bool,
-    /// With `lock`: other processes may have the region mapped by a descriptor of [`Pm::share`].
-    pub may_be_shared: bool,
     /// Make the region as slow as this: reads, bulk stores and flushes, that is; single words and
     /// cached stores cost what the CPU takes.
     pub model: Option<DeviceModel>,
@@ -43,13 +41,7 @@ pub struct PmOpenOptions {
 
 impl Default for PmOpenOptions {
     fn default() -> Self {
-        PmOpenOptions {
-            read_only: false,
-            private: false,
-            lock: true,
-            may_be_shared: false,
-            model: None,
-        }
+        PmOpenOptions { read_only: false, private: false, lock: true, model: None }
     }
 }
 
@@ -102,9 +94,6 @@ impl Pm {
         if options.lock {
             file::lock(path, &file)?;
         }
-        if options.lock && !options.may_be_shared {
-            file::must_not_be_shared(path, &file)?;
-        }
         let (mapping, kind) = Mapping::of_file(file, len_bytes, options)
             .map_err(|errno| MediaError::Map { path: path.to_owned(), len_bytes, errno })?;
         let mut pm = Pm::over(mapping, path.to_owned(), kind);
@@ -113,28 +102,6 @@ impl Pm {
             pm.group_sync = Some(GroupSync::default());
         }
         Ok(Arc::new(pm))
-    }
-
-    /// An error if other processes have the region mapped by a descriptor of [`Pm::share`].
-    ///
-    /// # Errors
-    /// [`MediaError::Shared`].
-    pub fn must_not_be_shared(&self) -> Result<(), MediaError> {
-        self.mapping.file.as_ref().map_or(Ok(()), |file| file::must_not_be_shared(&self.path, file))
-    }
-
-    /// A descriptor by which another process can map the region, to read and to store. As long as
-    /// that process has it open or mapped, nobody opens the region exclusively without
-    /// `may_be_shared`.
-    ///
-    /// # Errors
-    /// The system refuses it.
-    pub fn share(&self) -> Result<File, MediaError> {
-        let path = self.path();
-        let opened = OpenOptions::new().read(true).write(true).open(path);
-        let file = opened.map_err(|error| MediaError::open(path, "open", error))?;
-        file::mark_shared(path, &file)?;
-        Ok(file)
     }
 }
 

@@ -146,9 +146,10 @@ impl Log {
             self.damage(pm, at, Structure::LogPointer, DamageKind::Wrong(what.into()))
         };
         let next = CheckedPtr(pm.load_u64(at)).get();
-        let Some((addr, _)) = next.map_err(|_| wrong("is damaged"))?.filter(|(addr, _)| {
-            addr.is_pm() && addr.byte() + BLOCK_BYTES <= pm.len()
-        }) else {
+        let Some((addr, _)) = next
+            .map_err(|_| wrong("is damaged"))?
+            .filter(|(addr, _)| addr.is_pm() && addr.byte() + BLOCK_BYTES <= pm.len())
+        else {
             return Err(wrong("does not lead to the page of the tail").into());
         };
         adopt.page(addr.block())?;

@@ -54,7 +54,7 @@ impl BlockSource for Keeping<'_> {
 
 impl Loan {
     /// Moves what is live out of the borrower's reach, which goes into quarantine.
-    pub(super) fn break_up(self: Box<Self>, inner: &mut Inner) {
+    pub(super) fn break_up(self, inner: &mut Inner) {
         if let Some((at, len)) = self.adopted.last {
             // The borrower may have been stopped before the fence.
             self.loans.store.pm.flush(at, len);
@@ -65,7 +65,7 @@ impl Loan {
         let shard = self.inode.upgrade().map_or(0, |inode| inode.shard);
         let mut runs = self.loans.move_live(control, inner, shard);
         runs.extend(self.books.blocks());
-        let Self { borrower, page, generation, .. } = *self;
+        let Self { borrower, page, generation, .. } = self;
         self.loans.quarantine(Quarantined { borrower, page, generation, runs });
     }
 }

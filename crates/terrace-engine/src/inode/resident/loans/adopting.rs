@@ -120,7 +120,11 @@ impl<'a> Adopting<'a> {
     }
 
     fn check_size(e: &SetSizeEntry) -> FsResult<()> {
-        if e.size <= FILE_BYTES_MAX { Ok(()) } else { Err(refused("sets a size beyond the longest")) }
+        if e.size <= FILE_BYTES_MAX {
+            Ok(())
+        } else {
+            Err(refused("sets a size beyond the longest"))
+        }
     }
 
     /// Blocks that were freed are the borrower's, but for those that an entry has kept.
@@ -131,7 +135,9 @@ impl<'a> Adopting<'a> {
                 continue;
             }
             let freed = addr.block()..addr.block() + blocks;
-            freed.filter(|block| !kept.contains(block)).for_each(|block| self.books.put_back(block));
+            freed
+                .filter(|block| !kept.contains(block))
+                .for_each(|block| self.books.put_back(block));
         }
     }
 

@@ -16,7 +16,6 @@ mod broken;
 mod process;
 mod succession;
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use terrace_policy::Param;
@@ -32,12 +31,10 @@ use self::adopting::{Adopted, Adopting};
 use self::books::Books;
 pub(crate) use self::borrowable::Borrowable;
 use self::broken::Quarantined;
-pub(crate) use self::succession::{end_loans, forget_segment, open_segment};
+pub(crate) use self::succession::end_loans;
 use crate::base::counters::{Counter, Counters};
-use crate::base::options::OpenOptions;
 use crate::base::tuning::Tuning;
 use crate::base::types::Ino;
-use crate::inode::activity::Activity;
 use crate::inode::health::Health;
 use crate::inode::resident::{Inner, Inode};
 use crate::inode::store::Store;
@@ -55,7 +52,6 @@ const LOOK_EVERY: Duration = Duration::from_micros(200);
 pub(crate) struct Below {
     pub store: Arc<Store>,
     pub health: Arc<Health>,
-    pub activity: Arc<Activity>,
     pub counters: Arc<Counters>,
     pub tuning: Arc<Tuning>,
 }
@@ -65,11 +61,8 @@ pub(crate) struct Below {
 pub(crate) struct Loans {
     store: Arc<Store>,
     health: Arc<Health>,
-    activity: Arc<Activity>,
     counters: Arc<Counters>,
     tuning: Arc<Tuning>,
-    /// Files may be lent.
-    lends: bool,
     /// Control pages; `None`: nothing is lent.
     segment: Option<Arc<Segment>>,
     /// By control page: the file and the process that it is about, if it is in use.
@@ -102,39 +95,17 @@ pub struct Lent {
 
 impl Loans {
     /// Nothing is lent yet.
-    pub fn new(below: Below, options: &OpenOptions) -> Self {
-        let Below { store, health, activity, counters, tuning } = below;
-        let (lends, segment) = (options.lends, options.loans.clone());
+    pub fn new(below: Below, segment: Option<Arc<Segment>>) -> Self {
+        let Below { store, health, counters, tuning } = below;
         let pages = segment.as_ref().map_or(0, |segment| segment.pages());
         let (pages, quarantined) = (Mutex::new(vec![None; pages]), Mutex::default());
         let count = AtomicUsize::new(0);
-        Self {
-            store,
-            health,
-            activity,
-            counters,
-            tuning,
-            lends,
-            segment,
-            pages,
-            count,
-            quarantined,
-        }
+        Self { store, health, counters, tuning, segment, pages, count, quarantined }
     }
 
     /// Whether files can be lent at all.
     pub fn is_on(&self) -> bool {
-        self.lends && self.segment.is_some()
-    }
-
-    /// A descriptor of the control pages, for a borrower.
-    ///
-    /// # Errors
-    /// The system has none to spare; nothing is lent.
-    pub fn share(&self) -> FsResult<OwnedFd> {
-        let Some(segment) = &self.segment else { return fail(libc::EOPNOTSUPP) };
-        let copy = segment.as_fd().try_clone_to_owned();
-        copy.map_err(|error| FsError::new(error.raw_os_error().unwrap_or(libc::EIO)))
+        self.segment.is_some()
     }
 
     /// Whether any file may be lent: quick to ask.
@@ -300,23 +271,19 @@ impl Loan {
         if std::mem::take(&mut adopted.has_written) {
             inode.reading.note_written();
             inode.tiers.set_amtime(file.heat.mean());
-            loans.activity.note_data_in(&inode, 0, file.heat.mean());
         }
         if read_bytes > 0 {
             inode.reading.note(read_bytes as usize, file.size);
         }
         // The predictor forgets all but the last two.
         (0..syncs.min(2)).for_each(|_| inode.tiers.note_sync());
-        loans.activity.shards[inode.shard].recent.note(inode.ino);
-        loans.activity.note_traffic();
-        loans.activity.note_pm_use(inode.shard);
     }
 }
 
 impl Inner {
     /// Takes the file back, if it is lent.
     pub fn take_back(&mut self) {
-        let Some(mut loan) = self.loan.take() else { return };
+        let Some(mut loan) = self.loan.take().map(|loan| *loan) else { return };
         let is_whole = loan.end();
         let adopted = loan.adopt(self);
         loan.count(self);
@@ -364,7 +331,7 @@ impl Inner {
 
 impl Loan {
     /// The loan has ended, and the borrower stores to nothing any more.
-    fn close(self: Box<Self>) {
+    fn close(self) {
         let space = &self.loans.store.space;
         self.books.blocks().for_each(|run| space.free(run.0, run.1));
         self.loans.give_back_page(self.page);

@@ -1,0 +1,92 @@
+//! Loans of a daemon that has died. Its successor ends them before it reads a log: from then on
+//! borrowers change nothing more, but for those that are stopped in the middle of a change.
+
+use std::time::Instant;
+
+use terrace_layout::BlockAddr;
+use terrace_store::alloc::Run;
+use terrace_store::delegation::Segment;
+use terrace_store::error::FsResult;
+use terrace_store::sync::thread;
+
+use super::broken::Quarantined;
+use super::{LOOK_EVERY, Loans, PATIENCE, process};
+use crate::base::types::Ino;
+use crate::inode::resident::Inode;
+
+/// A loan that is broken: its borrower may still store to what the control page says.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    page: usize,
+    generation: u32,
+    ino: Ino,
+    borrower: u64,
+}
+
+/// Ends all loans; returns those that are broken.
+pub(crate) fn end_loans(segment: &Segment) -> Vec<Broken> {
+    let begun = Instant::now();
+    let mut broken = Vec::new();
+    for page in 0..segment.pages() {
+        let control = segment.control(page);
+        if control.ino() == 0 {
+            continue;
+        }
+        let (word, borrower) = (control.last_word(), control.borrower());
+        while let Err(holder) = word.end() {
+            let is_late = begun.elapsed() > PATIENCE || process::is_gone(borrower);
+            if is_late && word.break_off(holder) {
+                break;
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        // Of a process that has ended no store is to come, and its log has been recovered.
+        match word.is_broken() && !process::is_gone(borrower) {
+            true => {
+                let (ino, generation) = (Ino(control.ino()), word.generation());
+                broken.push(Broken { page, generation, ino, borrower });
+            }
+            false => control.clear(),
+        }
+    }
+    broken
+}
+
+impl Broken {
+    /// The file that was lent.
+    pub fn ino(&self) -> Ino {
+        self.ino
+    }
+
+    fn quarantined(&self, runs: Vec<(BlockAddr, u64)>) -> Quarantined {
+        let Self { page, generation, borrower, .. } = *self;
+        Quarantined { borrower, page, generation, runs }
+    }
+}
+
+impl Loans {
+    /// Puts what no file has of a broken loan's reach into quarantine. Nothing has been allocated
+    /// yet.
+    pub fn inherit(&self, broken: &Broken) {
+        self.claim_page(broken.page, broken.ino, broken.borrower);
+        let pm = self.store.space.pm();
+        let known = |run: &Run| self.store.space.contains(BlockAddr::pm(run.start), run.len);
+        let reach = self.control(broken.page).runs().filter(known);
+        let taken = reach.flat_map(|run| pm.take_free(run));
+        let runs = taken.map(|run| (BlockAddr::pm(run.start), run.len)).collect();
+        self.quarantine(broken.quarantined(runs));
+    }
+
+    /// Moves what the file has there out of reach. The mount's epoch has not begun.
+    ///
+    /// # Errors
+    /// `ESTALE` if the file is gone.
+    pub fn save(&self, broken: &Broken, inode: &Inode) -> FsResult<()> {
+        let mut inner = inode.exclusive()?;
+        if inner.file().is_ok() && inner.log.has_pages() {
+            let runs = self.move_live(self.control(broken.page), &mut inner, inode.shard);
+            self.quarantine(broken.quarantined(runs));
+        }
+        Ok(())
+    }
+}
