@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use terrace_direct::{Borrowed, Refusal};
 use terrace_engine::{
     Attr, Fallocate, FileKind, FsError, FsResult, Ino, KillPriv, NewInode, PIN_XATTR, RenameFlags,
     SetAttr, SetTime, Time, Volume, WriteOptions, XattrFlags, pin_value,
@@ -161,6 +162,19 @@ fn run(volume: &Volume, op: &Op) -> FsResult<()> {
             WriteOptions { append: true, durable: true, ..Default::default() },
         ),
         Op::Truncate(p, size) => set(p, SetAttr { size: Some(size.into()), ..Default::default() }),
+        Op::WriteLent(p, at, len, seed) => {
+            let data = pattern(len as usize, seed);
+            let change = |file: &mut Borrowed| file.write_at(Some(at.into()), &data).map(drop);
+            lent(volume, p, change, &Op::Write(p, at, len, seed))
+        }
+        Op::AppendLent(p, len, seed) => {
+            let data = pattern(len as usize, seed);
+            let change = |file: &mut Borrowed| file.write_at(None, &data).map(drop);
+            lent(volume, p, change, &Op::Append(p, len, seed))
+        }
+        Op::TruncateLent(p, size) => {
+            lent(volume, p, |file| file.truncate(size.into()), &Op::Truncate(p, size))
+        }
         Op::Falloc(p, how, at, len) => {
             let mode = match how {
                 FallocHow::Allocate => Fallocate::Allocate,
@@ -252,6 +266,32 @@ fn run(volume: &Volume, op: &Op) -> FsResult<()> {
             let mut buf = vec![0; volume.getattr(ino)?.size as usize];
             (0..times).try_for_each(|_| volume.read(ino, 0, &mut buf).map(drop))
         }
+    }
+}
+
+/// Blocks of a loan.
+const LENT_BLOCKS: u64 = 8;
+
+/// Changes a file as the process does that has borrowed it. If it cannot be lent, or the loan has no
+/// room, it is changed by `otherwise`.
+fn lent(
+    volume: &Volume,
+    path: Path,
+    change: impl FnOnce(&mut Borrowed) -> Result<(), Refusal>,
+    otherwise: &Op,
+) -> FsResult<()> {
+    let ino = find(volume, path)?;
+    let process = std::process::id();
+    let (Some((pm, segment)), Ok(loan)) =
+        (volume.loan_memory(), volume.lend(ino, process.into(), LENT_BLOCKS)?)
+    else {
+        return run(volume, otherwise);
+    };
+    let mut file = Borrowed::new(pm, segment, loan.page, loan.generation, process)?;
+    match change(&mut file) {
+        Ok(()) => Ok(()),
+        Err(Refusal::Errno(errno)) => Err(FsError::new(errno)),
+        Err(Refusal::Mount(_)) => run(volume, otherwise),
     }
 }
 

@@ -255,7 +255,9 @@ impl Model {
         let mut scratch = self.clone();
         let mut size_of = |path| scratch.file(path).map(|file| file.data.len());
         match *op {
-            Op::Write(path, at, len, seed) | Op::WriteDurable(path, at, len, seed) => {
+            Op::Write(path, at, len, seed)
+            | Op::WriteLent(path, at, len, seed)
+            | Op::WriteDurable(path, at, len, seed) => {
                 size_of(path)?;
                 Ok(put(path, at as usize, &pattern(len as usize, seed)))
             }
@@ -265,7 +267,9 @@ impl Model {
                 steps.extend(put(path, at as usize, &pattern(len as usize, seed)));
                 Ok(steps)
             }
-            Op::Append(path, len, seed) | Op::AppendDurable(path, len, seed) => {
+            Op::Append(path, len, seed)
+            | Op::AppendLent(path, len, seed)
+            | Op::AppendDurable(path, len, seed) => {
                 let size = size_of(path)?;
                 Ok(put(path, size, &pattern(len as usize, seed)))
             }
@@ -279,7 +283,7 @@ impl Model {
                 let data = &data[..data.len().min(COPY_BYTES)];
                 Ok(if data.is_empty() { Vec::new() } else { put(to, at as usize, data) })
             }
-            Op::Truncate(path, size) => {
+            Op::Truncate(path, size) | Op::TruncateLent(path, size) => {
                 size_of(path)?;
                 Ok(vec![Step::Resize { path, size: size as usize }])
             }

@@ -106,6 +106,13 @@ pub enum Op {
     /// Likewise.
     AppendDurable(Path, u32, u8),
     Truncate(Path, u32),
+    /// By another process, to which the file is lent, if it can be: in blocks that may have been
+    /// lent before. It is not given back.
+    WriteLent(Path, u32, u32, u8),
+    /// Likewise.
+    AppendLent(Path, u32, u8),
+    /// Likewise.
+    TruncateLent(Path, u32),
     Falloc(Path, FallocHow, u32, u32),
     Chmod(Path, u32),
     /// Owner and group.

@@ -13,12 +13,18 @@ use terrace_engine::{
 };
 use terrace_media::{AlignedBuf, Disk, DiskSim, IoOp, Pm, PmSim, memory_disk, sim_disk_from};
 use terrace_policy::{Param, Params};
+use terrace_store::delegation::Segment;
 
 use crate::history::Waits;
 use crate::image::Image;
 use crate::model::Model;
 use crate::point::{Moment, Point};
 use crate::tree::{Trees, trees_of};
+
+thread_local! {
+    /// Control pages for the loans of this thread's volumes, one after the other.
+    static LOANS: Arc<Segment> = Arc::new(Segment::new(2).expect("memory for control pages"));
+}
 
 /// What a volume is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +114,7 @@ impl Config {
             pm_full_percent: self.pm_full_percent,
             workers: false,
             params: self.params(),
+            loans: Some(LOANS.with(Arc::clone)),
             // Reading the trees that are compared must not give the next sync something to do.
             atime: AtimePolicy::Noatime,
             ..Default::default()

@@ -55,6 +55,43 @@ pub fn mixtures() -> Vec<Workload> {
     ACTIONS.into_iter().flat_map(pair).collect()
 }
 
+/// Changes by a process that has borrowed a file, in turns with each other and with the owner's.
+pub fn loans() -> Vec<Workload> {
+    const LENT: [&str; 7] = [
+        "patch-lent",
+        "append-lent",
+        "append-beyond-block-lent",
+        "overwrite-lent",
+        "write-beyond-end-lent",
+        "truncate-down-lent",
+        "truncate-up-lent",
+    ];
+    const OTHERS: [&str; 14] = [
+        "patch",
+        "append",
+        "append-beyond-block",
+        "overwrite-block",
+        "overwrite-unaligned",
+        "write-beyond-end",
+        "truncate-down",
+        "allocate-keep-size",
+        "punch",
+        "utimes",
+        "move-to-disk",
+        "unlink",
+        "kill",
+        "remount",
+    ];
+    let mut texts = Vec::new();
+    for prep in ["plain", "page-full", "compaction", "patched", "reserved"] {
+        for lent in LENT {
+            texts.extend(LENT.map(|next| format!("{prep}/{lent},{next}")));
+            texts.extend(OTHERS.map(|next| format!("{prep}/{lent},{next},{lent}")));
+        }
+    }
+    texts.iter().map(|text| ended(text.parse().expect("a workload"))).collect()
+}
+
 /// What frees an inode, alone and in pairs, without room for a log page.
 pub fn removals() -> Vec<Workload> {
     const REMOVALS: [&str; 9] = [

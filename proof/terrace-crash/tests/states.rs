@@ -6,8 +6,8 @@ use std::io::Write as _;
 use terrace_crash::explore::Settings;
 use terrace_crash::id::Workload;
 use terrace_crash::search::{
-    interrupted_moves, migrations, mixtures, moves_in_pairs, removals, sampled, search, singles,
-    tables,
+    interrupted_moves, loans, migrations, mixtures, moves_in_pairs, removals, sampled, search,
+    singles, tables,
 };
 
 /// More failures than this say nothing new.
@@ -57,6 +57,13 @@ fn background_migration_survives_crashes() {
     // The others are for `make crash-long`.
     let workloads: Vec<_> = migrations().into_iter().step_by(6).collect();
     none_is_wrong("background migration, some", &workloads, Settings::QUICK);
+}
+
+#[test]
+fn loans_survive_every_crash() {
+    // The others are for `make crash-long`.
+    let workloads: Vec<_> = loans().into_iter().step_by(4).collect();
+    none_is_wrong("files that are lent, some", &workloads, Settings::QUICK);
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Files that other processes read and write in PM by themselves.
 
+use terrace_media::Pm;
+use terrace_store::delegation::Segment;
 use terrace_store::error::FsResult;
+use terrace_store::sync::Arc;
 
 use super::Volume;
 use crate::base::types::Ino;
@@ -12,6 +15,12 @@ impl Volume {
     /// [`OpenOptions::loans`](crate::OpenOptions::loans).
     pub fn may_lend(&self) -> bool {
         self.parts.lending.may_lend()
+    }
+
+    /// PM and the control pages, for a borrower in this process; `None`: nothing is lent.
+    pub fn loan_memory(&self) -> Option<(Arc<Pm>, Arc<Segment>)> {
+        let segment = self.parts.options.loans.as_ref().filter(|_| self.may_lend())?;
+        Some((Arc::clone(&self.parts.store.pm), Arc::clone(segment)))
     }
 
     /// Lends a file to process `borrower`, with about so many PM blocks to write to
