@@ -20,6 +20,7 @@ use terrace_store::error::{FsResult, fail};
 use terrace_store::file::{BLOCK, FileData, Mark, PmIo, PmWrite, ReadOld, Seen, WritePath};
 use terrace_store::index::Segment as Part;
 use terrace_store::log::{Log, LogMedia};
+use terrace_store::planted::{Bug, planted};
 use terrace_store::{Ino, Time};
 
 /// How long a thread waits for another one of this process, or for the daemon.
@@ -210,7 +211,7 @@ impl Borrowed {
         in_place: u64,
         change: impl FnOnce(&mut Log, &mut FileData, PmIo<'_>) -> FsResult<bool>,
     ) -> Result<(), Refusal> {
-        self.control().set_in_place(in_place);
+        self.control().set_in_place(if planted(Bug::LoanNamesNothing) { 0 } else { in_place });
         self.take()?;
         let io =
             PmIo { pm: &self.pm, source: self.pool.get_mut(), data_crc: false, stamp: self.stamp };
@@ -220,6 +221,7 @@ impl Borrowed {
         self.commits += 1;
         match changed {
             Ok(true) if is_ours => Ok(()),
+            Ok(true) if planted(Bug::LoanVerdictIgnored) => Err(Reason::Ended.into()),
             Ok(true) if self.verdict() == self.log.tail() => Ok(()),
             Ok(true) => Err(Reason::Ended.into()),
             Ok(false) if is_ours => Err(Reason::Renew.into()),

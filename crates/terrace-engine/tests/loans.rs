@@ -2,15 +2,16 @@
 //! volume that lends them.
 #![cfg(not(shuttle))]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, Once};
 use std::thread;
 
 use terrace_direct::{Borrowed, Reason, Refusal};
 use terrace_engine::{
-    CheckOptions, Fallocate, FileKind, FormatOptions, Ino, Lent, NewInode, NotLent, OpenOptions,
-    SetAttr, Volume, WriteOptions, check, format,
+    Bug, CheckOptions, Fallocate, FileKind, FormatOptions, Ino, Lent, NewInode, NotLent,
+    OpenOptions, SetAttr, Volume, WriteOptions, check, format, plant,
 };
 use terrace_media::{Disk, Pm, memory_disk, on_step};
 use terrace_store::delegation::Segment;
@@ -187,6 +188,7 @@ fn a_loan_is_renewed_with_its_log_as_it_was_or_tidied_up() {
             kept += usize::from(renewed.log_is_same);
             file.write_at(Some(at as u64), &[byte; 4096]).unwrap();
         }
+        file.sync().unwrap();
         expected[at..at + 4096].fill(byte);
     }
     assert!(renewals > 3 && kept < renewals, "{renewals} renewals, {kept} with the same log");
@@ -253,6 +255,10 @@ thread_local! {
     static STOP: RefCell<Option<Arc<Stop>>> = const { RefCell::new(None) };
 }
 
+thread_local! {
+    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+}
+
 fn stop_here() {
     let stop = STOP.with(|stop| stop.borrow().clone());
     let Some(stop) = stop else { return };
@@ -314,10 +320,11 @@ fn size(size: u64) -> SetAttr {
     SetAttr { size: Some(size), ..SetAttr::default() }
 }
 
-/// Fills PM with other files.
+/// Fills most of PM with other files.
 fn fill_pm(volume: &Volume) -> Vec<(Ino, usize)> {
     let mut others = Vec::new();
-    for (len, left) in [(65_536, 256 << 10), (8192, 192 << 10)] {
+    // With less room than that, each write makes room first, which takes long.
+    for (len, left) in [(65_536, 320 << 10), (4096, 256 << 10)] {
         let room = volume.stats().tiers[0].free_bytes.saturating_sub(left);
         for _ in 0..room / (len as u64 + 4096) {
             let ino = create(volume, format!("other {}", others.len()).as_bytes());
@@ -346,7 +353,9 @@ fn stop_and_go_on(
     });
     let stop = Stop::at(step);
     let of_thread = stop.clone();
+    let bug = PLANTED.get();
     let borrower = thread::spawn(move || {
+        plant(bug);
         STOP.with(|stop| *stop.borrow_mut() = Some(of_thread.clone()));
         let result = (what.1)(&mut file);
         of_thread.set(Stopped::Never);
@@ -367,7 +376,9 @@ fn stop_and_go_on(
         volume = rig.crash(volume);
         assert!(contents(&volume, ino) == now, "{context}: changed by the daemon's death");
     }
-    // The file goes on, and others use all that PM has.
+    // Of 64 blocks that were lent, the change has used a few.
+    assert!(volume.loans().1 > 48, "{context}: {:?} are in quarantine", volume.loans());
+    // The file goes on, and others use what PM has.
     let write = |at, data: &[u8]| volume.write(ino, at, data, WriteOptions::default()).unwrap();
     match then {
         Then::ChangesInPlace => {
@@ -398,7 +409,7 @@ fn stop_and_go_on(
 
 #[test]
 fn a_borrower_that_is_stopped_at_any_step_harms_nobody_when_it_goes_on() {
-    on_step(stop_here);
+    has_steps();
     for what in CHANGES {
         for (owner, then, log_is_full) in [
             (Owner::Waits, Then::ChangesInPlace, false),
@@ -415,5 +426,35 @@ fn a_borrower_that_is_stopped_at_any_step_harms_nobody_when_it_goes_on() {
             let steps = steps.count();
             assert!(steps > 1, "{}: {steps} steps", what.0);
         }
+    }
+}
+
+fn has_steps() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| on_step(stop_here));
+}
+
+/// Whether the steps of a change, with a bug planted, show that something is wrong.
+fn shows(bug: Bug, what: (&str, Change), then: Then) -> bool {
+    plant(Some(bug));
+    PLANTED.set(Some(bug));
+    let all_steps =
+        || (0..).take_while(|&step| stop_and_go_on(what, step, (Owner::Waits, then), false));
+    let result = catch_unwind(AssertUnwindSafe(|| all_steps().count()));
+    plant(None);
+    PLANTED.set(None);
+    result.is_err()
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    has_steps();
+    let [patch, .., append, _, _, block, _, _, _] = CHANGES;
+    for (bug, what, then) in [
+        (Bug::LoanReachFree, block, Then::Rewrites),
+        (Bug::LoanNamesNothing, patch, Then::ChangesInPlace),
+        (Bug::LoanVerdictIgnored, append, Then::ChangesInPlace),
+    ] {
+        assert!(shows(bug, what, then), "{bug:?} is not found by {}", what.0);
     }
 }

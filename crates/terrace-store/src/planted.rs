@@ -1,5 +1,6 @@
 //! Bugs that can be planted, to prove that they are found: by the crash-state engine
-//! (`docs/CRASH-STATES.md` lists them), or, the last ones, by the model checker (`schedules`).
+//! (`docs/CRASH-STATES.md` lists them), by the model checker (`schedules`), or, the last ones, by
+//! the engine's tests of loans.
 //!
 //! Invariant: without the feature `planted` or the model checker, [`planted`] is `false` at compile
 //! time and nothing of this is in the program. With them, a bug is planted for the thread that
@@ -148,6 +149,15 @@ pub enum Bug {
     MoveOfRemoved,
     /// A call that has had an effect can end with EINTR.
     LostAfterEffect,
+    /// The blocks of a broken loan are free at once.
+    LoanReachFree,
+    /// A log that is taken from a stopped borrower keeps the generation of its tail.
+    LoanGenerationStays,
+    /// A borrower does not name the block that it changes in place.
+    LoanNamesNothing,
+    /// A borrower does not ask whether its change counts that was under way when the loan was
+    /// broken.
+    LoanVerdictIgnored,
 }
 
 #[cfg(any(feature = "planted", shuttle))]

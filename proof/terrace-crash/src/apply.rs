@@ -272,8 +272,8 @@ fn run(volume: &Volume, op: &Op) -> FsResult<()> {
 /// Blocks of a loan.
 const LENT_BLOCKS: u64 = 8;
 
-/// Changes a file as the process does that has borrowed it. If it cannot be lent, or the loan has no
-/// room, it is changed by `otherwise`.
+/// Changes a file as the process does that has borrowed it. If it cannot be lent, or the loan has
+/// no room, it is changed by `otherwise`.
 fn lent(
     volume: &Volume,
     path: Path,
@@ -322,4 +322,26 @@ fn rmdir_held(volume: &Volume, path: Path) -> FsResult<()> {
     }
     volume.forget(attr.ino, 1);
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::PREPS;
+    use crate::paths::A;
+    use crate::rig::Devices;
+
+    #[test]
+    fn files_are_really_lent() {
+        let config = PREPS[0].config;
+        let devices = Devices::in_memory(&config.blank());
+        devices.format(config).unwrap();
+        let volume = config.open(&devices).unwrap();
+        [Op::Create(A), Op::AppendLent(A, 100, 1)]
+            .iter()
+            .for_each(|op| apply(&volume, op).unwrap());
+        assert_eq!(volume.loans(), (1, 0));
+        apply(&volume, &Op::Append(A, 100, 1)).unwrap();
+        assert_eq!(volume.loans(), (0, 0));
+    }
 }

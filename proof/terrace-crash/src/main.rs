@@ -9,8 +9,8 @@ use clap::Parser;
 use terrace_crash::explore::{Counts, Explorer, Failure, Settings};
 use terrace_crash::id::{StateId, Workload};
 use terrace_crash::search::{
-    interrupted_moves, migrations, moves_in_pairs, pairs, removals, sampled, search, singles,
-    tables,
+    interrupted_moves, loans, migrations, moves_in_pairs, pairs, removals, sampled, search,
+    singles, tables,
 };
 
 const FAILURES_MAX: usize = 20;
@@ -67,6 +67,7 @@ fn run() -> Result<()> {
         night.look("background migration", &migrations(), Settings::QUICK)?;
         night.look("removals without room", &removals(), Settings::QUICK)?;
         night.look("inode tables", &tables(), Settings::QUICK)?;
+        night.look("files that are lent", &loans(), Settings::QUICK)?;
     }
     let pairs = pairs(seed);
     let mut done = arguments.from.min(pairs.len());

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 
-use rustix::fs::{FallocateFlags, MemfdFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use super::Control;
@@ -34,10 +34,14 @@ impl Segment {
     /// # Errors
     /// The system has no memory or descriptor for it.
     pub fn new(pages: usize) -> io::Result<Self> {
-        let file = rustix::fs::memfd_create("terrace-control", MemfdFlags::CLOEXEC)?;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = rustix::fs::memfd_create("terrace-control", flags)?;
         let len_bytes = (pages * CONTROL_BYTES) as u64;
         // All of it: a store to a page without memory would end the process.
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len_bytes)?;
+        // Nor may a borrower take the memory away.
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&file, seals)?;
         Self::map(File::from(file))
     }
 

@@ -28,6 +28,8 @@ const FREE: u64 = 0;
 const HELD: u64 = 1;
 const LOOKED_AT: u64 = 2;
 const ENDED: u64 = 3;
+/// The holder of a loan that was broken off.
+const BROKEN: u32 = u32::MAX;
 
 fn pack(state: u64, generation: u32, holder: u32) -> u64 {
     state | u64::from(generation % GENERATIONS) << STATE_BITS | u64::from(holder) << 32
@@ -117,57 +119,40 @@ impl<'a> Word<'a> {
         generation_of(now) == self.generation && state_of(now) != ENDED
     }
 
-    /// Owner: ends the loan, if nobody holds the file.
-    ///
-    /// # Errors
-    /// The thread that holds it.
-    pub fn end(&self) -> Result<(), u32> {
+    /// Owner: ends the loan, if nobody holds the file; false: somebody does, or the word is none
+    /// that it can be.
+    pub fn end(&self) -> bool {
         let ended = pack(ENDED, self.generation, 0);
-        for from in [FREE, LOOKED_AT] {
-            if self.exchange(pack(from, self.generation, 0), ended).is_ok() {
-                fence(Ordering::SeqCst);
-                return Ok(());
-            }
-        }
-        match self.word.load(Ordering::Acquire) {
-            now if state_of(now) == HELD => Err((now >> 32) as u32),
-            // It was held and let go between the two, or has ended.
-            now if state_of(now) == ENDED => Ok(()),
-            _ => self.end(),
-        }
+        let ends = |from| self.exchange(pack(from, self.generation, 0), ended).is_ok();
+        let has_ended = ends(FREE) || ends(LOOKED_AT);
+        fence(Ordering::SeqCst);
+        has_ended || self.word.load(Ordering::Acquire) == ended
     }
 
-    /// Owner: ends the loan although thread `holder` has the file. False: it does not any more.
-    pub fn break_off(&self, holder: u32) -> bool {
-        let held = pack(HELD, self.generation, holder);
-        let broken = self.exchange(held, pack(ENDED, self.generation, holder)).is_ok();
+    /// Owner: ends the loan although somebody holds the file, or the word is none that it can be.
+    pub fn break_off(&self) {
+        self.word.swap(pack(ENDED, self.generation, BROKEN), Ordering::AcqRel);
         fence(Ordering::SeqCst);
-        broken
     }
 
     /// Owner: whether the loan was broken off.
     pub fn is_broken(&self) -> bool {
         let now = self.word.load(Ordering::Acquire);
-        generation_of(now) == self.generation && state_of(now) == ENDED && now >> 32 != 0
+        now == pack(ENDED, self.generation, BROKEN)
     }
 
     /// Owner: keeps the borrower from changing the file for a moment; [`Self::looked`] follows.
-    ///
-    /// # Errors
-    /// The thread that holds it.
-    pub fn look(&self) -> Result<(), u32> {
+    /// False: somebody holds the file.
+    pub fn look(&self) -> bool {
         let looked_at = pack(LOOKED_AT, self.generation, 0);
-        match self.exchange(pack(FREE, self.generation, 0), looked_at) {
-            Ok(_) => Ok(()),
-            Err(now) => Err((now >> 32) as u32),
-        }
+        self.exchange(pack(FREE, self.generation, 0), looked_at).is_ok()
     }
 
     /// Owner: what [`Self::look`] began is over.
     pub fn looked(&self) {
         let looked_at = pack(LOOKED_AT, self.generation, 0);
-        let freed = self.exchange(looked_at, pack(FREE, self.generation, 0));
-        debug_assert!(freed.is_ok(), "only the owner changes a word that it looks at");
+        // A borrower that has changed the word meanwhile finds out at the end of the loan.
+        let _ = self.exchange(looked_at, pack(FREE, self.generation, 0));
     }
 }
 
@@ -181,11 +166,11 @@ mod tests {
         let word = Word::last(&memory).lend();
         assert!(word.lasts() && word.generation() == 1);
         assert_eq!(word.take(7), Ok(()));
-        assert_eq!((word.take(8), word.end(), word.look()), (Err(Refused::Busy), Err(7), Err(7)));
+        assert_eq!((word.take(8), word.end(), word.look()), (Err(Refused::Busy), false, false));
         assert!(!word.release(8) && word.release(7));
-        assert_eq!((word.look(), word.take(8)), (Ok(()), Err(Refused::Busy)));
+        assert_eq!((word.look(), word.take(8)), (true, Err(Refused::Busy)));
         word.looked();
-        assert_eq!((word.end(), word.end()), (Ok(()), Ok(())));
+        assert!(word.end() && word.end() && !word.is_broken());
         assert_eq!(word.take(7), Err(Refused::Ended));
         assert!(!word.lasts() && !word.release(7));
     }
@@ -194,11 +179,32 @@ mod tests {
     fn a_broken_loan_is_no_later_one() {
         let memory = AtomicU64::new(pack(ENDED, GENERATIONS - 1, 0));
         let word = Word::last(&memory).lend();
-        assert_eq!((word.generation(), word.take(7)), (0, Ok(())));
-        assert!(!word.is_broken() && !word.break_off(8) && word.break_off(7));
-        assert!(word.is_broken() && !word.break_off(7) && word.end().is_ok());
+        assert_eq!((word.generation(), word.take(7), word.is_broken()), (0, Ok(()), false));
+        word.break_off();
+        assert!(word.is_broken() && !word.end() && !word.lasts());
         let next = word.lend();
         assert!(next.lasts() && !word.lasts() && !word.release(7));
         assert_eq!((word.take(7), next.take(7)), (Err(Refused::Ended), Ok(())));
+    }
+
+    /// A borrower may write anything there.
+    #[test]
+    fn no_word_keeps_the_owner_from_ending_a_loan() {
+        let memory = AtomicU64::new(0);
+        let word = Word::last(&memory).lend();
+        let words = [FREE, HELD, LOOKED_AT, ENDED].map(|state| {
+            [(0, 0), (0, 9), (1, 0), (1, 9)]
+                .map(|(later, holder)| pack(state, word.generation() + later, holder))
+        });
+        for wild in words.into_iter().flatten().chain([0, u64::MAX]) {
+            memory.store(wild, Ordering::Relaxed);
+            word.look();
+            word.looked();
+            if !word.end() {
+                word.break_off();
+            }
+            assert!(!word.lasts() && word.take(7) == Err(Refused::Ended), "{wild:#x}");
+            assert!(word.lend().lasts());
+        }
     }
 }

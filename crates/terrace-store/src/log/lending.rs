@@ -23,6 +23,7 @@ use super::walk::walk;
 use super::{Log, entry_damage};
 use crate::damage::{DamageKind, Structure};
 use crate::error::{FsResult, fail};
+use crate::planted::{Bug, planted};
 use crate::source::BlockSource;
 use crate::types::Ino;
 
@@ -75,7 +76,9 @@ impl Log {
 
     /// Late exchanges of a borrower fail from the next commit of the tail on.
     pub fn turn_generation(&mut self) {
-        self.tail_generation = (self.tail_generation + 1) % Tail::GENERATIONS;
+        if !planted(Bug::LoanGenerationStays) {
+            self.tail_generation = (self.tail_generation + 1) % Tail::GENERATIONS;
+        }
     }
 
     /// Moves the borrower's tail, unless the loan has ended.

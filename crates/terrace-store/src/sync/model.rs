@@ -189,6 +189,11 @@ pub mod mapped {
                     self.0.store(value, order);
                 }
 
+                pub fn swap(&self, value: $number, order: Ordering) -> $number {
+                    switch();
+                    self.0.swap(value, order)
+                }
+
                 pub fn fetch_min(&self, value: $number, order: Ordering) -> $number {
                     switch();
                     self.0.fetch_min(value, order)

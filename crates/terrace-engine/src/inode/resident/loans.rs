@@ -203,6 +203,21 @@ impl Loans {
     }
 }
 
+/// Tries something that a process which holds a file keeps from succeeding, until the deadline or
+/// the end of that process; whether it succeeded.
+fn wait(process: u64, deadline: Instant, mut attempt: impl FnMut() -> bool) -> bool {
+    let begun = Instant::now();
+    loop {
+        if attempt() {
+            return true;
+        }
+        if Instant::now() >= deadline || process::is_gone(process) {
+            return attempt();
+        }
+        if begun.elapsed() < SPIN { thread::yield_now() } else { thread::sleep(LOOK_EVERY) }
+    }
+}
+
 impl Loan {
     /// The process that has the file.
     pub fn borrower(&self) -> u64 {
@@ -217,21 +232,15 @@ impl Loan {
         self.control().word(self.generation)
     }
 
-    /// Ends the loan. False: the borrower holds the file and does not let go, so the loan is
-    /// broken.
-    fn end(&self) -> bool {
-        let (word, begun) = (self.word(), Instant::now());
-        loop {
-            let Err(holder) = word.end() else { return true };
-            let waited = begun.elapsed();
-            if waited > PATIENCE || process::is_gone(self.borrower) {
-                if word.break_off(holder) {
-                    return false;
-                }
-                continue;
-            }
-            if waited < SPIN { thread::yield_now() } else { thread::sleep(LOOK_EVERY) }
+    /// Ends the loan. False: the borrower holds the file and does not let go until `deadline`, so
+    /// the loan is broken.
+    fn end(&self, deadline: Instant) -> bool {
+        let word = self.word();
+        let has_ended = wait(self.borrower, deadline, || word.end());
+        if !has_ended {
+            word.break_off();
         }
+        has_ended
     }
 
     /// Takes in what the borrower has committed.
@@ -267,7 +276,7 @@ impl Loan {
         // As if as much had been written before each sync.
         let blocks = std::mem::take(&mut adopted.blocks);
         let threshold = loans.tuning.get(Param::SyncBlocks);
-        let _ = file.habits.wrote(blocks / (syncs + 1), threshold);
+        let _ = file.habits.wrote(blocks / syncs.saturating_add(1), threshold);
         if std::mem::take(&mut adopted.has_written) {
             inode.reading.note_written();
             inode.tiers.set_amtime(file.heat.mean());
@@ -283,8 +292,12 @@ impl Loan {
 impl Inner {
     /// Takes the file back, if it is lent.
     pub fn take_back(&mut self) {
+        self.take_back_until(Instant::now() + PATIENCE);
+    }
+
+    fn take_back_until(&mut self, deadline: Instant) {
         let Some(mut loan) = self.loan.take().map(|loan| *loan) else { return };
-        let is_whole = loan.end();
+        let is_whole = loan.end(deadline);
         let adopted = loan.adopt(self);
         loan.count(self);
         let loans = Arc::clone(&loan.loans);
@@ -303,13 +316,10 @@ impl Inner {
     /// Brings a lent file up to date, without taking it back.
     pub fn look_at(&mut self) {
         let Some(mut loan) = self.loan.take() else { return };
-        let begun = Instant::now();
-        while loan.word().look().is_err() {
-            if begun.elapsed() > PATIENCE {
-                self.loan = Some(loan);
-                return self.take_back();
-            }
-            thread::yield_now();
+        let deadline = Instant::now() + PATIENCE;
+        if !wait(loan.borrower, deadline, || loan.word().look()) {
+            self.loan = Some(loan);
+            return self.take_back_until(deadline);
         }
         let adopted = loan.adopt(self);
         loan.count(self);

@@ -13,6 +13,7 @@ use terrace_store::alloc::Run;
 use terrace_store::delegation::Control;
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::file::{BLOCK, Mark, PmIo, PmWrite, WritePath, covered_bytes};
+use terrace_store::planted::{Bug, planted};
 use terrace_store::source::BlockSource;
 use terrace_store::space::{Purpose, ShardSource};
 
@@ -64,7 +65,13 @@ impl Loan {
         control.set_reach(&reach(runs.collect(), inner, control.in_place()));
         let shard = self.inode.upgrade().map_or(0, |inode| inode.shard);
         let mut runs = self.loans.move_live(control, inner, shard);
-        runs.extend(self.books.blocks());
+        match planted(Bug::LoanReachFree) {
+            true => {
+                let space = &self.loans.store.space;
+                self.books.blocks().for_each(|(addr, blocks)| space.free(addr, blocks));
+            }
+            false => runs.extend(self.books.blocks()),
+        }
         let Self { borrower, page, generation, .. } = self;
         self.loans.quarantine(Quarantined { borrower, page, generation, runs });
     }

@@ -7,10 +7,10 @@ use terrace_layout::BlockAddr;
 use terrace_store::alloc::Run;
 use terrace_store::delegation::Segment;
 use terrace_store::error::FsResult;
-use terrace_store::sync::thread;
+use terrace_store::space::Purpose;
 
 use super::broken::Quarantined;
-use super::{LOOK_EVERY, Loans, PATIENCE, process};
+use super::{Loans, PATIENCE, process, wait};
 use crate::base::types::Ino;
 use crate::inode::resident::Inode;
 
@@ -25,7 +25,7 @@ pub(crate) struct Broken {
 
 /// Ends all loans; returns those that are broken.
 pub(crate) fn end_loans(segment: &Segment) -> Vec<Broken> {
-    let begun = Instant::now();
+    let deadline = Instant::now() + PATIENCE;
     let mut broken = Vec::new();
     for page in 0..segment.pages() {
         let control = segment.control(page);
@@ -33,12 +33,8 @@ pub(crate) fn end_loans(segment: &Segment) -> Vec<Broken> {
             continue;
         }
         let (word, borrower) = (control.last_word(), control.borrower());
-        while let Err(holder) = word.end() {
-            let is_late = begun.elapsed() > PATIENCE || process::is_gone(borrower);
-            if is_late && word.break_off(holder) {
-                break;
-            }
-            thread::sleep(LOOK_EVERY);
+        if !word.is_broken() && !wait(borrower, deadline, || word.end()) {
+            word.break_off();
         }
         // Of a process that has ended no store is to come, and its log has been recovered.
         match word.is_broken() && !process::is_gone(borrower) {
@@ -80,12 +76,15 @@ impl Loans {
     /// Moves what the file has there out of reach. The mount's epoch has not begun.
     ///
     /// # Errors
-    /// `ESTALE` if the file is gone.
+    /// `ESTALE` if the file is gone. PM errors.
     pub fn save(&self, broken: &Broken, inode: &Inode) -> FsResult<()> {
         let mut inner = inode.exclusive()?;
         if inner.file().is_ok() && inner.log.has_pages() {
             let runs = self.move_live(self.control(broken.page), &mut inner, inode.shard);
             self.quarantine(broken.quarantined(runs));
+            // Entries that commit themselves carry the stamp of the epoch that ends now.
+            let source = self.store.space.source(inode.shard, Purpose::Freeing);
+            inner.log.settle(&self.store.pm, &source)?;
         }
         Ok(())
     }
