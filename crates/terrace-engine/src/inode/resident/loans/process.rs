@@ -14,6 +14,8 @@ pub(super) fn is_gone(process: u64) -> bool {
 mod tests {
     use std::process::Command;
 
+    use terrace_store::sync::thread;
+
     use super::*;
 
     #[test]
@@ -24,7 +26,7 @@ mod tests {
         assert!(!is_gone(process));
         child.kill().unwrap();
         while !is_gone(process) {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         child.wait().unwrap();
         assert!(is_gone(process));
