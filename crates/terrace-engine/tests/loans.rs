@@ -308,7 +308,7 @@ enum Owner {
     DiesLater,
 }
 
-/// What becomes of the file afterwards.
+/// The owner's use of the file afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     ChangesInPlace,

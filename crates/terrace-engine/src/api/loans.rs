@@ -24,8 +24,8 @@ impl Volume {
     }
 
     /// Lends a file to process `borrower`, with about so many PM blocks to write to
-    /// (`terrace_store::delegation` says what that means). Whoever uses the file here afterwards
-    /// takes it back.
+    /// (`terrace_store::delegation` says what that means). The next use of the file here takes it
+    /// back.
     ///
     /// # Errors
     /// `ESTALE`; damage. PM errors.

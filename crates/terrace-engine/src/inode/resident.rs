@@ -287,7 +287,7 @@ impl Inode {
         if self.deleted.load(Ordering::Acquire) { fail(libc::ESTALE) } else { Ok(inner) }
     }
 
-    /// What the log said a moment ago: a file that is lent stays so.
+    /// The log's contents as of a moment ago. A file that is lent stays so.
     ///
     /// # Errors
     /// `ESTALE` if the inode is gone.

@@ -47,7 +47,7 @@ const SPIN: Duration = Duration::from_micros(50);
 /// How often somebody who waits looks after that.
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 
-/// What loans see of the volume.
+/// The parts of the volume that loans use.
 #[derive(Debug)]
 pub(crate) struct Below {
     pub store: Arc<Store>,
@@ -259,7 +259,7 @@ impl Loan {
         caught_up
     }
 
-    /// What the borrower has done counts as if it had come as messages.
+    /// Counts the borrower's reads, writes and syncs as if they had come as messages.
     fn count(&mut self, inner: &mut Inner) {
         let Self { loans, adopted, .. } = self;
         loans.counters.add(Counter::PmWrites, std::mem::take(&mut adopted.writes));

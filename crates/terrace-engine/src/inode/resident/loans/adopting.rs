@@ -1,5 +1,5 @@
-//! What a borrower has committed becomes what the owner knows, entry by entry. Each must be one
-//! that the borrower may commit: it changes this file's data only, in blocks that it has.
+//! Takes in the entries that a borrower has committed, one by one. Each must be one that the
+//! borrower may commit: it changes this file's data only, in blocks that the borrower has.
 
 use terrace_layout::{
     AppendEntry, BLOCK_BYTES, BlockAddr, CRC_COMMIT, CRC_NONE, FILE_BYTES_MAX, LogEntry,
@@ -17,14 +17,14 @@ use super::books::Books;
 use crate::base::types::Time;
 use crate::inode::resident::Meta;
 
-/// What was taken in, and has not been counted yet.
+/// Changes that were taken in, and have not been counted yet.
 #[derive(Debug, Default)]
 pub(super) struct Adopted {
     pub writes: u64,
     pub bytes: u64,
     pub blocks: u64,
     pub has_written: bool,
-    /// What the control page has counted, as of the last time.
+    /// The counts of the control page, as of the last time.
     pub tally: Tally,
     /// Bytes of PM (first, count) that the last entry vouches for.
     pub last: Option<(u64, u64)>,

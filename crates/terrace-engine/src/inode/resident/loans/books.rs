@@ -1,5 +1,5 @@
-//! Which blocks a borrower has: those that it was lent and has put to no use yet, and those that
-//! its own commits have freed.
+//! The blocks of a borrower: it was lent some and has put them to no use yet, and its own commits
+//! have freed others.
 
 use rustc_hash::FxHashSet;
 use terrace_layout::BlockAddr;
