@@ -124,8 +124,13 @@ impl Loans {
         keeping.kept.into_inner()
     }
 
+    /// Adds to what is in quarantine for a loan: there is one of it, which gives the page back.
     pub(super) fn quarantine(&self, what: Quarantined) {
-        self.quarantined.lock().push(what);
+        let mut quarantined = self.quarantined.lock();
+        match quarantined.iter_mut().find(|of| of.page == what.page) {
+            Some(known) => known.runs.extend(what.runs),
+            None => quarantined.push(what),
+        }
     }
 
     /// Process `borrower` stores to nothing of this loan any more.
