@@ -13,6 +13,7 @@ use terrace_layout::{
     BLOCK_BYTES, FILE_BYTES_MAX, InodeRecord, LogEntry, MediaStruct, Stamp, WriteEntry,
 };
 use terrace_media::{Pm, step};
+use terrace_store::Time;
 use terrace_store::delegation::word::{Refused, Word};
 use terrace_store::delegation::{Control, Pool, Segment};
 use terrace_store::disks::Disks;
@@ -21,7 +22,6 @@ use terrace_store::file::{BLOCK, FileData, Mark, PmIo, PmWrite, ReadOld, Seen, W
 use terrace_store::index::Segment as Part;
 use terrace_store::log::{Log, LogMedia};
 use terrace_store::planted::{Bug, planted};
-use terrace_store::{Ino, Time};
 
 /// How long a thread waits for another one of this process, or for the daemon.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -50,10 +50,8 @@ pub type Give<'a> = &'a mut dyn FnMut(usize, &[u8]) -> Result<(), Fault>;
 /// Why a call goes to the mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The loan has ended, or the file is left to the mount for a while.
+    /// The loan has ended.
     Ended,
-    /// The daemon does not lend the file.
-    NotLent,
     /// Another thread of this process, or the daemon, has the file for long.
     Busy,
     /// The loan has no blocks left, or its log is long: renewed, it can go on.
@@ -150,11 +148,6 @@ impl Borrowed {
         self.pool = Mutex::new(Pool::new(self.control()));
     }
 
-    /// The inode.
-    pub fn ino(&self) -> Ino {
-        Ino(self.control().ino())
-    }
-
     /// Number of the control page, and generation of the loan.
     pub fn loan(&self) -> (usize, u32) {
         (self.page, self.generation)
@@ -167,11 +160,6 @@ impl Borrowed {
     #[inline]
     fn word(&self) -> Word<'_> {
         self.control().word(self.generation)
-    }
-
-    /// Whether the loan was broken off in the middle of a change.
-    pub fn is_broken(&self) -> bool {
-        self.word().is_broken()
     }
 
     /// Whether the loan lasts.

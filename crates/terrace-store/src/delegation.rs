@@ -26,4 +26,4 @@ pub mod word;
 
 pub use self::control::{Control, POOL_RUNS_MAX, Tally};
 pub use self::pool::Pool;
-pub use self::segment::{CONTROL_BYTES, Segment};
+pub use self::segment::Segment;

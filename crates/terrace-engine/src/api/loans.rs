@@ -46,27 +46,9 @@ impl Volume {
         self.parts.lending.renew(ino, borrower, blocks)
     }
 
-    /// Takes a file back, if it is lent.
-    ///
-    /// # Errors
-    /// `ESTALE`.
-    pub fn take_back(&self, ino: Ino) -> FsResult<()> {
-        self.parts.lending.take_back(ino)
-    }
-
-    /// A process is done with a file: it is taken back, if that process has it.
-    pub fn give_back(&self, ino: Ino, borrower: u64) {
-        self.parts.lending.give_back(ino, borrower);
-    }
-
     /// A process has gone: takes back all that it has borrowed.
     pub fn take_back_from(&self, borrower: u64) {
         self.parts.lending.take_back_from(borrower);
-    }
-
-    /// Takes back all that is lent.
-    pub fn take_back_all(&self) {
-        self.parts.lending.take_back_all();
     }
 
     /// A process stores no more to what a broken loan of it has left in quarantine.

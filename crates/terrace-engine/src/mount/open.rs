@@ -98,7 +98,7 @@ pub(crate) fn open(
     parts.inodes.adopt_open(&free_space.open);
     broken.iter().for_each(|loan| parts.loans.inherit(loan));
     for loan in &broken {
-        // One that has been removed has nothing to lose.
+        // Nobody uses a file that is gone or cannot be read.
         if let Ok(inode) = parts.inodes.get_unsettled(loan.ino()) {
             parts.loans.save(loan, &inode)?;
         }

@@ -181,16 +181,6 @@ impl Lending {
         self.inodes.get(ino)?.exclusive().map(drop)
     }
 
-    /// A process is done with a file.
-    pub fn give_back(&self, ino: Ino, borrower: u64) {
-        // One that is gone is lent to nobody.
-        if let Ok(inode) = self.inodes.get(ino)
-            && inode.inner.borrower() == Some(borrower)
-        {
-            drop(inode.exclusive());
-        }
-    }
-
     /// A process has ended, or has closed its connection: takes back what it has borrowed.
     pub fn take_back_from(&self, borrower: u64) {
         for ino in self.loans.lent_to(borrower) {
@@ -208,9 +198,9 @@ impl Lending {
         self.loans.release_quarantined();
     }
 
-    /// Whether a file is lent, without looking closely: for those who ask often.
+    /// Whether a file is lent.
     pub fn is_lent(&self, ino: Ino) -> bool {
-        self.loans.any() && self.loans.is_lent(ino)
+        self.loans.is_lent(ino)
     }
 }
 

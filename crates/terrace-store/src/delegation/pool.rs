@@ -13,12 +13,12 @@ use crate::source::BlockSource;
 const LOOKED_AT: usize = 8;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pool {
     free: RefCell<Free>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Free {
     runs: Vec<Run>,
     blocks: u64,
@@ -96,9 +96,7 @@ impl BlockSource for Pool {
 
     #[inline]
     fn free(&self, addr: BlockAddr, blocks: u64) {
-        // Blocks of disks are the owner's; it learns from the log that they are free.
-        if addr.is_pm() {
-            self.free.borrow_mut().put_back(Run { start: addr.block(), len: blocks });
-        }
+        debug_assert!(addr.is_pm(), "only files in PM are lent");
+        self.free.borrow_mut().put_back(Run { start: addr.block(), len: blocks });
     }
 }

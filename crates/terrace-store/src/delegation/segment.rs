@@ -1,8 +1,6 @@
 //! Control pages in memory that several processes map.
 
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
@@ -13,14 +11,13 @@ use super::control::WORDS;
 use crate::sync::mapped::AtomicU64;
 
 /// Bytes of a control page.
-pub const CONTROL_BYTES: usize = WORDS * size_of::<AtomicU64>();
+const CONTROL_BYTES: usize = WORDS * size_of::<AtomicU64>();
 
 /// See the module. Pages are known by their number.
 #[derive(Debug)]
 pub struct Segment {
     base: NonNull<[AtomicU64; WORDS]>,
     pages: usize,
-    file: File,
 }
 
 // SAFETY: the mapping belongs to this value, and is reached through atomics only.
@@ -36,24 +33,12 @@ impl Segment {
     pub fn new(pages: usize) -> io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create("terrace-control", flags)?;
-        let len_bytes = (pages * CONTROL_BYTES) as u64;
+        let len_bytes = pages * CONTROL_BYTES;
         // All of it: a store to a page without memory would end the process.
-        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len_bytes)?;
+        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len_bytes as u64)?;
         // Nor may a borrower take the memory away.
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&file, seals)?;
-        Self::map(File::from(file))
-    }
-
-    /// The pages of a file that another process has made.
-    ///
-    /// # Errors
-    /// The system refuses to map it; it is empty, or no whole number of pages.
-    pub fn map(file: File) -> io::Result<Self> {
-        let len_bytes = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-        if len_bytes == 0 || !len_bytes.is_multiple_of(CONTROL_BYTES) {
-            return Err(io::Error::other("it is no file of control pages"));
-        }
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in
         // use.
@@ -64,7 +49,7 @@ impl Segment {
         // nothing in it.
         unsafe { rustix::mm::madvise(base, len_bytes, Advice::LinuxDontFork) }?;
         let base = NonNull::new(base.cast()).expect("a mapping is not at address 0");
-        Ok(Self { base, pages: len_bytes / CONTROL_BYTES, file })
+        Ok(Self { base, pages })
     }
 
     /// How many pages there are.
@@ -82,13 +67,6 @@ impl Segment {
         // SAFETY: the page lies within the mapping, which lives as long as self, is aligned to
         // pages, and is reached through atomics only; every bit pattern is a valid number.
         Control::new(unsafe { self.base.add(page).as_ref() })
-    }
-}
-
-impl AsFd for Segment {
-    /// The file, for a process that is to map it.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
     }
 }
 

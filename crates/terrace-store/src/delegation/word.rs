@@ -22,7 +22,7 @@ use crate::sync::mapped::AtomicU64;
 const STATE_BITS: u32 = 2;
 const GENERATION_BITS: u32 = 30;
 /// Generations count modulo this.
-pub const GENERATIONS: u32 = 1 << GENERATION_BITS;
+const GENERATIONS: u32 = 1 << GENERATION_BITS;
 
 const FREE: u64 = 0;
 const HELD: u64 = 1;

@@ -24,7 +24,6 @@ use terrace_store::delegation::{Control, POOL_RUNS_MAX, Segment};
 use terrace_store::error::{FsError, FsResult, fail};
 use terrace_store::source::BlockSource;
 use terrace_store::space::Purpose;
-use terrace_store::sync::atomic::{AtomicUsize, Ordering};
 use terrace_store::sync::{Arc, Mutex, Weak, thread};
 
 use self::adopting::{Adopted, Adopting};
@@ -67,8 +66,6 @@ pub(crate) struct Loans {
     segment: Option<Arc<Segment>>,
     /// By control page: the file and the process that it is about, if it is in use.
     pages: Mutex<Vec<Option<(Ino, u64)>>>,
-    /// How many of them are in use.
-    count: AtomicUsize,
     quarantined: Mutex<Vec<Quarantined>>,
 }
 
@@ -99,19 +96,12 @@ impl Loans {
         let Below { store, health, counters, tuning } = below;
         let pages = segment.as_ref().map_or(0, |segment| segment.pages());
         let (pages, quarantined) = (Mutex::new(vec![None; pages]), Mutex::default());
-        let count = AtomicUsize::new(0);
-        Self { store, health, counters, tuning, segment, pages, count, quarantined }
+        Self { store, health, counters, tuning, segment, pages, quarantined }
     }
 
     /// Whether files can be lent at all.
     pub fn is_on(&self) -> bool {
         self.segment.is_some()
-    }
-
-    /// Whether any file may be lent: quick to ask.
-    #[inline]
-    pub fn any(&self) -> bool {
-        self.count.load(Ordering::Relaxed) > 0
     }
 
     /// The files that are lent.
@@ -181,7 +171,6 @@ impl Loans {
         match pages.iter().position(Option::is_none) {
             Some(page) => {
                 pages[page] = Some((ino, borrower));
-                self.count.fetch_add(1, Ordering::Relaxed);
                 Ok(page)
             }
             None => fail(libc::EMFILE),
@@ -190,16 +179,12 @@ impl Loans {
 
     /// A page is in use on account of a loan that an earlier daemon has broken.
     fn claim_page(&self, page: usize, ino: Ino, borrower: u64) {
-        if self.pages.lock()[page].replace((ino, borrower)).is_none() {
-            self.count.fetch_add(1, Ordering::Relaxed);
-        }
+        self.pages.lock()[page] = Some((ino, borrower));
     }
 
     fn give_back_page(&self, page: usize) {
         self.control(page).clear();
-        if self.pages.lock()[page].take().is_some() {
-            self.count.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.pages.lock()[page] = None;
     }
 }
 
@@ -255,14 +240,14 @@ impl Loan {
         if let Some((at, len)) = adopting.repeat_last_patch(&store.pm) {
             log.leave_unfenced(at, len);
         }
-        self.adopted.free_on_disks(&store.space);
         caught_up
     }
 
     /// Counts the borrower's reads, writes and syncs as if they had come as messages.
     fn count(&mut self, inner: &mut Inner) {
         let Self { loans, adopted, .. } = self;
-        loans.counters.add(Counter::PmWrites, std::mem::take(&mut adopted.writes));
+        let writes = std::mem::take(&mut adopted.writes);
+        loans.counters.add(Counter::PmWrites, writes);
         loans.counters.add(Counter::WrittenPm, std::mem::take(&mut adopted.bytes));
         let tally = loans.control(self.page).tally();
         let before = std::mem::replace(&mut adopted.tally, tally);
@@ -277,7 +262,7 @@ impl Loan {
         let blocks = std::mem::take(&mut adopted.blocks);
         let threshold = loans.tuning.get(Param::SyncBlocks);
         let _ = file.habits.wrote(blocks / syncs.saturating_add(1), threshold);
-        if std::mem::take(&mut adopted.has_written) {
+        if writes > 0 {
             inode.reading.note_written();
             inode.tiers.set_amtime(file.heat.mean());
         }

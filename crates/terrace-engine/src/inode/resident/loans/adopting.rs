@@ -11,7 +11,6 @@ use terrace_store::error::{FsError, FsResult};
 use terrace_store::file::{FileData, Seen};
 use terrace_store::index::Segment;
 use terrace_store::log::{Adopt, Refs};
-use terrace_store::space::Space;
 
 use super::books::Books;
 use crate::base::types::Time;
@@ -23,19 +22,10 @@ pub(super) struct Adopted {
     pub writes: u64,
     pub bytes: u64,
     pub blocks: u64,
-    pub has_written: bool,
     /// The counts of the control page, as of the last time.
     pub tally: Tally,
     /// Bytes of PM (first, count) that the last entry vouches for.
     pub last: Option<(u64, u64)>,
-    freed_on_disks: Vec<(BlockAddr, u64)>,
-}
-
-impl Adopted {
-    /// Frees what the borrower's commits have freed on disks.
-    pub fn free_on_disks(&mut self, space: &Space) {
-        self.freed_on_disks.drain(..).for_each(|(addr, blocks)| space.free(addr, blocks));
-    }
 }
 
 /// See the module.
@@ -130,10 +120,7 @@ impl<'a> Adopting<'a> {
     /// Blocks that were freed are the borrower's, but for those that an entry has kept.
     fn put_back(&mut self, kept: &[u64]) {
         for (addr, blocks) in self.seen.freed.drain(..) {
-            if !addr.is_pm() {
-                self.adopted.freed_on_disks.push((addr, blocks));
-                continue;
-            }
+            debug_assert!(addr.is_pm(), "only files in PM are lent");
             let freed = addr.block()..addr.block() + blocks;
             freed
                 .filter(|block| !kept.contains(block))
@@ -145,7 +132,6 @@ impl<'a> Adopting<'a> {
         self.adopted.writes += 1;
         self.adopted.bytes += bytes;
         self.adopted.blocks += blocks;
-        self.adopted.has_written = true;
         self.file.heat.wrote(blocks, self.file.index.data_blocks(), Time(time_ns));
     }
 
