@@ -449,11 +449,12 @@ fn shows(bug: Bug, what: (&str, Change), then: Then) -> bool {
 #[test]
 fn planted_bugs_are_found() {
     has_steps();
-    let [patch, .., append, _, _, block, _, _, _] = CHANGES;
+    let [patch, _, append, append_beyond, _, block, ..] = CHANGES;
     for (bug, what, then) in [
         (Bug::LoanReachFree, block, Then::Rewrites),
         (Bug::LoanNamesNothing, patch, Then::ChangesInPlace),
         (Bug::LoanVerdictIgnored, append, Then::ChangesInPlace),
+        (Bug::LoanGenerationStays, append_beyond, Then::ChangesInPlace),
     ] {
         assert!(shows(bug, what, then), "{bug:?} is not found by {}", what.0);
     }
