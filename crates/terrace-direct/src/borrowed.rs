@@ -18,7 +18,10 @@ use terrace_store::delegation::word::{Refused, Word};
 use terrace_store::delegation::{Control, Pool, Segment};
 use terrace_store::disks::Disks;
 use terrace_store::error::{FsResult, fail};
-use terrace_store::file::{BLOCK, FileData, Mark, PmIo, PmWrite, ReadOld, Seen, WritePath};
+use terrace_store::file::{
+    BLOCK, FileData, Mark, PmIo, PmWrite, ReadOld, Seen, WritePath, copy_edge, covered_bytes,
+    read_edges,
+};
 use terrace_store::index::Segment as Part;
 use terrace_store::log::{Log, LogMedia};
 use terrace_store::planted::{Bug, planted};
@@ -31,14 +34,11 @@ const SPINS: u32 = 100;
 /// How long the daemon may take to say which entry of a broken loan counts.
 const VERDICT: Duration = Duration::from_secs(10);
 /// Bytes that a read copies at a time.
-const READ_BYTES: usize = 4 * BLOCK;
+const READ_BYTES: usize = BLOCK;
 /// Commits after which the daemon is asked to tidy up the log.
 const COMMITS_MAX: u32 = 4096;
 /// A longer write is committed in pieces of this size, as on the mount.
 pub const PIECE_BYTES_MAX: usize = 4 << 20;
-
-/// A block that a write covers in part, as it was: file block, contents.
-type Edge = (u64, Box<[u8; BLOCK]>);
 
 /// Memory that the program has given is none of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,10 +242,7 @@ impl Borrowed {
             return Err(Reason::Ended.into());
         }
         let len = self.file.size.saturating_sub(offset).min(len as u64) as usize;
-        let mut piece = [const { std::mem::MaybeUninit::<u8>::uninit() }; READ_BYTES];
-        // SAFETY: `copy` stores to all bytes of the part that is given away, and reads none.
-        let piece =
-            unsafe { std::slice::from_raw_parts_mut(piece.as_mut_ptr().cast::<u8>(), READ_BYTES) };
+        let mut piece = [0; READ_BYTES];
         let mut done = 0;
         while done < len {
             let n = (len - done).min(READ_BYTES);
@@ -273,26 +270,20 @@ impl Borrowed {
             let at = offset + done as u64;
             let (block, in_block) = (at / BLOCK_BYTES, (at % BLOCK_BYTES) as usize);
             let rest = &mut out[done..];
-            let n = match self.file.index.lookup(block) {
-                Part::Extent(e) if e.addr.is_pm() && !e.unwritten() => {
-                    let n = rest.len().min(e.blocks as usize * BLOCK - in_block);
-                    let read = self.pm.try_read(e.addr.byte() + in_block as u64, &mut rest[..n]);
-                    read.map_err(|_| Reason::Damaged)?;
-                    n
-                }
-                Part::Extent(e) if e.unwritten() => {
-                    let n = rest.len().min(e.blocks as usize * BLOCK - in_block);
-                    rest[..n].fill(0);
-                    n
-                }
-                Part::Hole(blocks) => {
-                    let hole = (blocks.min(FILE_BYTES_MAX) as usize).saturating_mul(BLOCK);
-                    let n = rest.len().min(hole - in_block);
-                    rest[..n].fill(0);
-                    n
-                }
+            let (blocks, addr) = match self.file.index.lookup(block) {
+                Part::Hole(blocks) => (blocks.min(FILE_BYTES_MAX / BLOCK_BYTES), None),
+                Part::Extent(e) if e.unwritten() => (e.blocks.into(), None),
+                Part::Extent(e) if e.addr.is_pm() => (e.blocks.into(), Some(e.addr)),
                 Part::Extent(_) => return Err(Reason::NotInPm),
             };
+            let n = rest.len().min(blocks as usize * BLOCK - in_block);
+            match addr {
+                None => rest[..n].fill(0),
+                Some(addr) => {
+                    let read = self.pm.try_read(addr.byte() + in_block as u64, &mut rest[..n]);
+                    read.map_err(|_| Reason::Damaged)?;
+                }
+            }
             done += n;
         }
         Ok(())
@@ -318,12 +309,14 @@ impl Borrowed {
         }
         let path = self.file.write_path(offset, end, false);
         let edges = match path {
-            WritePath::Copy => self.edges(offset, end)?,
+            WritePath::Copy => {
+                let read = |block, out: &mut _| self.read_block(block, out);
+                read_edges((offset, end), self.file.size, read)?
+            }
             WritePath::Patch(_) | WritePath::Append(_) => [None, None],
         };
         let read_old: ReadOld<'_> = &|block, out| {
-            let edge = edges.iter().flatten().find(|(of, _)| *of == block);
-            out.copy_from_slice(&edge.expect("only edges are merged").1[..]);
+            copy_edge(&edges, block, out);
             Ok(())
         };
         let in_place = self.file.changed_in_place(Some(path));
@@ -333,22 +326,9 @@ impl Borrowed {
         Ok(offset)
     }
 
-    /// The blocks that a write covers in part, as they are.
-    #[inline]
-    fn edges(&self, offset: u64, end: u64) -> Result<[Option<Edge>; 2], Reason> {
-        let read = |block: u64| {
-            let mut bytes = Box::new([0; BLOCK]);
-            let there = self.file.size.saturating_sub(block * BLOCK_BYTES).min(BLOCK_BYTES);
-            self.copy(block * BLOCK_BYTES, &mut bytes[..there as usize])?;
-            Ok(Some((block, bytes)))
-        };
-        let (first, last) = (offset / BLOCK_BYTES, (end - 1) / BLOCK_BYTES);
-        let cuts_first = !offset.is_multiple_of(BLOCK_BYTES);
-        let cuts_last = !end.is_multiple_of(BLOCK_BYTES) && end < self.file.size;
-        Ok([
-            if cuts_first { read(first)? } else { None },
-            if cuts_last && (last != first || !cuts_first) { read(last)? } else { None },
-        ])
+    /// A block as it is, with zeros beyond the end of the file.
+    fn read_block(&self, block: u64, out: &mut [u8; BLOCK]) -> Result<(), Reason> {
+        self.copy(block * BLOCK_BYTES, &mut out[..covered_bytes(block, self.file.size)])
     }
 
     /// Sets the size, in bytes; durable on return.

@@ -47,7 +47,9 @@ use self::relocation::Relocation;
 pub use self::reserve::Hole;
 pub use self::runs::DataRun;
 use self::runs::StagedRun;
-pub use self::write::{Mark, PmWrite, ReadOld, WritePath, apply_patch};
+pub use self::write::{
+    Edge, Mark, PmWrite, ReadOld, WritePath, apply_patch, copy_edge, read_edges,
+};
 use crate::Time;
 use crate::index::{Freed, Index};
 use crate::log::Log;

@@ -14,6 +14,44 @@ use crate::planted::{Bug, planted};
 /// block in part gets the other bytes this way.
 pub type ReadOld<'a> = &'a dyn Fn(u64, &mut [u8; BLOCK]) -> FsResult<()>;
 
+/// A block that a write covers in part, as it was: file block, contents.
+pub type Edge = (u64, Box<[u8; BLOCK]>);
+
+/// The first and the last block of a write of the bytes `offset..end`, where the write covers them
+/// in part and the file, of `size` bytes, has something there; `read` fills them.
+///
+/// # Errors
+/// Those of `read`.
+#[inline]
+pub fn read_edges<E>(
+    (offset, end): (u64, u64),
+    size: u64,
+    mut read: impl FnMut(u64, &mut [u8; BLOCK]) -> Result<(), E>,
+) -> Result<[Option<Edge>; 2], E> {
+    let mut edge = |block: u64| {
+        let mut bytes = Box::new([0; BLOCK]);
+        read(block, &mut bytes)?;
+        Ok(Some((block, bytes)))
+    };
+    let (first, last) = (offset / BLOCK_BYTES, (end - 1) / BLOCK_BYTES);
+    let cuts_first = !offset.is_multiple_of(BLOCK_BYTES);
+    let cuts_last = !end.is_multiple_of(BLOCK_BYTES) && end < size;
+    Ok([
+        if cuts_first { edge(first)? } else { None },
+        if cuts_last && (last != first || !cuts_first) { edge(last)? } else { None },
+    ])
+}
+
+/// Copies the edge of a write that is this block.
+///
+/// # Panics
+/// It is none of them.
+#[inline]
+pub fn copy_edge(edges: &[Option<Edge>; 2], block: u64, out: &mut [u8; BLOCK]) {
+    let edge = edges.iter().flatten().find(|(of, _)| *of == block);
+    out.copy_from_slice(&edge.expect("only edges are merged").1[..]);
+}
+
 /// What the entries of a write say beside its data.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {

@@ -6,7 +6,7 @@
 use terrace_layout::{BLOCK_BYTES, FILE_BYTES_MAX};
 use terrace_policy::Target;
 use terrace_store::error::{FsError, FsResult, fail};
-use terrace_store::file::{BLOCK, Mark, PmWrite, WritePath};
+use terrace_store::file::{BLOCK, Mark, PmWrite, WritePath, copy_edge, read_edges};
 use terrace_store::index::Segment;
 use terrace_store::planted::{Bug, planted};
 use terrace_store::space::Purpose;
@@ -23,8 +23,6 @@ use crate::tiering::placement::{Choice, Write, history_of};
 
 /// A longer write is committed in pieces of this size, each atomic.
 pub const ATOMIC_WRITE_BYTES_MAX: usize = 4 << 20;
-/// A block that a write covers in part, as it was: file block, contents.
-type Edge = (u64, Box<[u8; BLOCK]>);
 
 /// A write that asks for more than this has no room anywhere: each time others were faster.
 const FLUSHES_MAX: u32 = 8;
@@ -270,45 +268,20 @@ impl Files {
         let source = self.store.space.source(inode.shard, Purpose::Ordinary);
         let path =
             inner.file()?.write_path(offset, offset + data.len() as u64, self.store.data_crc);
+        let (end, size) = (offset + data.len() as u64, inner.file()?.size);
         let edges = match path {
-            WritePath::Copy => self.read_edges(inode, inner, offset, data.len() as u64)?,
+            WritePath::Copy => read_edges((offset, end), size, |block, out| {
+                self.pages.read_block(inode, inner, block, out)
+            })?,
             WritePath::Patch(_) | WritePath::Append(_) => [None, None],
         };
         let read_old = |block, out: &mut [u8; BLOCK]| {
-            let (_, page) =
-                edges.iter().flatten().find(|(b, _)| *b == block).expect("only edges are merged");
-            out.copy_from_slice(&page[..]);
+            copy_edge(&edges, block, out);
             Ok(())
         };
         let (log, file) = inner.file_mut()?;
         let write = PmWrite { offset, data, mark, read_old: &read_old };
         file.write(log, self.store.io(&source), path, &write)
-    }
-
-    /// The first and the last block of a write as they are, where the write covers them in part.
-    fn read_edges(
-        &self,
-        inode: &Inode,
-        inner: &Inner,
-        offset: u64,
-        len: u64,
-    ) -> FsResult<[Option<Edge>; 2]> {
-        let end = offset + len;
-        let size = inner.file()?.size;
-        let read = |block: u64| -> FsResult<Option<Edge>> {
-            let mut page = Box::new([0u8; BLOCK]);
-            self.pages.read_block(inode, inner, block, &mut page)?;
-            Ok(Some((block, page)))
-        };
-        let mut edges = [None, None];
-        let (first, last) = (offset / BLOCK_BYTES, (end - 1) / BLOCK_BYTES);
-        if !offset.is_multiple_of(BLOCK_BYTES) {
-            edges[0] = read(first)?;
-        }
-        if !end.is_multiple_of(BLOCK_BYTES) && end < size && (last != first || edges[0].is_none()) {
-            edges[1] = read(last)?;
-        }
-        Ok(edges)
     }
 
     fn write_cache(
