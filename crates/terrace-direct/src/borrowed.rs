@@ -15,7 +15,7 @@ use terrace_layout::{
 use terrace_media::{Pm, step};
 use terrace_store::Time;
 use terrace_store::delegation::word::{Refused, Word};
-use terrace_store::delegation::{Control, Pool, Segment};
+use terrace_store::delegation::{Control, NotLent, Pool, Segment};
 use terrace_store::disks::Disks;
 use terrace_store::error::{FsResult, fail};
 use terrace_store::file::{
@@ -56,6 +56,8 @@ pub enum Reason {
     Busy,
     /// The loan has no blocks left, or its log is long: renewed, it can go on.
     Renew,
+    /// The daemon does not lend the file.
+    NotLent(NotLent),
     /// The data is not in PM.
     NotInPm,
     /// PM cannot be read there, or is not as it must be: the daemon says what is wrong.
@@ -165,6 +167,11 @@ impl Borrowed {
     /// Whether the loan lasts.
     pub fn lasts(&self) -> bool {
         self.word().lasts()
+    }
+
+    /// Whether the loan was ended while this process held the word.
+    pub fn is_broken(&self) -> bool {
+        self.word().is_broken()
     }
 
     /// Takes the word, for which others wait no longer than a change takes.

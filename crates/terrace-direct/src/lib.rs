@@ -7,5 +7,11 @@
 //! [`Refusal::Mount`] if it did nothing, and a system call on the mount is to do it.
 
 mod borrowed;
+mod file;
+mod mount;
+
+pub use terrace_store::delegation::NotLent;
 
 pub use self::borrowed::{Borrowed, Fault, Give, PIECE_BYTES_MAX, Reason, Refusal};
+pub use self::file::DirectFile;
+pub use self::mount::{Mount, NoMount};

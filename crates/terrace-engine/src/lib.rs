@@ -46,7 +46,7 @@ pub use mount::format::{
 };
 pub use mount::open::waiting_pages;
 pub use ops::data::write::ATOMIC_WRITE_BYTES_MAX;
-pub use ops::lending::{NotLent, Renewed};
+pub use ops::lending::Renewed;
 #[cfg(feature = "planted")]
 pub use terrace_store::planted::{Bug, plant, planted};
 pub use terrace_store::{FsError, FsResult};

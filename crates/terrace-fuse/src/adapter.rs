@@ -22,11 +22,13 @@ mod patience;
 mod replies;
 
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use terrace_engine::{FileKind, FsResult, Ino, KillPriv, SetAttr, Volume};
+use terrace_engine::{Attr, FileKind, FsError, FsResult, Ino, KillPriv, SetAttr, Volume};
+use terrace_store::delegation::message::SOCKET_XATTR;
 use terrace_transport::abi::{
     CopyFileRangeIn, CopyFileRangeOut, FallocateIn, IoctlIn, IoctlOut, LseekOut, ReadIn, SetattrIn,
     SetattrValid, StatfsOut, WriteIn,
@@ -37,16 +39,17 @@ use terrace_transport::{Caller, FileSystem, Ledger, Operation, Reply, Request};
 use self::replies::{is_direct, new_inode};
 use crate::caller;
 use crate::coherence::Coherence;
+use crate::direct::Direct;
 use crate::config::MountConfig;
 use crate::control::Command;
 use crate::control::server::ControlServer;
 use crate::convert::{
-    birth, fallocate, file_attr, rename_flags, set_atime, set_mtime, xattr_flags,
+    fallocate, rename_flags, set_atime, set_mtime, xattr_flags,
 };
 use crate::errors::ErrorLog;
 use crate::heir::keep_thresholds;
 use crate::kernel_cache::KernelCache;
-use crate::terms::{absent, opened, statx};
+use crate::terms::{absent, opened};
 
 const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
 
@@ -57,6 +60,8 @@ pub(crate) struct TerraceFs {
     kernel: KernelCache,
     coherence: Coherence,
     control: ControlServer,
+    /// `None`: nothing is lent.
+    direct: Option<Direct>,
     errors: Arc<ErrorLog>,
     /// READs that threads or disks are serving just now.
     reads: Arc<AtomicUsize>,
@@ -74,6 +79,11 @@ impl TerraceFs {
         let control = ControlServer::new(config.add_disk.clone(), config.upgrade.clone())
             .served(kernel.serving().clone());
         let coherence = Coherence::new(kernel.clone())?;
+        let direct = config.direct.as_deref().map(|path| -> io::Result<_> {
+            // Without one that outlives the daemon, the mount does not outlive it either.
+            let ledger = config.ledger.map_or_else(Ledger::new, Ok)?;
+            Direct::new(Arc::clone(&volume), kernel.clone(), ledger, path)
+        });
         Ok(Self {
             errors: Arc::new(ErrorLog::new(volume.pm_path())),
             reads: Arc::default(),
@@ -81,6 +91,7 @@ impl TerraceFs {
             kernel,
             coherence,
             control,
+            direct: direct.transpose()?,
             durable: config.durable,
             ledger: config.ledger,
         })
@@ -128,9 +139,42 @@ impl TerraceFs {
             Operation::BatchForget(inodes) => {
                 inodes.iter().for_each(|one| self.forget(Ino(one.nodeid), one.nlookup))
             }
-            // Comes for a file that was created before the first OPEN was refused.
-            Operation::Release(_) | Operation::Releasedir(_) => reply.ok(),
+            Operation::Open(_) | Operation::Release(_) => self.answer_about_opens(request, reply),
+            // Comes for one that was opened before the first OPENDIR was refused.
+            Operation::Releasedir(_) => reply.ok(),
             _ => self.answer_about_attributes(request, reply),
+        }
+    }
+
+    /// A mount that lends files knows which are open; any other refuses OPEN, once.
+    fn answer_about_opens(&self, request: &Request<'_>, reply: Reply) {
+        let ino = Ino(request.ino);
+        match (&self.direct, &request.operation) {
+            (Some(direct), Operation::Open(open)) => {
+                match direct.open(ino, open.flags.cast_signed()) {
+                    Ok(opened) => reply.value(&opened),
+                    Err(errno) => reply.error(errno),
+                }
+            }
+            (None, Operation::Open(_)) => reply.error(libc::ENOSYS),
+            (direct, _) => {
+                // A daemon that has died may have counted it.
+                if reply.past().is_none() {
+                    direct.iter().for_each(|direct| direct.closed(ino));
+                }
+                reply.ok();
+            }
+        }
+    }
+
+    /// An answer that names a file that was just made, and opens it.
+    fn reply_created(&self, created: FsResult<Attr>, reply: Reply) {
+        match created {
+            Ok(attr) => {
+                self.direct.iter().for_each(|direct| direct.created(attr.ino));
+                reply.values(&self.entry_of(&attr), &opened());
+            }
+            Err(error) => reply.error(self.errors.errno(&error)),
         }
     }
 
@@ -163,18 +207,12 @@ impl TerraceFs {
             }
             Operation::Create { name, mode, umask, .. } => {
                 let new = new_inode(caller, FileKind::Regular, (mode, umask), 0);
-                match volume.create(ino, name, &new) {
-                    Ok(attr) => reply.values(&replies::entry_of(&attr), &opened()),
-                    Err(error) => reply.error(self.errors.errno(&error)),
-                }
+                self.reply_created(volume.create(ino, name, &new), reply);
             }
             Operation::Tmpfile { mode, umask, flags } => {
                 let new = new_inode(caller, FileKind::Regular, (mode, umask), 0);
                 let linkable = flags.cast_signed() & libc::O_EXCL == 0;
-                match volume.create_unnamed(ino, &new, linkable) {
-                    Ok(attr) => reply.values(&replies::entry_of(&attr), &opened()),
-                    Err(error) => reply.error(self.errors.errno(&error)),
-                }
+                self.reply_created(volume.create_unnamed(ino, &new, linkable), reply);
             }
             Operation::Unlink { name } => self.reply_empty(volume.unlink(ino, name), reply),
             Operation::Rmdir { name } => self.reply_empty(volume.rmdir(ino, name), reply),
@@ -193,7 +231,7 @@ impl TerraceFs {
         match request.operation {
             Operation::Getattr => self.reply_attr(volume.getattr(ino), reply),
             Operation::Statx => match volume.getattr(ino) {
-                Ok(attr) => reply.value(&statx(&file_attr(&attr), birth(&attr))),
+                Ok(attr) => reply.value(&self.statx_of(&attr)),
                 Err(error) => reply.error(self.errors.errno(&error)),
             },
             Operation::Setattr(set) => self.set_attributes(ino, set, caller, reply),
@@ -204,6 +242,9 @@ impl TerraceFs {
             Operation::Statfs => self.statfs(reply),
             Operation::Setxattr { name, value, flags } => {
                 self.set_attribute(request, (name, value, flags), reply)
+            }
+            Operation::Getxattr { name, size } if name == SOCKET_XATTR.as_bytes() => {
+                self.reply_xattr(self.socket(), size, reply)
             }
             Operation::Getxattr { name, size } => {
                 self.reply_xattr(volume.getxattr(ino, name), size, reply)
@@ -264,7 +305,16 @@ impl TerraceFs {
         self.reply_attr(self.volume.setattr(ino, &change), reply);
     }
 
+    /// The socket on which a process may ask for files.
+    fn socket(&self) -> FsResult<Vec<u8>> {
+        match &self.direct {
+            Some(direct) => Ok(direct.path().as_os_str().as_bytes().to_vec()),
+            None => Err(FsError::new(libc::ENODATA)),
+        }
+    }
+
     fn read(&self, ino: Ino, read: &ReadIn, reply: Reply) {
+        self.direct.iter().for_each(|direct| direct.note_use(ino));
         if !is_direct(read.read_flags) {
             self.coherence.caches(ino.0, read.offset, read.size.into());
         }
@@ -302,6 +352,7 @@ impl TerraceFs {
     }
 
     fn write(&self, ino: Ino, write: &WriteIn, data: &[u8], caller: Caller, reply: Reply) {
+        self.direct.iter().for_each(|direct| direct.note_use(ino));
         let direct = is_direct(write.write_flags);
         if !direct {
             self.coherence.caches(ino.0, write.offset, data.len() as u64);

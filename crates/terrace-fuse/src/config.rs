@@ -25,6 +25,7 @@
 //! [`QUEUE_DEPTH_MAX`]. By default the queues of all CPUs share [`WORKERS`]; each has at least
 //! [`QUEUE_DEPTH_MIN`].
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -103,6 +104,9 @@ pub struct MountConfig {
     pub ledger: Option<&'static Ledger>,
     /// Adds disks; by default none can be.
     pub add_disk: Option<Arc<DiskAdder>>,
+    /// The socket on which processes may ask for files, to read and write them in PM by
+    /// themselves; by default there is none. The volume must be opened so that it lends.
+    pub direct: Option<PathBuf>,
     /// Replaces this daemon by one of another program; by default nothing does.
     pub upgrade: Option<Arc<Upgrader>>,
 }
@@ -131,6 +135,7 @@ impl Default for MountConfig {
             exec: true,
             ledger: None,
             add_disk: None,
+            direct: None,
             upgrade: None,
         }
     }

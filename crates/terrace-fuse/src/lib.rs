@@ -21,6 +21,7 @@
 //! | [`terms`] | INIT; what the kernel caches for good; messages refused once |
 //! | `kernel_cache` | how the kernel is told to drop what it has cached |
 //! | `coherence` | direct writes and what the kernel caches |
+//! | `direct` | files that other processes read and write in PM themselves |
 //! | `mount`, `mountpoint`, [`mount_table`] | directories, sessions, threads, dead mounts |
 //! | `heir`, `adapter::again` | what a successor of the daemon needs, and does with it |
 //! | `ask` | has requests handed out that wait for a successor |
@@ -39,6 +40,7 @@ mod coherence;
 mod config;
 pub mod control;
 mod convert;
+mod direct;
 mod errors;
 mod heir;
 mod kernel_cache;

@@ -55,6 +55,16 @@ pub enum MediaError {
         /// The device.
         path: PathBuf,
     },
+    /// Programs have the device mapped.
+    #[error(
+        "{path}: programs that `terrace run` has started have it mapped; end them (`fuser -v {path}` \
+         shows which), then try again",
+        path = path.display()
+    )]
+    Shared {
+        /// The device.
+        path: PathBuf,
+    },
     /// The path names something that cannot serve.
     #[error("{path}: is {found}; {expected}", path = path.display())]
     Unsuitable {
@@ -236,7 +246,7 @@ impl MediaError {
             | MediaError::Sync { errno, .. }
             | MediaError::Io { errno, .. }
             | MediaError::EngineRefused { errno, .. } => errno.raw_os_error(),
-            MediaError::InUse { .. } => libc::EBUSY,
+            MediaError::InUse { .. } | MediaError::Shared { .. } => libc::EBUSY,
             MediaError::AlreadyExists { .. } => libc::EEXIST,
             MediaError::NotEnoughMemory { .. } => libc::ENOMEM,
             MediaError::Unreadable { .. }
@@ -268,6 +278,7 @@ impl MediaError {
         match self {
             MediaError::Open { path, .. }
             | MediaError::InUse { path }
+            | MediaError::Shared { path }
             | MediaError::Unsuitable { path, .. }
             | MediaError::AlreadyExists { path }
             | MediaError::Create { path, .. }

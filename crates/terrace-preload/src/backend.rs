@@ -158,8 +158,12 @@ pub trait File: Sync {
     fn sync(&self) -> Carried<()>;
     /// Sets the size.
     fn truncate(&self, size: u64) -> Carried<()>;
-    /// Gives the file back to the mount. Later calls may take it again.
-    fn give_back(&self);
+    /// A system call is about to be made with a descriptor of the file: gives it back to the mount,
+    /// and sees to it that the kernel knows its size. Calls may take it again when the system call
+    /// has ended.
+    fn leave(&self, fd: RawFd);
+    /// A system call before which `leave` was called has ended.
+    fn come_back(&self);
 }
 
 /// Bytes in the program's memory, in one piece or in several. The addresses are the program's and

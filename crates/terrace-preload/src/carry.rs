@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::backend::{File, ProgramBytes, Reason, Refusal};
 use crate::description::{APPEND, Description, READABLE, SYNC, WRITABLE};
+use crate::state::Outside;
 use crate::table::{self, Entry};
 use crate::thread::{self, Inside};
 use crate::word::Word;
@@ -89,6 +90,7 @@ fn direct(
                 return Some(result);
             }
             Err(Kept::Mount(reason, None)) => {
+                let _outside = Outside::of(call.fd, description);
                 drop(inside);
                 let result = real(None);
                 report::count(&entry.line, Err(reason), result);
@@ -173,6 +175,7 @@ fn at_position(
         }
     };
     if !may(call, description) || !fits(call, position as i64) {
+        let _outside = Outside::of(call.fd, description);
         let result = real(Some(position as i64));
         description.position.store(position + u64::try_from(result).unwrap_or(0), Relaxed);
         inside.keep_errno();
@@ -195,6 +198,7 @@ fn at_position(
                 Ok(failed)
             }
             Err(reason) => {
+                let _outside = Outside::of(call.fd, description);
                 let result = real(Some(position as i64));
                 inside.keep_errno();
                 settle(result);
@@ -228,6 +232,7 @@ fn append_at_end(
     } else {
         Reason::Arguments
     };
+    let _outside = Outside::of(call.fd, description);
     let result = real(None);
     inside.keep_errno();
     // The kernel knows where the end was.
@@ -294,6 +299,8 @@ fn nested(call: &Call, entry: &Entry, real: &impl Fn(Option<i64>) -> isize) -> O
     }
     let append = call.write && (call.append || description.has(APPEND));
     let result = if append {
+        // The file may be the call's around it, but the kernel can know its size.
+        raw::ask_attributes(call.fd);
         real(None)
     } else {
         let position = description.position.load(Relaxed);
@@ -316,8 +323,11 @@ fn mount(call: &Call, entry: &Entry, real: impl Fn(Option<i64>) -> isize) -> isi
         report::name(call.fd, &entry.line);
     }
     let reason = cell.load().reason().unwrap_or(Reason::Few);
+    // Another descriptor of the file may go direct.
+    let description = word.description().map(Description::at);
+    let outside = description.and_then(|description| Outside::of(call.fd, description));
     let result = real(None);
-    drop(way);
+    drop((outside, way));
     report::count(&entry.line, Err(reason), result);
     result
 }

@@ -69,6 +69,7 @@ impl Description {
                 break free;
             }
         };
+        taken.inode.store(std::ptr::null_mut(), Release);
         taken.numbers.store(1, Relaxed);
         Some(taken)
     }

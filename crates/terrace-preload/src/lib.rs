@@ -18,6 +18,8 @@ mod divert;
 mod environment;
 mod fault;
 mod inode;
+#[cfg(not(feature = "mapped"))]
+mod lent;
 #[cfg(feature = "mapped")]
 mod mapped;
 mod patterns;

@@ -215,7 +215,9 @@ impl File for Mapping {
         self.set_length(size)
     }
 
-    fn give_back(&self) {}
+    fn leave(&self, _: RawFd) {}
+
+    fn come_back(&self) {}
 }
 
 /// A file whose calls take no time.
@@ -247,5 +249,7 @@ impl File for Instant {
         Ok(())
     }
 
-    fn give_back(&self) {}
+    fn leave(&self, _: RawFd) {}
+
+    fn come_back(&self) {}
 }

@@ -66,6 +66,13 @@ pub(crate) fn closes_on_exec(fd: RawFd) -> bool {
     flags >= 0 && flags & libc::FD_CLOEXEC as isize != 0
 }
 
+/// Has the kernel ask the file system for the attributes of an open file.
+pub(crate) fn ask_attributes(fd: RawFd) {
+    let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: The kernel writes to the structure, which lives during the call.
+    unsafe { call(libc::SYS_fstat, [fd as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+}
+
 /// Writes to a descriptor, past the diverted function.
 pub(crate) fn write(fd: RawFd, bytes: &[u8]) -> isize {
     // SAFETY: The kernel only reads the bytes.

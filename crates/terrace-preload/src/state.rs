@@ -4,6 +4,8 @@ use std::ffi::c_int;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::Relaxed;
 
+#[cfg(not(feature = "mapped"))]
+use crate::backend::File;
 use crate::backend::Reason;
 use crate::description::{APPEND, Description, READABLE, SYNC, WRITABLE};
 use crate::inode::Inode;
@@ -217,6 +219,7 @@ pub(crate) fn put_back(fd: RawFd, reason: Reason) {
 pub(crate) fn leave(fd: RawFd, description: &Description, reason: Reason) {
     let state = description.state.load();
     if state.is_direct() {
+        drop(Outside::of(fd, description));
         raw::lseek(fd, description.position.load(Relaxed) as i64, libc::SEEK_SET);
         description.state.replace(state, state.then_mount(reason));
     } else if reason.patience().is_none() {
@@ -224,19 +227,53 @@ pub(crate) fn leave(fd: RawFd, description: &Description, reason: Reason) {
     }
 }
 
-/// The same, and the file goes back to the mount at once.
-pub(crate) fn give_back(fd: RawFd, reason: Reason) {
-    if let Some(description) = direct(fd)
-        && let Some(inode) = description.inode()
-    {
+/// The same, and the file stays on the mount during the system call that follows.
+pub(crate) fn give_back(fd: RawFd, reason: Reason) -> Option<Outside> {
+    let outside = direct(fd).and_then(|description| {
         if reason == Reason::Mapped {
-            inode.keep_off(reason);
+            description.inode().into_iter().for_each(|inode| inode.keep_off(reason));
         }
-        if let Some(_inside) = thread::enter() {
-            inode.file.give_back();
-        }
-    }
+        Outside::of(fd, description)
+    });
     put_back(fd, reason);
+    outside
+}
+
+/// A system call on a file that calls may take, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Outside(&'static Inode);
+
+impl Outside {
+    /// `None`: no call can take the file.
+    pub(crate) fn of(fd: RawFd, description: &Description) -> Option<Self> {
+        // A child has its parent's descriptors, not its files.
+        let inode = description.inode().filter(|_| switch::on())?;
+        inode.file.leave(fd);
+        Some(Self(inode))
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        self.0.file.come_back();
+    }
+}
+
+/// How many open files of an inode take calls for this process alone: 0 if any of them is mapped.
+#[cfg(not(feature = "mapped"))]
+pub(crate) fn opens_of(file: &dyn File) -> u64 {
+    let is_file = |description: &&Description| {
+        description.inode().is_some_and(|inode| {
+            std::ptr::addr_eq(inode.file, file) && inode.kept_off().is_none()
+        })
+    };
+    let descriptions = table::all().filter_map(|(_, entry)| entry.cell.load().description());
+    let own = descriptions.map(Description::at).filter(is_file);
+    // Numbers that were duplicated share one.
+    let mut own: Vec<_> = own.filter(|own| !own.state.load().stays()).map(|d| d.address()).collect();
+    own.sort_unstable();
+    own.dedup();
+    own.len() as u64
 }
 
 /// Lets the kernel know the position. The descriptor stays where it is.
@@ -248,9 +285,12 @@ pub(crate) fn tell(fd: RawFd) {
     }
 }
 
-/// Lets the kernel know all positions.
-pub(crate) fn tell_all() {
-    table::all().for_each(|(fd, _)| tell(fd));
+/// Another program is about to have this process's descriptors.
+pub(crate) fn leave_all() {
+    for (fd, _) in table::all() {
+        tell(fd);
+        drop(direct(fd).and_then(|description| Outside::of(fd, description)));
+    }
 }
 
 /// Another process is about to get descriptors: all, or those that survive an `exec`.

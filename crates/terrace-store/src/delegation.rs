@@ -20,6 +20,7 @@
 //!   has answered or its process has ended, and moves what is live in them.
 
 mod control;
+pub mod message;
 mod pool;
 mod segment;
 pub mod word;
@@ -27,3 +28,43 @@ pub mod word;
 pub use self::control::{Control, POOL_RUNS_MAX, Tally};
 pub use self::pool::Pool;
 pub use self::segment::Segment;
+
+/// Why a file is not lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum NotLent {
+    /// This mount lends nothing: it was mounted so, may not be written, its PM has checksums of
+    /// data, or is of a kind that other processes cannot make durable.
+    Off,
+    /// It is no regular file, or has lost its last name.
+    NotAFile,
+    /// A write would take set-id bits or capabilities away.
+    Privileged,
+    /// It is pinned to a disk.
+    Pinned,
+    /// Some of it, or its log, is not in PM, or waits in memory for its disk.
+    NotInPm,
+    /// The policy sends what is written next to a disk.
+    Asynchronous,
+    /// Its data is being moved.
+    Moving,
+    /// PM has no room, or too many files are lent.
+    NoRoom,
+    /// Another process has it, or has it open.
+    Elsewhere,
+}
+
+impl NotLent {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 9] = [
+        Self::Off,
+        Self::NotAFile,
+        Self::Privileged,
+        Self::Pinned,
+        Self::NotInPm,
+        Self::Asynchronous,
+        Self::Moving,
+        Self::NoRoom,
+        Self::Elsewhere,
+    ];
+}

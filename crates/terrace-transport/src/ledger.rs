@@ -37,16 +37,19 @@ use crate::kind::Message;
 use crate::planted::{AtomicU32, AtomicU64, Bug, planted};
 use crate::request::{Operation, decode, split};
 
+use self::note::Note;
+pub use self::note::NOTE_BYTES_MAX;
 pub use self::record::Past;
 pub(crate) use self::record::Record;
 
 mod memory;
+mod note;
 mod record;
 
 /// Number of this layout. It changes with every structure and constant below, with the meaning of a
 /// field, and with that of a note or an effect of the file system: programs with another number
 /// must not use the memory.
-pub const LEDGER_LAYOUT: u32 = 2;
+pub const LEDGER_LAYOUT: u32 = 3;
 
 /// Records of requests: more than the kernel has under way in the background and threads take.
 const RECORDS: usize = 8192;
@@ -56,9 +59,7 @@ const RECORDS_APART: usize = 67;
 pub const SEATS_MAX: usize = 16_384;
 /// Entries that the longest answer to READDIRPLUS holds, and more.
 const ENTRIES_MAX: usize = 8192;
-/// Bytes of a note of the file system.
-pub const NOTE_BYTES_MAX: usize = 16 << 10;
-/// Inode numbers that lookups are counted of.
+/// Inode numbers that have words of lookups and of the file system.
 const INODES_MAX: u64 = 1 << 37;
 
 const RECORDS_AT: usize = 64 << 10;
@@ -70,7 +71,8 @@ const BUFFER_AT: usize = 128 << 10;
 /// too.
 pub(crate) const MESSAGE_AT: usize = 4096 - size_of::<InHeader>() - size_of::<WriteIn>();
 const LOOKUPS_AT: usize = SEATS_AT + SEATS_MAX * SEAT_BYTES;
-const BYTES: usize = LOOKUPS_AT + (INODES_MAX * 8) as usize;
+const WORDS_AT: usize = LOOKUPS_AT + (INODES_MAX * 8) as usize;
+const BYTES: usize = WORDS_AT + (INODES_MAX * 8) as usize;
 
 /// The `unique` of a record that a thread is taking.
 const TAKING: u64 = u64::MAX;
@@ -96,12 +98,6 @@ struct Head {
     address: AtomicU64,
     /// Over io_uring: workers of a queue.
     depth: AtomicU32,
-}
-
-#[repr(C)]
-struct Note {
-    len: AtomicU32,
-    bytes: [std::cell::UnsafeCell<u8>; NOTE_BYTES_MAX],
 }
 
 /// What a thread keeps beside its buffer.
@@ -150,7 +146,7 @@ impl Ledger {
     /// An empty one, for the life of this process and of its forks.
     ///
     /// # Errors
-    /// The system gives no memory: 1 TiB of addresses, of which little is ever used.
+    /// The system gives no memory: 2 TiB of addresses, of which little is ever used.
     pub fn new() -> io::Result<&'static Ledger> {
         let file = memfd_create("terrace-ledger", MemfdFlags::CLOEXEC)?;
         ftruncate(&file, BYTES as u64)?;
@@ -222,6 +218,11 @@ impl Ledger {
     fn lookups_of(&self, ino: u64) -> Option<&'static AtomicU64> {
         // SAFETY: atomic, and within by the bound.
         (ino < INODES_MAX).then(|| unsafe { self.at(LOOKUPS_AT + (ino * 8) as usize) })
+    }
+
+    fn word_of(&self, ino: u64) -> Option<&'static AtomicU64> {
+        // SAFETY: atomic, and within by the bound.
+        (ino < INODES_MAX).then(|| unsafe { self.at(WORDS_AT + (ino * 8) as usize) })
     }
 
     /// Whether a request was answered since this was asked last.
@@ -503,8 +504,26 @@ impl Ledger {
             0 => Some(0),
             left => Some(word & LINKABLE | left),
         };
+        let noted = self.word(ino);
         let before = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
-        before.unwrap_or_else(|before| before) & !LINKABLE
+        let before = before.unwrap_or_else(|before| before) & !LINKABLE;
+        if before <= count && noted != 0 {
+            // One that is looked up again by now, and opened, keeps what it has.
+            self.change_word(ino, |word| (word == noted).then_some(0));
+        }
+        before
+    }
+
+    /// The word of the file system about an inode that the kernel knows. It is 0 in the beginning,
+    /// and again when the kernel has forgotten the inode.
+    pub fn word(&self, ino: u64) -> u64 {
+        self.word_of(ino).map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    /// Changes that word, unless `change` gives `None`, and returns what it was before. `None`: it
+    /// is not changed, or the number is beyond all that have a word.
+    pub fn change_word(&self, ino: u64, change: impl FnMut(u64) -> Option<u64>) -> Option<u64> {
+        self.word_of(ino)?.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).ok()
     }
 
     /// Whether an inode without names may get one.
@@ -519,32 +538,6 @@ impl Ledger {
             true => word.fetch_or(LINKABLE, Ordering::AcqRel),
             false => word.fetch_and(!LINKABLE, Ordering::AcqRel),
         };
-    }
-
-    /// Keeps a text of the file system for a successor; one that is too long is not kept. Callers
-    /// take turns.
-    pub fn set_note(&self, text: &str) {
-        if text.len() > NOTE_BYTES_MAX {
-            return;
-        }
-        let turn = self.head().note_turn.load(Ordering::Relaxed) + 1;
-        let note = &self.head().notes[turn as usize % 2];
-        for (place, &byte) in note.bytes.iter().zip(text.as_bytes()) {
-            // SAFETY: the other note is the one that counts, and callers take turns.
-            unsafe { *place.get() = byte };
-        }
-        note.len.store(text.len() as u32, Ordering::Relaxed);
-        self.head().note_turn.store(turn, Ordering::Release);
-    }
-
-    /// The text kept last; empty if none was.
-    pub fn note(&self) -> String {
-        let turn = self.head().note_turn.load(Ordering::Acquire);
-        let note = &self.head().notes[turn as usize % 2];
-        let len = note.len.load(Ordering::Relaxed) as usize;
-        // SAFETY: nobody writes to the note that counts.
-        let bytes = note.bytes[..len].iter().map(|place| unsafe { *place.get() });
-        String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
     }
 }
 

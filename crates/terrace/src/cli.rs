@@ -20,6 +20,8 @@ pub mod device;
 pub mod doctor;
 pub mod documents;
 pub mod measure;
+pub mod pin;
+pub mod run;
 pub mod scrub;
 pub mod upgrade;
 
@@ -28,6 +30,8 @@ use self::documents::{CompletionsArgs, ManArgs};
 use self::measure::{
     RECORD_HELP, RecordArgs, STATS_HELP, SimulateArgs, StatsArgs, TopArgs, simulate_help,
 };
+use self::pin::{PIN_HELP, PinArgs, UnpinArgs};
+use self::run::{RUN_HELP, RunArgs};
 use self::scrub::{ScrubArgs, scrub_help};
 use self::upgrade::{UPGRADE_HELP, UpgradeArgs};
 
@@ -42,6 +46,8 @@ Exit status:
   4  check, scrub --wait: there was damage, and all of it was repaired
   8  check, scrub --wait: there is damage (not repaired, or beyond repair);
      doctor: something is unsafe
+  126, 127  run: the program cannot be run, or there is none; otherwise run has
+     the status of the program
 Called as mount.terrace by mount(8): 0, 1 (wrong usage), 32 (the mount failed).";
 
 /// A file system over persistent memory and disks.
@@ -125,6 +131,9 @@ Without a terminal, use terrace stats.")]
     /// Show what a recorded volume would do with more or less PM, page cache, or other thresholds
     #[command(after_help = simulate_help())]
     Simulate(SimulateArgs),
+    /// Run a program that reads and writes files in PM without system calls
+    #[command(after_help = RUN_HELP)]
+    Run(RunArgs),
     /// Show on which devices files are
     #[command(after_help = "\
 Examples:
@@ -426,44 +435,6 @@ pub struct WarmArgs {
     pub files: Vec<PathBuf>,
 }
 
-/// `pin`
-#[derive(Args, Debug)]
-pub struct PinArgs {
-    /// pm, or the number of a tier of disks
-    #[arg(value_parser = parse_tier)]
-    pub tier: u8,
-    /// Files of mounted volumes, and directories with everything below them
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-}
-
-/// Parses a tier as pins name it.
-fn parse_tier(text: &str) -> Result<u8, String> {
-    terrace_engine::parse_pin(text.as_bytes())
-        .ok_or_else(|| format!("{} is no tier: pm, 1, 2, …", output::quoted(text)))
-}
-
-const PIN_HELP: &str = "\
-Examples:
-  terrace pin pm /mnt/db/wal
-  terrace pin 2 /mnt/archive
-  setfattr -n user.terrace.pin -v pm /mnt/new     the same, without moving data
-  getfattr -R -n user.terrace.pin /mnt            all pins
-
-A pin is an extended attribute: cp -a, tar --xattrs and rsync -X carry it. What
-is made in a pinned directory is pinned, too; a new name changes no pin.
-Symbolic links have none: named here, what they lead to is pinned; below a
-directory, they are passed over. What has no room on its tier lies below it
-(from pm: on a disk) until there is room. Whoever may write a file may pin it.";
-
-/// `unpin`
-#[derive(Args, Debug)]
-pub struct UnpinArgs {
-    /// Files of mounted volumes, and directories with everything below them
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-}
-
 /// `save`
 #[derive(Args, Debug)]
 pub struct SaveArgs {
@@ -564,12 +535,6 @@ mod tests {
             panic!("{parsed:?}");
         };
         assert_eq!(start.rate, terrace_engine::ScrubOptions::default().bytes_per_second);
-    }
-
-    #[test]
-    fn tiers_are_named_as_in_pins() {
-        assert_eq!([parse_tier("pm"), parse_tier("2")], [Ok(0), Ok(2)]);
-        assert_eq!(parse_tier("fast"), Err("\"fast\" is no tier: pm, 1, 2, …".to_owned()));
     }
 
     #[test]

@@ -42,12 +42,14 @@ pub struct DeviceOptions<'a> {
     pub direct: bool,
     /// Device models.
     pub models: &'a [ModelChoice],
+    /// Programs to which an earlier mount has lent files may have PM mapped.
+    pub may_be_shared: bool,
 }
 
 impl DeviceOptions<'_> {
     /// The default engine, no models.
     pub const fn new(access: Access) -> Self {
-        DeviceOptions { access, engine: IoEngine::Auto, direct: true, models: &[] }
+        DeviceOptions { access, engine: IoEngine::Auto, direct: true, models: &[], may_be_shared: false }
     }
 
     /// Opens a PM device.
@@ -59,6 +61,7 @@ impl DeviceOptions<'_> {
             read_only: self.access == Access::Peek,
             private: self.access == Access::Examine,
             lock: self.access != Access::Peek,
+            may_be_shared: self.may_be_shared,
             model: model_of(self.models, 0),
         };
         Pm::open(&std::path::absolute(path)?, &options).map_err(|error| match error {

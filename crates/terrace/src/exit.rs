@@ -7,6 +7,11 @@ pub const FAILED: u8 = 1;
 /// The command line is wrong; clap exits with the same.
 pub const USAGE: u8 = 2;
 
+/// `run`: the program cannot be run; shells exit with the same.
+pub const NOT_EXECUTABLE: u8 = 126;
+/// `run`: there is no such program; shells exit with the same.
+pub const NOT_FOUND: u8 = 127;
+
 /// `doctor`: something is unsafe.
 pub const UNSAFE: u8 = 8;
 

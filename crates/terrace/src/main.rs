@@ -15,6 +15,7 @@ mod models;
 mod mounts;
 mod options;
 mod output;
+mod program;
 mod progress;
 mod report;
 mod request;

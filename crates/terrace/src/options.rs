@@ -67,6 +67,8 @@ pub struct MountOptions {
     pub engine: IoEngine,
     /// `direct`, `nodirect`.
     pub direct: bool,
+    /// `lend=`: files may be lent to programs of the same user.
+    pub lends: bool,
     /// `disk=PATH`, in the order given.
     pub disks: Vec<PathBuf>,
     /// `model=DEVICE=MODEL`, in the order given.
@@ -107,6 +109,7 @@ impl MountOptions {
             exec: true,
             engine: IoEngine::Auto,
             direct: true,
+            lends: false,
             disks: Vec::new(),
             models: Vec::new(),
             log: None,
@@ -209,6 +212,7 @@ impl MountOptions {
             "queue_depth" => self.queue_depth = Some(number(value, 2, 1024).map_err(bad)?),
             "threads" => self.threads = Some(number(value, 1, 1024).map_err(bad)?),
             "engine" => self.engine = engine(value).map_err(bad)?,
+            "lend" => self.lends = lend(value).map_err(bad)?,
             "disk" => self.disks.push(value.into()),
             "model" => self.models.push(value.parse().map_err(bad)?),
             "log" => self.log = Some(value.into()),
@@ -233,6 +237,15 @@ impl MountOptions {
 /// The name of an option that takes a value, from its form in the table.
 fn value_option<'a>(form: &&'a str) -> Option<&'a str> {
     form.split_once('=').map(|(name, _)| name)
+}
+
+/// Whether files are lent.
+fn lend(text: &str) -> Result<bool, String> {
+    match text {
+        "off" => Ok(false),
+        "owner" => Ok(true),
+        _ => Err(format!("{} is neither off nor owner", quoted(text))),
+    }
 }
 
 fn number<T: FromStr + PartialOrd + std::fmt::Display>(

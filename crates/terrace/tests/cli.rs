@@ -8,13 +8,14 @@ use std::process::Command;
 
 use common::{Place, Ran, TERRACE, can_mount, has, terrace};
 
-const SUBCOMMANDS: [&str; 17] = [
+const SUBCOMMANDS: [&str; 18] = [
     "format",
     "mount",
     "umount",
     "status",
     "stats",
     "top",
+    "run",
     "where",
     "scrub",
     "sync",
@@ -60,6 +61,8 @@ fn the_parser_accepts_the_examples_in_the_help() {
             // A remark stands apart; what follows the command belongs to the shell.
             let command =
                 example.split("   ").next().and_then(|text| text.split(['|', '>', '&']).next());
+            // What follows -- is a command of its own.
+            let command = command.and_then(|text| text.split(" -- ").next());
             let args = command.unwrap_or_default().split_whitespace();
             // The parser looks at what precedes --help.
             let ran = terrace(args.chain(["--help"]));

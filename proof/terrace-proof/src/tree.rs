@@ -218,6 +218,11 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
+/// Bytes that tell where they belong, for a seed.
+pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    (0..len as u64).map(|i| (seed.wrapping_mul(0x9e37_79b9) + i * 7 + i / 256) as u8).collect()
+}
+
 fn crc_of(path: &Path) -> Result<u32> {
     let mut file = File::open(path)?;
     let mut buffer = vec![0u8; 256 << 10];

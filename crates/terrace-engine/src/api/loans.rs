@@ -1,25 +1,24 @@
 //! Files that other processes read and write in PM by themselves.
 
 use terrace_media::Pm;
-use terrace_store::delegation::Segment;
+use terrace_store::delegation::{NotLent, Segment};
 use terrace_store::error::FsResult;
 use terrace_store::sync::Arc;
 
 use super::Volume;
 use crate::base::types::Ino;
 use crate::inode::resident::loans::Lent;
-use crate::ops::lending::{NotLent, Renewed};
+use crate::ops::lending::Renewed;
 
 impl Volume {
-    /// Whether this volume lends files at all: see
-    /// [`OpenOptions::loans`](crate::OpenOptions::loans).
-    pub fn may_lend(&self) -> bool {
-        self.parts.lending.may_lend()
+    /// Why no file of this volume can be lent, whatever the options of the mount.
+    pub fn lends_nothing(&self) -> Option<&'static str> {
+        self.parts.lending.lends_nothing()
     }
 
-    /// PM and the control pages, for a borrower in this process; `None`: nothing is lent.
+    /// PM and the control pages, which a borrower maps; `None`: nothing is lent.
     pub fn loan_memory(&self) -> Option<(Arc<Pm>, Arc<Segment>)> {
-        let segment = self.parts.options.loans.as_ref().filter(|_| self.may_lend())?;
+        let segment = self.parts.options.loans.as_ref().filter(|_| self.parts.lending.may_lend())?;
         Some((Arc::clone(&self.parts.store.pm), Arc::clone(segment)))
     }
 
@@ -44,6 +43,19 @@ impl Volume {
         blocks: u64,
     ) -> FsResult<Result<Renewed, NotLent>> {
         self.parts.lending.renew(ino, borrower, blocks)
+    }
+
+    /// Takes a file back, if it is lent.
+    ///
+    /// # Errors
+    /// `ESTALE`.
+    pub fn take_back(&self, ino: Ino) -> FsResult<()> {
+        self.parts.lending.take_back(ino)
+    }
+
+    /// A process is done with a file: takes it back, if it is lent to this process.
+    pub fn give_back(&self, ino: Ino, borrower: u64) {
+        self.parts.lending.give_back(ino, borrower);
     }
 
     /// A process has gone: takes back all that it has borrowed.

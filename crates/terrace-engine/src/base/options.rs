@@ -37,8 +37,10 @@ pub struct OpenOptions {
     pub params: Params,
     /// Memory that outlives the daemon, for one that takes the mount over; `None`: nobody will.
     pub heritage: Option<Arc<dyn Heritage>>,
-    /// Memory that is shared with processes to which files are lent ([`Volume::lend`]), and that
-    /// outlives the daemon as far as they do; `None`: nothing is lent.
+    /// Files may be lent to other processes ([`Volume::lend`]).
+    pub lends: bool,
+    /// Memory that is shared with those processes. By default it is a file in `cache_dir`, which
+    /// outlives the daemon.
     ///
     /// [`Volume::lend`]: crate::Volume::lend
     pub loans: Option<Arc<Segment>>,
@@ -61,6 +63,7 @@ impl Default for OpenOptions {
             pm_full_percent: 90,
             params: Params::default(),
             heritage: None,
+            lends: false,
             loans: None,
             workers: true,
         }

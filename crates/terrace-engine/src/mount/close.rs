@@ -4,6 +4,7 @@ use terrace_store::checkpoint::{self, Area};
 use terrace_store::error::{FsError, FsResult, fence};
 
 use crate::base::patience;
+use crate::inode::resident::loans::forget_segment;
 use crate::mount::parts::Parts;
 
 impl Parts {
@@ -35,6 +36,7 @@ impl Parts {
             return Err(FsError::with_message(libc::EBUSY, message));
         }
         checkpoint::write(&self.store.pm, &sb, std::iter::once(pm).chain(disks), inodes)?;
+        forget_segment(&self.store.pm, &self.options, &sb);
         self.cache.remove_backing()
     }
 }

@@ -16,7 +16,7 @@ use crate::base::options::{CACHE_BYTES_MIN, OpenOptions, Progress};
 use crate::base::types::Ino;
 use crate::base::words::counted;
 use crate::inode::cache::{CacheBacking, PageCache, RecoveredPage};
-use crate::inode::resident::loans::end_loans;
+use crate::inode::resident::loans::{end_loans, open_segment};
 use crate::mount::devices::{Devices, match_devices};
 use crate::mount::epoch::begin_epoch;
 use crate::mount::offline::{journal, volume_on};
@@ -55,6 +55,9 @@ pub(crate) fn open(
         ));
     }
     // Before a log is read: from now on nobody else changes one.
+    if options.loans.is_none() {
+        options.loans = open_segment(&pm, &options, &sb)?;
+    }
     let broken = options.loans.as_ref().map_or_else(Vec::new, |segment| end_loans(segment));
     let mut tables = load_tables(&pm, &sb)?;
     let heritage = options.heritage.as_ref();

@@ -2,6 +2,7 @@
 
 use terrace_media::PmKind;
 use terrace_policy::Param;
+use terrace_store::delegation::NotLent;
 use terrace_store::error::FsResult;
 use terrace_store::file::FileData;
 use terrace_store::sync::Arc;
@@ -22,30 +23,6 @@ const SHARE_OF_ROOM: u64 = 8;
 const ROOM_MIN: u64 = 256;
 /// The attribute by which a program that is run has privileges. A write takes it away.
 const CAPABILITY: &[u8] = b"security.capability";
-
-/// Why a file is not lent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotLent {
-    /// This mount lends nothing: it was mounted so, may not be written, its PM has checksums of
-    /// data, or is of a kind that other processes cannot make durable.
-    Off,
-    /// It is no regular file, or has lost its last name.
-    NotAFile,
-    /// A write would take set-id bits or capabilities away.
-    Privileged,
-    /// It is pinned to a disk.
-    Pinned,
-    /// Some of it, or its log, is not in PM, or waits in memory for its disk.
-    NotInPm,
-    /// The policy sends what is written next to a disk.
-    Asynchronous,
-    /// Its data is being moved.
-    Moving,
-    /// PM has no room, or too many files are lent.
-    NoRoom,
-    /// Another process has it.
-    Elsewhere,
-}
 
 /// A loan that has been renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,10 +120,16 @@ impl Lending {
 
     /// Whether this volume lends files at all.
     pub fn may_lend(&self) -> bool {
-        self.loans.is_on()
-            && !self.store.data_crc
-            && self.store.pm.kind() != PmKind::Msync
-            && !self.health.is_read_only()
+        self.loans.is_on() && self.lends_nothing().is_none() && !self.health.is_read_only()
+    }
+
+    /// Why no file of this volume can be lent, whatever the options of the mount.
+    pub fn lends_nothing(&self) -> Option<&'static str> {
+        if self.store.data_crc {
+            return Some("its data has checksums, which programs would have to keep");
+        }
+        (self.store.pm.kind() == PmKind::Msync)
+            .then_some("it is no memory that programs can make durable without system calls")
     }
 
     fn obstacle(&self, inode: &Inode, inner: &Inner) -> Option<NotLent> {
@@ -179,6 +162,16 @@ impl Lending {
     /// `ESTALE`.
     pub fn take_back(&self, ino: Ino) -> FsResult<()> {
         self.inodes.get(ino)?.exclusive().map(drop)
+    }
+
+    /// A process is done with a file: takes it back, if it is lent to this process.
+    pub fn give_back(&self, ino: Ino, borrower: u64) {
+        // One that is gone is lent to nobody.
+        if let Ok(inode) = self.inodes.get(ino)
+            && inode.inner.borrower() == Some(borrower)
+        {
+            drop(inode.exclusive());
+        }
     }
 
     /// A process has ended, or has closed its connection: takes back what it has borrowed.

@@ -18,9 +18,8 @@ use terrace_transport::abi::{CopyFileRangeOut, WriteIn};
 use terrace_transport::{Operation, Past, Reply, Request};
 
 use super::TerraceFs;
-use super::replies::{entry_of, is_direct, written};
+use super::replies::{is_direct, written};
 use crate::heir::effect_of;
-use crate::terms::opened;
 
 impl TerraceFs {
     /// See the module.
@@ -65,13 +64,13 @@ impl TerraceFs {
                 Some(attr) => {
                     // A first name was given, and others only while it is there.
                     self.ledger.iter().for_each(|ledger| ledger.set_linkable(made.0, false));
-                    reply.value(&entry_of(&attr));
+                    reply.value(&self.entry_of(&attr));
                 }
                 None => self.answer_first(request, reply),
             },
             (Operation::Create { name, .. }, Effect::Named(made)) => {
                 match self.looked_up(dir, name, made) {
-                    Some(attr) => reply.values(&entry_of(&attr), &opened()),
+                    Some(attr) => self.reply_created(Ok(attr), reply),
                     None => self.answer_first(request, reply),
                 }
             }

@@ -2,14 +2,14 @@
 
 use terrace_engine::{Attr, FileKind, FsResult, Ino, KillPriv, NewInode, WriteOptions};
 use terrace_transport::abi::{
-    Dirent, EntryOut, GetxattrOut, ReadFlags, ReadIn, WriteFlags, WriteIn, WriteOut,
+    AttrOut, Dirent, EntryOut, GetxattrOut, ReadFlags, ReadIn, StatxOut, WriteFlags, WriteIn, WriteOut,
 };
 use terrace_transport::{Caller, Listing, Reply};
 
 use super::TerraceFs;
 use crate::caller;
-use crate::convert::{dirent_type, file_attr, generation};
-use crate::terms::{attributes, entry};
+use crate::convert::{birth, dirent_type, file_attr, generation};
+use crate::terms::{attributes, entry, statx};
 
 /// An inode that a caller makes; `modes`: the mode, and the umask.
 pub(super) fn new_inode(
@@ -35,27 +35,45 @@ pub(super) fn is_direct(flags: u32) -> bool {
     flags & WriteFlags::LOCKOWNER.bits() != 0
 }
 
-/// An answer that names an inode.
-pub(super) fn entry_of(attr: &Attr) -> EntryOut {
-    entry(file_attr(attr), generation(attr))
-}
-
 /// An answer to a WRITE or COPY_FILE_RANGE, which asked for no more than fits.
 pub(super) fn written(len_bytes: u64) -> WriteOut {
     WriteOut { size: u32::try_from(len_bytes).unwrap_or(u32::MAX), padding: 0 }
 }
 
 impl TerraceFs {
+    /// The attributes that the kernel is told, and whether it may keep them.
+    fn told(&self, attr: &Attr) -> (Attr, bool) {
+        self.direct.as_ref().map_or((*attr, true), |direct| direct.told(attr))
+    }
+
+    /// An answer that names an inode.
+    pub(super) fn entry_of(&self, attr: &Attr) -> EntryOut {
+        let (attr, keep) = self.told(attr);
+        let entry = entry(file_attr(&attr), generation(&attr));
+        if keep { entry } else { EntryOut { attr_valid: 0, ..entry } }
+    }
+
+    /// An answer to STATX.
+    pub(super) fn statx_of(&self, attr: &Attr) -> StatxOut {
+        let (attr, keep) = self.told(attr);
+        let stat = statx(&file_attr(&attr), birth(&attr));
+        if keep { stat } else { StatxOut { attr_valid: 0, ..stat } }
+    }
+
     pub(super) fn reply_entry(&self, result: FsResult<Attr>, reply: Reply) {
         match result {
-            Ok(attr) => reply.value(&entry_of(&attr)),
+            Ok(attr) => reply.value(&self.entry_of(&attr)),
             Err(error) => reply.error(self.errors.errno(&error)),
         }
     }
 
     pub(super) fn reply_attr(&self, result: FsResult<Attr>, reply: Reply) {
         match result {
-            Ok(attr) => reply.value(&attributes(file_attr(&attr))),
+            Ok(attr) => {
+                let (attr, keep) = self.told(&attr);
+                let out = attributes(file_attr(&attr));
+                reply.value(&if keep { out } else { AttrOut { attr_valid: 0, ..out } });
+            }
             Err(error) => reply.error(self.errors.errno(&error)),
         }
     }
@@ -147,7 +165,7 @@ impl TerraceFs {
             let listed = self.volume.readdir_plus(ino, read.offset, &mut |found, attr| {
                 let type_ = dirent_type(attr.kind);
                 let dirent = Dirent { ino: found.ino.0, off: found.next, type_, namelen: 0 };
-                listing.add(Some(&entry_of(attr)), &dirent, found.name)
+                listing.add(Some(&self.entry_of(attr)), &dirent, found.name)
             });
             match listed {
                 Err(error) if listing.len_bytes() == 0 => Err(self.errors.errno(&error)),

@@ -10,6 +10,7 @@ mod msync;
 mod open;
 mod poison;
 mod recorder;
+mod share;
 mod stats;
 
 use std::fmt;

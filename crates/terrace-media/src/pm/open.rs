@@ -18,7 +18,7 @@ use rustix::mm::{
 
 use super::msync::GroupSync;
 use super::poison::Poison;
-use super::{Pm, PmKind};
+use super::{Pm, PmKind, share};
 use crate::error::{MediaError, errno_of};
 use crate::file;
 use crate::length::{dax_device_len, dax_device_number};
@@ -34,6 +34,8 @@ pub struct PmOpenOptions {
     pub private: bool,
     /// Take the device exclusively; fail if somebody else has.
     pub lock: bool,
+    /// With `lock`: other processes may have the region mapped by a descriptor of [`Pm::share`].
+    pub may_be_shared: bool,
     /// Make the region as slow as this: reads, bulk stores and flushes, that is; single words and
     /// cached stores cost what the CPU takes.
     pub model: Option<DeviceModel>,
@@ -41,7 +43,13 @@ pub struct PmOpenOptions {
 
 impl Default for PmOpenOptions {
     fn default() -> Self {
-        PmOpenOptions { read_only: false, private: false, lock: true, model: None }
+        PmOpenOptions {
+            read_only: false,
+            private: false,
+            lock: true,
+            may_be_shared: false,
+            model: None,
+        }
     }
 }
 
@@ -94,6 +102,19 @@ impl Pm {
         if options.lock {
             file::lock(path, &file)?;
         }
+        if options.lock && !options.may_be_shared {
+            share::must_not_be_shared(path, &file)?;
+        }
+        Pm::of_file(path, file, len_bytes, options)
+    }
+
+    pub(super) fn of_file(
+        path: &Path,
+        file: File,
+        len_bytes: u64,
+        options: &PmOpenOptions,
+    ) -> Result<Arc<Pm>, MediaError> {
+        let writable = !options.read_only && !options.private;
         let (mapping, kind) = Mapping::of_file(file, len_bytes, options)
             .map_err(|errno| MediaError::Map { path: path.to_owned(), len_bytes, errno })?;
         let mut pm = Pm::over(mapping, path.to_owned(), kind);
@@ -283,6 +304,15 @@ impl Mapping {
         let mapping = Mapping { base: base.cast(), len, writable, file: Some(file), poison };
         Poison::watch(&mapping.poison)?;
         Ok((mapping, kind))
+    }
+
+    pub(super) fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// The mapping alone, which holds the file's locks, too.
+    pub(super) fn close_file(&mut self) {
+        self.file = None;
     }
 
     pub(super) fn poison(&self) -> &Arc<Poison> {

@@ -17,7 +17,7 @@ const DESCRIPTOR: usize = 20;
 fn put_back(descriptor: *const c_int) {
     // SAFETY: Any bytes are a number, and a bad address is survived.
     if let Some(fd) = unsafe { fault::fetch(descriptor) } {
-        state::give_back(fd, Reason::Asynchronous);
+        state::put_back(fd, Reason::Asynchronous);
     }
 }
 

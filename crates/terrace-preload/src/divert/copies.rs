@@ -5,13 +5,12 @@ use std::ffi::{c_int, c_uint, c_void};
 use libc::{off_t, size_t, ssize_t};
 
 use crate::backend::Reason;
+use crate::state::Outside;
 use crate::{real, state};
 
 /// Two files that the kernel copies between.
-fn copied(both: [c_int; 2]) {
-    for fd in both {
-        state::give_back(fd, Reason::Copied);
-    }
+fn copied(both: [c_int; 2]) -> [Option<Outside>; 2] {
+    both.map(|fd| state::give_back(fd, Reason::Copied))
 }
 
 divert! {
@@ -23,9 +22,8 @@ divert! {
         fd: c_int,
         offset: off_t
     ) -> *mut c_void {
-        if flags & libc::MAP_ANONYMOUS == 0 {
-            state::give_back(fd, Reason::Mapped);
-        }
+        let is_of_file = flags & libc::MAP_ANONYMOUS == 0;
+        let _outside = is_of_file.then(|| state::give_back(fd, Reason::Mapped));
         real::mmap64(at, len, protection, flags, fd, offset)
     }
 
@@ -52,7 +50,7 @@ divert! {
     }
 
     fn sendfile64(to: c_int, from: c_int, offset: *mut off_t, len: size_t) -> ssize_t {
-        copied([from, to]);
+        let _outside = copied([from, to]);
         real::sendfile64(to, from, offset, len)
     }
 
@@ -68,7 +66,7 @@ divert! {
         len: size_t,
         flags: c_uint
     ) -> ssize_t {
-        copied([from, to]);
+        let _outside = copied([from, to]);
         real::splice(from, at, to, to_at, len, flags)
     }
 
@@ -80,7 +78,7 @@ divert! {
         len: size_t,
         flags: c_uint
     ) -> ssize_t {
-        copied([from, to]);
+        let _outside = copied([from, to]);
         real::copy_file_range(from, at, to, to_at, len, flags)
     }
 }

@@ -41,7 +41,7 @@ fn descriptors(message: *const msghdr, each: impl Fn(c_int)) {
 
 /// Another process gets the descriptors of a message.
 pub(super) fn sent(message: *const msghdr) {
-    descriptors(message, |fd| state::give_back(fd, Reason::Shared));
+    descriptors(message, |fd| state::put_back(fd, Reason::Shared));
 }
 
 /// A message has brought descriptors of another process.

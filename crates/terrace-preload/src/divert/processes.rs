@@ -37,7 +37,7 @@ fn after_fork(process: c_int) -> c_int {
 
 /// The process goes on as another program, or fails to.
 extern "C" fn before_exec() {
-    state::tell_all();
+    state::leave_all();
     report::print();
 }
 

@@ -33,6 +33,20 @@ fn records_that_a_dead_daemon_was_taking_are_free() {
 }
 
 #[test]
+fn the_word_of_an_inode_goes_when_the_kernel_has_forgotten_it() {
+    let ledger = Ledger::new().unwrap();
+    ledger.look_up(77);
+    ledger.look_up(77);
+    assert_eq!(ledger.change_word(77, |word| Some(word + 5)), Some(0));
+    assert_eq!(ledger.change_word(77, |_| None), None);
+    ledger.forget(77, 1);
+    assert_eq!((ledger.word(77), ledger.word(78)), (5, 0));
+    ledger.forget(77, 1);
+    assert_eq!(ledger.word(77), 0);
+    assert_eq!((ledger.change_word(INODES_MAX, |_| Some(1)), ledger.word(INODES_MAX)), (None, 0));
+}
+
+#[test]
 fn another_program_finds_what_was_noted() {
     let ledger = Ledger::new().unwrap();
     ledger.begin(InitFlags::HAS_RESEND);

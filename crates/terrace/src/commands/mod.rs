@@ -11,6 +11,7 @@ mod mount;
 mod pin;
 mod place;
 mod record;
+mod run;
 mod save;
 mod scrub;
 mod set;
@@ -42,6 +43,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Check(args) => return check::run(args, quiet),
         Command::Scrub(args) => return scrub::run(args, quiet),
         Command::Doctor(args) => return doctor::run(args),
+        Command::Run(args) => return run::run(args, quiet),
         Command::Where(args) => return r#where::run(args),
         Command::Evict(args) => return Ok(place::evict(args, quiet)),
         Command::Warm(args) => return Ok(place::warm(args, quiet)),

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -67,7 +67,9 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
         return keep(&mut Ready::nobody());
     }
     daemon::in_background(keep)?;
-    first_open::in_mount(&request.mountpoint);
+    if !request.options.lends {
+        first_open::in_mount(&request.mountpoint);
+    }
     Ok(())
 }
 
@@ -170,7 +172,8 @@ pub fn serve(request: &MountRequest, log: &Log, role: &mut Role<'_>) -> Result<(
         Role::Alone(_) | Role::First(..) => open(request, role.ledger(), &ending)?,
     };
     let upgrade = Some(role.upgrader());
-    let config = MountConfig { upgrade, ..config(request, role.ledger()) };
+    let direct = socket(request, &volume)?;
+    let config = MountConfig { upgrade, direct, ..config(request, role.ledger()) };
     let handover = role.take_handover();
     let is_first = handover.is_none();
     let mount = || match handover {
@@ -332,9 +335,22 @@ fn config(request: &MountRequest, ledger: Option<&'static Ledger>) -> MountConfi
         dev: options.dev,
         exec: options.exec,
         ledger,
+        direct: None,
         upgrade: None,
         add_disk: Some(Arc::new(move |volume, wanted| add_disk(volume, wanted, &of_devices))),
     }
+}
+
+/// The socket on which programs may ask for files.
+fn socket(request: &MountRequest, volume: &Volume) -> Result<Option<PathBuf>> {
+    if !request.options.lends {
+        return Ok(None);
+    }
+    if let Some(why) = volume.lends_nothing() {
+        bail!("lend: {}: {why}; mount without it", request.pm.display());
+    }
+    let dir = daemon::cache_dir(request.options.cache_dir.as_deref())?;
+    Ok(Some(dir.join(format!("{}.socket", volume.status().uuid))))
 }
 
 /// Adds a disk to the mounted volume, opened as the others were.
@@ -375,6 +391,7 @@ fn device_options(options: &MountOptions) -> DeviceOptions<'_> {
         engine: options.engine,
         direct: options.direct,
         models: &options.models,
+        may_be_shared: !options.read_only,
     }
 }
 
@@ -439,6 +456,7 @@ fn open(
         pm_full_percent: options.pm_full_percent,
         params: options.params,
         heritage: ledger.map(terrace_fuse::heritage),
+        lends: options.lends,
         loans: None,
         workers: true,
     };

@@ -11,7 +11,7 @@ use terrace_fuse::control;
 
 use super::failures::Failures;
 use super::place::move_file;
-use crate::cli::{PinArgs, UnpinArgs};
+use crate::cli::pin::{PinArgs, UnpinArgs};
 use crate::output;
 use crate::progress::Progress;
 use crate::size::format_size;

@@ -1,18 +1,70 @@
 //! Loans of a daemon that has died. Its successor ends them before it reads a log: from then on
 //! borrowers change nothing more, but for those that are stopped in the middle of a change.
 
+use std::io;
+use std::path::PathBuf;
 use std::time::Instant;
 
-use terrace_layout::BlockAddr;
+use terrace_layout::{BlockAddr, Superblock};
+use terrace_media::Pm;
 use terrace_store::alloc::Run;
 use terrace_store::delegation::Segment;
-use terrace_store::error::FsResult;
+use terrace_store::error::{FsError, FsResult};
 use terrace_store::space::Purpose;
+use terrace_store::superblock::uuid_text;
+use terrace_store::sync::Arc;
 
 use super::broken::Quarantined;
 use super::{Loans, PATIENCE, process, wait};
+use crate::base::options::OpenOptions;
 use crate::base::types::Ino;
 use crate::inode::resident::Inode;
+
+/// Control pages of a volume: so many files are lent at a time.
+const PAGES: usize = 1023;
+
+/// The file of a volume's control pages. It outlives the daemon.
+fn path_of(options: &OpenOptions, sb: &Superblock) -> Option<PathBuf> {
+    let dir = options.cache_dir.as_ref().filter(|_| !options.read_only)?;
+    Some(dir.join(format!("{}.loans", uuid_text(sb))))
+}
+
+/// The control pages: those that a daemon has left, or, if files may be lent, new ones.
+///
+/// # Errors
+/// They cannot be opened; or processes have PM mapped, and their control pages are gone.
+pub(crate) fn open_segment(
+    pm: &Pm,
+    options: &OpenOptions,
+    sb: &Superblock,
+) -> FsResult<Option<Arc<Segment>>> {
+    let Some(path) = path_of(options, sb) else { return Ok(None) };
+    let failed = |error: io::Error| {
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        FsError::with_message(errno, format!("loans: {}: {error}", path.display()))
+    };
+    let left = Segment::left_at(&path).map_err(failed)?;
+    if left.is_none() {
+        pm.must_not_be_shared()?;
+    }
+    let segment = match left {
+        None if options.lends => Some(Segment::create(&path, PAGES).map_err(failed)?),
+        left => left,
+    };
+    Ok(segment.map(Arc::new))
+}
+
+/// Removes the control pages of a volume that is closed, unless a process has PM mapped still: the
+/// next mount is to know that nothing is lent to it.
+pub(crate) fn forget_segment(pm: &Pm, options: &OpenOptions, sb: &Superblock) {
+    if let Some(path) = path_of(options, sb)
+        && options.loans.is_some()
+        && pm.must_not_be_shared().is_ok()
+    {
+        // One that is left is found to have no loans.
+        let _ = std::fs::remove_file(path);
+    }
+}
 
 /// A loan that is broken: its borrower may still store to what the control page says.
 #[derive(Debug)]

@@ -1,0 +1,372 @@
+//! A file of a mount: borrowed when that pays, and given back when it does not.
+//!
+//! Invariants:
+//! * A call that is refused with [`Refusal::Mount`] has changed nothing.
+//! * Threads wait for each other, and for the daemon's answer to a request, but never for a thread
+//!   that has left the library in the middle of a call: after a moment the call goes to the mount.
+//! * Before a call on the mount, the kernel asks for the file's size, if the file has been borrowed
+//!   since it asked last; and it is not borrowed during such a call ([`DirectFile::leave`]). The
+//!   kernel would append to its cached pages at the wrong place.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use terrace_store::delegation::NotLent;
+use terrace_store::delegation::message::{Answer, Request, Wanted};
+
+use crate::borrowed::{Borrowed, Give, PIECE_BYTES_MAX, Reason, Refusal};
+use crate::mount::Mount;
+
+/// How long a thread waits for another one of this process.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Blocks of a first loan; one that is used up is followed by one of twice as many.
+const BLOCKS_FIRST: u64 = 256;
+const BLOCKS_MAX: u64 = 8192;
+/// After a loan has ended, so many calls go to the mount before the daemon is asked again; twice as
+/// many each time, if the loan was short.
+const CALLS_FIRST: u32 = 8;
+const CALLS_MAX: u32 = 4096;
+/// Calls on a borrowed file that make a loan a long one.
+const LONG: u64 = 1000;
+/// A file of which so many bytes were written without a request for durability is handed back, as
+/// the mount's own predictor would send it to the disk.
+const UNSYNCED_BYTES_MAX: u64 = 4 << 20;
+
+/// See the module.
+#[derive(Debug)]
+pub struct DirectFile {
+    mount: Arc<Mount>,
+    ino: u64,
+    /// How many open files of the inode are this process's own.
+    opens: fn(&DirectFile) -> u64,
+    loan: RwLock<Option<Borrowed>>,
+    /// Calls that go to the mount before the daemon is asked, and how many the next time.
+    calls_left: AtomicU32,
+    calls_next: AtomicU32,
+    /// Calls since the loan began.
+    calls: AtomicU64,
+    unsynced: AtomicU64,
+    blocks: AtomicU64,
+    /// A thread has left in the middle of a call, or is slow: others do not wait for it.
+    abandoned: AtomicBool,
+    /// How many times the file has been asked for, and how many of them the kernel has asked for
+    /// the size after.
+    asked: AtomicU64,
+    known: AtomicU64,
+    /// Held while the kernel asks.
+    asking: Mutex<()>,
+    /// Calls on the mount that are under way.
+    outside: AtomicU32,
+}
+
+impl DirectFile {
+    /// The file with this inode number. It is borrowed with the first call. `opens` tells how many
+    /// open files of it this process has to itself; the daemon lends nothing while there are
+    /// others.
+    pub fn new(mount: Arc<Mount>, ino: u64, opens: fn(&DirectFile) -> u64) -> Self {
+        Self {
+            mount,
+            ino,
+            opens,
+            loan: RwLock::new(None),
+            calls_left: AtomicU32::new(0),
+            calls_next: AtomicU32::new(CALLS_FIRST),
+            calls: AtomicU64::new(0),
+            unsynced: AtomicU64::new(0),
+            blocks: AtomicU64::new(BLOCKS_FIRST),
+            abandoned: AtomicBool::new(false),
+            asked: AtomicU64::new(0),
+            known: AtomicU64::new(0),
+            asking: Mutex::new(()),
+            outside: AtomicU32::new(0),
+        }
+    }
+
+    /// The mount that it is on.
+    pub fn mount(&self) -> &Arc<Mount> {
+        &self.mount
+    }
+
+    /// The inode number.
+    pub fn ino(&self) -> u64 {
+        self.ino
+    }
+
+    /// A system call on the mount is about to be made: gives the file back, if it is borrowed, and
+    /// keeps it from being borrowed until [`Self::come_back`]. `ask`: has the kernel ask the daemon
+    /// for the attributes, by an `fstat`.
+    #[inline]
+    pub fn leave(&self, ask: impl FnOnce()) {
+        self.outside.fetch_add(1, Ordering::SeqCst);
+        if self.asked.load(Ordering::SeqCst) != self.known.load(Ordering::SeqCst) {
+            self.catch_up(ask);
+        }
+    }
+
+    /// The system call has ended.
+    #[inline]
+    pub fn come_back(&self) {
+        self.outside.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    #[cold]
+    fn catch_up(&self, ask: impl FnOnce()) {
+        // Who holds it longer has left in the middle of a call.
+        let _asking = self.asking.try_lock_for(PATIENCE);
+        let asked = self.asked.load(Ordering::SeqCst);
+        if asked != self.known.load(Ordering::SeqCst) {
+            self.give_back();
+            ask();
+            self.known.store(asked, Ordering::SeqCst);
+        }
+    }
+
+    fn abandon(&self) -> Reason {
+        self.abandoned.store(true, Ordering::Relaxed);
+        Reason::Busy
+    }
+
+    /// A lock that was got is abandoned no longer.
+    #[inline]
+    fn got<T>(&self, loan: T) -> T {
+        if self.abandoned.load(Ordering::Relaxed) {
+            self.abandoned.store(false, Ordering::Relaxed);
+        }
+        loan
+    }
+
+    #[inline]
+    fn shared(&self) -> Result<RwLockReadGuard<'_, Option<Borrowed>>, Reason> {
+        match self.loan.try_read() {
+            Some(loan) => Ok(self.got(loan)),
+            None if self.abandoned.load(Ordering::Relaxed) => Err(Reason::Busy),
+            None => self.loan.try_read_for(PATIENCE).ok_or_else(|| self.abandon()),
+        }
+    }
+
+    #[inline]
+    fn exclusive(&self) -> Result<RwLockWriteGuard<'_, Option<Borrowed>>, Reason> {
+        match self.loan.try_write() {
+            Some(loan) => Ok(self.got(loan)),
+            None if self.abandoned.load(Ordering::Relaxed) => Err(Reason::Busy),
+            None => self.loan.try_write_for(PATIENCE).ok_or_else(|| self.abandon()),
+        }
+    }
+
+    /// The loan has ended: the mount has the next calls.
+    #[cold]
+    fn ended(&self, loan: &mut Option<Borrowed>) {
+        let Some(borrowed) = loan.take() else { return };
+        let (page, generation) = borrowed.loan();
+        if borrowed.is_broken() {
+            // This thread has the lock, so no other stores anything.
+            self.mount.ask(Request::LetGo { page: page as u64, generation });
+        }
+        self.wait_longer();
+    }
+
+    fn wait_longer(&self) {
+        let was_long = self.calls.swap(0, Ordering::Relaxed) > LONG;
+        let calls = if was_long { CALLS_FIRST } else { self.calls_next.load(Ordering::Relaxed) };
+        self.calls_left.store(calls, Ordering::Relaxed);
+        self.calls_next.store((2 * calls).min(CALLS_MAX), Ordering::Relaxed);
+    }
+
+    /// Borrows the file, if enough calls have gone to the mount.
+    #[cold]
+    fn borrow(&self, loan: &mut Option<Borrowed>) -> Result<(), Reason> {
+        let left = self.calls_left.load(Ordering::Relaxed);
+        if left > 0 {
+            self.calls_left.store(left - 1, Ordering::Relaxed);
+            return Err(Reason::Ended);
+        }
+        // From here on the kernel's size may be old. In this order, a call on the mount is seen
+        // here, or sees that.
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        if self.outside.load(Ordering::SeqCst) > 0 {
+            return Err(Reason::Ended);
+        }
+        self.begin(loan, Request::Borrow(self.wanted()))
+    }
+
+    fn wanted(&self) -> Wanted {
+        let blocks = self.blocks.load(Ordering::Relaxed);
+        Wanted { ino: self.ino, blocks, opens: (self.opens)(self) }
+    }
+
+    /// Asks for the file and takes what the daemon gives.
+    fn begin(&self, loan: &mut Option<Borrowed>, request: Request) -> Result<(), Reason> {
+        let (page, generation, log_is_same) = match self.mount.ask(request) {
+            Some(Answer::Lent { page, generation, log_is_same }) => {
+                (page as usize, generation, log_is_same)
+            }
+            answer => {
+                *loan = None;
+                self.wait_longer();
+                return Err(match answer {
+                    Some(Answer::NotLent(why)) => Reason::NotLent(why),
+                    _ => Reason::Ended,
+                });
+            }
+        };
+        if let Some(borrowed) = loan.as_mut().filter(|_| log_is_same) {
+            borrowed.renewed(page, generation);
+            return Ok(());
+        }
+        *loan = None;
+        let (pm, segment) = (Arc::clone(self.mount.pm()), Arc::clone(self.mount.segment()));
+        if page >= segment.pages() {
+            return Err(Reason::Damaged);
+        }
+        match Borrowed::new(pm, segment, page, generation, self.mount.process()) {
+            Ok(borrowed) => {
+                *loan = Some(borrowed);
+                Ok(())
+            }
+            Err(_) => {
+                self.mount.ask(Request::GiveBack { ino: self.ino });
+                self.wait_longer();
+                Err(Reason::Damaged)
+            }
+        }
+    }
+
+    /// Carries out a call that changes the file.
+    #[inline]
+    fn change<T>(
+        &self,
+        mut call: impl FnMut(&mut Borrowed) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let mut loan = self.exclusive()?;
+        if loan.is_none() {
+            self.borrow(&mut loan)?;
+        }
+        let borrowed = loan.as_mut().expect("it was borrowed just now");
+        match call(borrowed) {
+            Err(Refusal::Mount(Reason::Renew)) => {
+                self.renew(&mut loan)?;
+                call(loan.as_mut().expect("it was renewed just now"))
+                    .inspect_err(|refusal| self.note(refusal, &mut loan))
+            }
+            result => result.inspect_err(|refusal| self.note(refusal, &mut loan)),
+        }
+    }
+
+    #[cold]
+    fn renew(&self, loan: &mut Option<Borrowed>) -> Result<(), Reason> {
+        let blocks = (2 * self.blocks.load(Ordering::Relaxed)).min(BLOCKS_MAX);
+        self.blocks.store(blocks, Ordering::Relaxed);
+        self.begin(loan, Request::Renew(self.wanted()))
+    }
+
+    #[cold]
+    fn note(&self, refusal: &Refusal, loan: &mut Option<Borrowed>) {
+        match refusal {
+            Refusal::Errno(_) | Refusal::Mount(Reason::Busy) => {}
+            Refusal::Mount(Reason::Ended) => self.ended(loan),
+            Refusal::Mount(_) => {
+                *loan = None;
+                self.mount.ask(Request::GiveBack { ino: self.ino });
+                self.wait_longer();
+            }
+        }
+    }
+
+    /// Carries out a call that only looks.
+    #[inline]
+    fn look<T>(
+        &self,
+        mut call: impl FnMut(&Borrowed) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let loan = self.shared()?;
+        let refusal = match loan.as_ref() {
+            Some(borrowed) => match call(borrowed) {
+                Err(refusal @ Refusal::Mount(_)) => refusal,
+                result => return result,
+            },
+            None => Refusal::Mount(Reason::Renew),
+        };
+        drop(loan);
+        let mut loan = self.exclusive()?;
+        match (refusal, loan.is_none()) {
+            (_, true) => self.borrow(&mut loan)?,
+            (refusal, false) => {
+                self.note(&refusal, &mut loan);
+                return Err(refusal);
+            }
+        }
+        call(loan.as_ref().expect("it was borrowed just now"))
+    }
+
+    /// Reads: see [`Borrowed::read_at`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn read_at(&self, offset: u64, len: usize, give: Give<'_>) -> Result<usize, Refusal> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.look(|borrowed| borrowed.read_at(offset, len, give))
+    }
+
+    /// Writes: see [`Borrowed::write_at`]. Up to [`PIECE_BYTES_MAX`] bytes.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn write_at(&self, offset: Option<u64>, data: &[u8]) -> Result<u64, Refusal> {
+        debug_assert!(data.len() <= PIECE_BYTES_MAX);
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let unsynced = self.unsynced.load(Ordering::Relaxed) + data.len() as u64;
+        if unsynced > UNSYNCED_BYTES_MAX {
+            return self.hand_back();
+        }
+        let at = self.change(|borrowed| borrowed.write_at(offset, data))?;
+        self.unsynced.store(unsynced, Ordering::Relaxed);
+        Ok(at)
+    }
+
+    /// It is written as files are that belong on a disk.
+    #[cold]
+    fn hand_back(&self) -> Result<u64, Refusal> {
+        self.unsynced.store(0, Ordering::Relaxed);
+        self.give_back();
+        self.calls_left.store(CALLS_MAX, Ordering::Relaxed);
+        Err(Reason::NotLent(NotLent::Asynchronous).into())
+    }
+
+    /// Sets the size (bytes).
+    ///
+    /// # Errors
+    /// As [`Self::write_at`].
+    pub fn truncate(&self, size: u64) -> Result<(), Refusal> {
+        self.change(|borrowed| borrowed.truncate(size))
+    }
+
+    /// The size (bytes).
+    ///
+    /// # Errors
+    /// [`Refusal::Mount`].
+    pub fn size(&self) -> Result<u64, Refusal> {
+        self.look(Borrowed::size)
+    }
+
+    /// Makes everything durable, which it is.
+    ///
+    /// # Errors
+    /// [`Refusal::Mount`].
+    pub fn sync(&self) -> Result<(), Refusal> {
+        self.unsynced.store(0, Ordering::Relaxed);
+        self.look(Borrowed::sync)
+    }
+
+    /// Gives the file back to the mount, if it is borrowed.
+    pub fn give_back(&self) {
+        let Ok(mut loan) = self.exclusive() else { return };
+        if loan.take().is_some() {
+            self.mount.ask(Request::GiveBack { ino: self.ino });
+            self.wait_longer();
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! A mount whose daemon lends files, as this process knows it: the connection, PM, the control
+//! pages.
+
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags,
+    SocketAddrUnix, SocketFlags, SocketType,
+};
+use terrace_media::Pm;
+use terrace_store::delegation::Segment;
+use terrace_store::delegation::message::{Answer, LAYOUT, MESSAGE_BYTES, Request, SOCKET_XATTR};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Mount {
+    /// Device number of its files.
+    device: u64,
+    path: PathBuf,
+    /// `None`: the daemon has gone; a new connection is another [`Mount`].
+    connection: Mutex<Option<Connection>>,
+    pm: Arc<Pm>,
+    segment: Arc<Segment>,
+    /// The file of the control pages.
+    memory: (u64, u64),
+    process: u32,
+}
+
+/// A socket, and which one it is.
+type Connection = (OwnedFd, (u64, u64));
+
+/// Why there is no connection to a daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoMount {
+    /// The file is on no Terrace mount that lends files.
+    NotOurs,
+    /// The daemon does not answer, refuses this process, or is of another version.
+    Refused,
+}
+
+/// The socket of the mount that a file is on.
+fn socket_path(fd: BorrowedFd<'_>) -> Result<PathBuf, NoMount> {
+    let mut bytes = [0; 256];
+    match rustix::fs::fgetxattr(fd, SOCKET_XATTR, &mut bytes[..]) {
+        Ok(len) if len > 0 => Ok(Path::new(std::ffi::OsStr::from_bytes(&bytes[..len])).to_owned()),
+        _ => Err(NoMount::NotOurs),
+    }
+}
+
+fn connect(path: &Path) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    // A program may close the low numbers as its own.
+    let high = rustix::io::fcntl_dupfd_cloexec(&socket, 512).unwrap_or(socket);
+    rustix::net::connect(&high, &SocketAddrUnix::new(path)?)?;
+    Ok(high)
+}
+
+/// Sends a request and waits for its answer, with the descriptors that come along.
+fn ask(connection: &OwnedFd, request: Request) -> io::Result<(Answer, Vec<OwnedFd>)> {
+    let sent = request.encode();
+    while let Err(error) = rustix::net::send(connection, &sent, SendFlags::NOSIGNAL) {
+        if error != Errno::INTR {
+            return Err(error.into());
+        }
+    }
+    let mut bytes = [0; MESSAGE_BYTES];
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    loop {
+        let mut ancillary = RecvAncillaryBuffer::new(&mut room);
+        let mut slices = [IoSliceMut::new(&mut bytes)];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let received = rustix::net::recvmsg(connection, &mut slices, &mut ancillary, flags);
+        let len = match received {
+            Err(Errno::INTR) => continue,
+            received => received?.bytes,
+        };
+        let descriptors = ancillary.drain().flat_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect(),
+            _ => Vec::new(),
+        });
+        let descriptors = descriptors.collect();
+        let unknown = || io::Error::from(io::ErrorKind::InvalidData);
+        return Ok((Answer::decode(&bytes[..len]).ok_or_else(unknown)?, descriptors));
+    }
+}
+
+/// Which file a descriptor is of.
+fn inode_of(fd: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
+    let stat = rustix::fs::fstat(fd)?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
+/// A connection to the daemon, and the descriptors of PM and of the control pages.
+fn greet(path: &Path) -> io::Result<(Connection, [OwnedFd; 2])> {
+    let socket = connect(path)?;
+    let (answer, descriptors) = ask(&socket, Request::Hello { layout: LAYOUT })?;
+    let descriptors = <[OwnedFd; 2]>::try_from(descriptors);
+    let (Answer::Done, Ok(descriptors)) = (answer, descriptors) else {
+        return Err(io::ErrorKind::Unsupported.into());
+    };
+    let number = inode_of(socket.as_fd())?;
+    Ok(((socket, number), descriptors))
+}
+
+impl Mount {
+    /// Connects to the daemon of the mount that the open file is on, whose device number is
+    /// `device`.
+    ///
+    /// # Errors
+    /// See [`NoMount`].
+    pub fn of(fd: BorrowedFd<'_>, device: u64) -> Result<Self, NoMount> {
+        let path = socket_path(fd)?;
+        let open = || -> io::Result<Self> {
+            let (connection, [pm, segment]) = greet(&path)?;
+            let memory = inode_of(segment.as_fd())?;
+            let pm = Pm::of_shared(File::from(pm)).map_err(io::Error::other)?;
+            let segment = Arc::new(Segment::of_shared(File::from(segment))?);
+            let process = std::process::id();
+            let connection = Mutex::new(Some(connection));
+            Ok(Self { device, path: path.clone(), connection, pm, segment, memory, process })
+        };
+        open().map_err(|_| NoMount::Refused)
+    }
+
+    /// Device number of its files.
+    pub fn device(&self) -> u64 {
+        self.device
+    }
+
+    /// The daemon's socket.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the daemon has gone.
+    pub fn is_gone(&self) -> bool {
+        self.connection.lock().is_none()
+    }
+
+    pub(crate) fn pm(&self) -> &Arc<Pm> {
+        &self.pm
+    }
+
+    pub(crate) fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// The daemon's answer; `None`: it has gone, and no successor answers yet.
+    pub(crate) fn ask(&self, request: Request) -> Option<Answer> {
+        let mut connection = self.connection.lock();
+        if connection.is_none() {
+            *connection = self.connect_again();
+        }
+        let (socket, number) = connection.as_ref()?;
+        // A program may close descriptors that are not its own, and get the number for another.
+        let is_ours = inode_of(socket.as_fd()).is_ok_and(|now| now == *number);
+        match is_ours.then(|| ask(socket, request)) {
+            Some(Ok((answer, _))) => Some(answer),
+            lost => {
+                if let (None, Some(closed)) = (lost, connection.take()) {
+                    std::mem::forget(closed);
+                }
+                *connection = None;
+                None
+            }
+        }
+    }
+
+    /// A connection to a successor of the daemon, on the same memory.
+    fn connect_again(&self) -> Option<Connection> {
+        let (connection, [_, segment]) = greet(&self.path).ok()?;
+        (inode_of(segment.as_fd()).ok()? == self.memory).then_some(connection)
+    }
+}

@@ -1,0 +1,192 @@
+//! The backend of Terrace: files that the daemon of a mount lends (`terrace-direct`).
+
+use std::collections::HashMap;
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use terrace_direct::{DirectFile, Fault, Mount, NoMount, NotLent, PIECE_BYTES_MAX};
+
+use crate::backend::{Carried, File, Files, ProgramBytes, Reason, Refusal};
+use crate::{raw, state};
+
+/// `f_type` of every FUSE mount.
+const FUSE_SUPER_MAGIC: i64 = 0x6573_5546;
+/// A write of up to so many bytes is copied to the stack, a longer one to memory of its own.
+const ON_STACK_BYTES: usize = 16 << 10;
+
+/// The backend.
+#[derive(Debug)]
+pub(crate) struct Lent;
+
+#[derive(Debug, Default)]
+struct Known {
+    mounts: HashMap<u64, Arc<Mount>>,
+    files: HashMap<(u64, u64), &'static OneFile>,
+}
+
+static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+
+/// One file.
+#[derive(Debug)]
+struct OneFile(DirectFile);
+
+fn reason(of: terrace_direct::Reason) -> Reason {
+    match of {
+        terrace_direct::Reason::Ended => Reason::OtherProcess,
+        terrace_direct::Reason::Busy => Reason::Abandoned,
+        terrace_direct::Reason::Renew => Reason::NoRoom,
+        terrace_direct::Reason::NotInPm => Reason::NotInPm,
+        terrace_direct::Reason::NotLent(why) => reason_not_lent(why),
+        terrace_direct::Reason::Damaged => Reason::Refused,
+    }
+}
+
+fn reason_not_lent(why: NotLent) -> Reason {
+    match why {
+        NotLent::Off | NotLent::NotAFile | NotLent::Privileged => Reason::Refused,
+        NotLent::Pinned | NotLent::NotInPm | NotLent::Asynchronous => Reason::NotInPm,
+        NotLent::NoRoom => Reason::NoRoom,
+        NotLent::Moving | NotLent::Elsewhere => Reason::OtherProcess,
+    }
+}
+
+/// How many open files of an inode this process has to itself.
+fn opens(of: &DirectFile) -> u64 {
+    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let file = known.files.get(&(of.mount().device(), of.ino())).copied();
+    drop(known);
+    file.map_or(0, |file| state::opens_of(file))
+}
+
+fn refusal(of: terrace_direct::Refusal) -> Refusal {
+    match of {
+        terrace_direct::Refusal::Errno(errno) => Refusal::Errno(errno),
+        terrace_direct::Refusal::Mount(why) => Refusal::Mount(reason(why)),
+    }
+}
+
+/// Device and inode number of a regular file on a FUSE mount.
+fn identity(fd: RawFd) -> Option<(u64, u64)> {
+    let mut system = MaybeUninit::<libc::statfs>::zeroed();
+    let mut stat = MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: both have room, and all zero is a value of each.
+    let (system, stat) = unsafe {
+        if libc::fstatfs(fd, system.as_mut_ptr()) != 0 || libc::fstat(fd, stat.as_mut_ptr()) != 0 {
+            return None;
+        }
+        (system.assume_init(), stat.assume_init())
+    };
+    let is_ours = system.f_type == FUSE_SUPER_MAGIC && stat.st_mode & libc::S_IFMT == libc::S_IFREG;
+    is_ours.then_some((stat.st_dev, stat.st_ino))
+}
+
+impl Known {
+    fn mount(&mut self, fd: RawFd, device: u64) -> Result<Arc<Mount>, Reason> {
+        if let Some(mount) = self.mounts.get(&device).filter(|mount| !mount.is_gone()) {
+            return Ok(Arc::clone(mount));
+        }
+        // SAFETY: the program has the descriptor open: it makes a call with it.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+        let mount = Mount::of(fd, device).map_err(|why| match why {
+            NoMount::NotOurs => Reason::NotOurs,
+            NoMount::Refused => Reason::Refused,
+        })?;
+        let mount = Arc::new(mount);
+        // Numbers of descriptors that it holds may be the program's by now: it is never closed.
+        std::mem::forget(self.mounts.insert(device, Arc::clone(&mount)));
+        Ok(mount)
+    }
+}
+
+impl Files for Lent {
+    fn adopt(&self, fd: RawFd) -> Result<&'static dyn File, Reason> {
+        let (device, ino) = identity(fd).ok_or(Reason::NotOurs)?;
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mount = known.mount(fd, device)?;
+        if let Some(file) = known.files.get(&(device, ino))
+            && Arc::ptr_eq(file.0.mount(), &mount)
+        {
+            return Ok(*file);
+        }
+        let file: &'static OneFile = Box::leak(Box::new(OneFile(DirectFile::new(mount, ino, opens))));
+        known.files.insert((device, ino), file);
+        Ok(file)
+    }
+}
+
+impl OneFile {
+    /// Writes the program's bytes in pieces, each copied before anything else is done with it.
+    fn write(&self, offset: Option<u64>, from: &ProgramBytes<'_>) -> Carried<(u64, usize)> {
+        if from.len() <= ON_STACK_BYTES {
+            let mut room = [const { MaybeUninit::<u8>::uninit() }; ON_STACK_BYTES];
+            // SAFETY: `room` is longer than the bytes, and this frame's.
+            unsafe { from.copy_in(0, room.as_mut_ptr().cast(), from.len()) }?;
+            // SAFETY: so many bytes were copied just now.
+            let data = unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), from.len()) };
+            return self.0.write_at(offset, data).map(|at| (at, data.len())).map_err(refusal);
+        }
+        self.write_long(offset, from)
+    }
+
+    #[cold]
+    fn write_long(&self, offset: Option<u64>, from: &ProgramBytes<'_>) -> Carried<(u64, usize)> {
+        let (mut first, mut done) = (offset, 0);
+        let mut room = vec![0; from.len().min(PIECE_BYTES_MAX)];
+        while done < from.len() {
+            let piece = &mut room[..(from.len() - done).min(PIECE_BYTES_MAX)];
+            // SAFETY: `piece` is as long as what is copied, and nobody else has it.
+            let copied = unsafe { from.copy_in(done, piece.as_mut_ptr(), piece.len()) };
+            let to = offset.map(|offset| offset + done as u64);
+            let written = copied
+                .map_err(Refusal::from)
+                .and_then(|()| self.0.write_at(to, piece).map_err(refusal));
+            match written {
+                Ok(at) => first = first.filter(|_| done > 0 || offset.is_some()).or(Some(at)),
+                Err(refusal) if done == 0 => return Err(refusal),
+                // The program calls again for the rest.
+                Err(_) => break,
+            }
+            done += piece.len();
+        }
+        Ok((first.unwrap_or(0), done))
+    }
+}
+
+impl File for OneFile {
+    fn read_at(&self, offset: u64, into: &ProgramBytes<'_>) -> Carried<usize> {
+        let mut give = |at: usize, piece: &[u8]| {
+            // SAFETY: the file gives no more bytes than were asked for.
+            unsafe { into.copy_out(at, piece.as_ptr(), piece.len()) }.map_err(|_| Fault)
+        };
+        self.0.read_at(offset, into.len(), &mut give).map_err(refusal)
+    }
+
+    fn write_at(&self, offset: u64, from: &ProgramBytes<'_>) -> Carried<usize> {
+        self.write(Some(offset), from).map(|(_, len)| len)
+    }
+
+    fn append(&self, from: &ProgramBytes<'_>) -> Carried<(u64, usize)> {
+        self.write(None, from)
+    }
+
+    fn size(&self) -> Carried<u64> {
+        self.0.size().map_err(refusal)
+    }
+
+    fn sync(&self) -> Carried<()> {
+        self.0.sync().map_err(refusal)
+    }
+
+    fn truncate(&self, size: u64) -> Carried<()> {
+        self.0.truncate(size).map_err(refusal)
+    }
+
+    fn leave(&self, fd: RawFd) {
+        self.0.leave(|| raw::ask_attributes(fd));
+    }
+
+    fn come_back(&self) {
+        self.0.come_back();
+    }
+}

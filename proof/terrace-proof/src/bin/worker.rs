@@ -1,0 +1,142 @@
+//! A program that does on files what its standard input says, a line for a call, and answers each
+//! with a line: `ok` and numbers, or `error` and the errno. Tests of several processes on one file
+//! run it. It makes all calls by the C library, as unmodified programs do.
+//!
+//! | line | call | numbers of the answer |
+//! |---|---|---|
+//! | `open NAME rw?act?x?` | open; letters: read, write, append, create, truncate, exclusive | |
+//! | `close` | close | |
+//! | `write LEN SEED`, `pwrite OFFSET LEN SEED` | write, pwrite | how many bytes |
+//! | `read LEN`, `pread OFFSET LEN` | read, pread | how many bytes, and their checksum |
+//! | `seek OFFSET`, `end` | lseek from the beginning, to the end | the position |
+//! | `truncate LEN`, `sync`, `size` | ftruncate, fdatasync, fstat | of `size`: the size |
+//! | `map` | mmap of all of it, as fstat says, read and unmapped | as for `read` |
+//! | `copy NAME` | copy_file_range of all of it to the end of a file | how many bytes |
+//! | `dup` | dup, and the first number is closed | |
+//!
+//! All but `open` name the handle first, as it numbers them: `N write 100 7`.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::process::ExitCode;
+
+use terrace_proof::{crc32c, pattern};
+
+fn main() -> ExitCode {
+    let mut handles: Vec<Option<File>> = Vec::new();
+    for line in io::stdin().lock().lines() {
+        let Ok(line) = line else { return ExitCode::FAILURE };
+        let words: Vec<&str> = line.split(' ').collect();
+        let answer = match carry_out(&mut handles, &words) {
+            Ok(numbers) => {
+                let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+                format!("ok {}", numbers.join(" "))
+            }
+            Err(error) => format!("error {}", error.raw_os_error().unwrap_or(-1)),
+        };
+        println!("{}", answer.trim_end());
+    }
+    ExitCode::SUCCESS
+}
+
+fn wrong(line: &[&str]) -> io::Error {
+    io::Error::other(format!("what is {line:?}?"))
+}
+
+fn carry_out(handles: &mut Vec<Option<File>>, words: &[&str]) -> io::Result<Vec<u64>> {
+    if let ["open", name, letters] = words {
+        let has = |letter| letters.contains(letter);
+        let file = OpenOptions::new()
+            .read(has('r'))
+            .write(has('w') && !has('a'))
+            .append(has('a'))
+            .create(has('c'))
+            .truncate(has('t'))
+            .create_new(has('x'))
+            .open(name)?;
+        let free = handles.iter().position(Option::is_none).unwrap_or(handles.len());
+        handles.resize_with(handles.len().max(free + 1), || None);
+        handles[free] = Some(file);
+        return Ok(vec![free as u64]);
+    }
+    let [handle, rest @ ..] = words else { return Err(wrong(words)) };
+    let slot = handle.parse().ok().and_then(|number: usize| handles.get_mut(number));
+    let slot = slot.ok_or_else(|| wrong(words))?;
+    if rest == ["close"] {
+        *slot = None;
+        return Ok(Vec::new());
+    }
+    let file = slot.as_mut().ok_or_else(|| wrong(words))?;
+    if rest == ["dup"] {
+        *file = file.try_clone()?;
+        return Ok(Vec::new());
+    }
+    call(file, rest)
+}
+
+fn call(file: &mut File, words: &[&str]) -> io::Result<Vec<u64>> {
+    let [name, arguments @ ..] = words else { return Err(wrong(words)) };
+    if let ("copy", [target]) = (*name, arguments) {
+        let target = OpenOptions::new().write(true).create(true).truncate(false).open(target)?;
+        return copy(file, &target).map(|len| vec![len]);
+    }
+    let numbers: Vec<u64> = arguments.iter().filter_map(|word| word.parse().ok()).collect();
+    let checked = |bytes: &[u8]| vec![bytes.len() as u64, u64::from(crc32c(bytes))];
+    match (*name, numbers.as_slice()) {
+        ("write", &[len, seed]) => Ok(vec![file.write(&pattern(seed, len as usize))? as u64]),
+        ("pwrite", &[at, len, seed]) => {
+            Ok(vec![file.write_at(&pattern(seed, len as usize), at)? as u64])
+        }
+        ("read", &[len]) => {
+            let mut bytes = vec![0; len as usize];
+            let read = file.read(&mut bytes)?;
+            Ok(checked(&bytes[..read]))
+        }
+        ("pread", &[at, len]) => {
+            let mut bytes = vec![0; len as usize];
+            let read = file.read_at(&mut bytes, at)?;
+            Ok(checked(&bytes[..read]))
+        }
+        ("seek", &[at]) => Ok(vec![file.seek(SeekFrom::Start(at))?]),
+        ("end", []) => Ok(vec![file.seek(SeekFrom::End(0))?]),
+        ("truncate", &[len]) => file.set_len(len).map(|()| Vec::new()),
+        ("sync", []) => file.sync_data().map(|()| Vec::new()),
+        ("size", []) => Ok(vec![file.metadata()?.len()]),
+        ("map", []) => map(file).map(|bytes| checked(&bytes)),
+        _ => Err(wrong(words)),
+    }
+}
+
+/// All of a file, by a mapping.
+fn map(file: &File) -> io::Result<Vec<u8>> {
+    let len = file.metadata()?.len() as usize;
+    if len == 0 {
+        return Ok(Vec::new());
+    }
+    let (rights, fd) = (libc::PROT_READ, file.as_raw_fd());
+    // SAFETY: a new mapping, wherever the kernel finds room.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), len, rights, libc::MAP_SHARED, fd, 0) };
+    if at == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the mapping is as long as the file was just now, and no test shortens it meanwhile.
+    let bytes = unsafe { std::slice::from_raw_parts(at.cast::<u8>(), len) }.to_vec();
+    // SAFETY: the mapping just made, of which nothing is used any more.
+    unsafe { libc::munmap(at, len) };
+    Ok(bytes)
+}
+
+fn copy(from: &File, to: &File) -> io::Result<u64> {
+    let (mut at, mut to_at, mut copied) = (0, to.metadata()?.len().cast_signed(), 0);
+    loop {
+        let (from, to) = (from.as_raw_fd(), to.as_raw_fd());
+        // SAFETY: the offsets are this frame's.
+        match unsafe { libc::copy_file_range(from, &mut at, to, &mut to_at, 1 << 20, 0) } {
+            ..0 => return Err(io::Error::last_os_error()),
+            0 => return Ok(copied),
+            len => copied += len as u64,
+        }
+    }
+}

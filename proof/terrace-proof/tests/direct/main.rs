@@ -1,0 +1,5 @@
+//! The direct path beside the mount: programs that `terrace run` has started, and others, on the
+//! same files.
+
+mod mixture;
+mod worker;

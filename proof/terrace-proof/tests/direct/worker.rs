@@ -1,0 +1,81 @@
+//! A process that does what it is told, directly or on the mount (`src/bin/worker.rs`).
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use terrace_proof::terrace_binary;
+
+/// The answer to a line: numbers, or an errno.
+pub type Answer = Result<Vec<u64>, i32>;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Worker {
+    process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    /// One in this directory. `report`: it is run by `terrace run`, which writes its report there.
+    pub fn start(directory: &Path, report: Option<&Path>) -> Result<Self> {
+        let worker = env!("CARGO_BIN_EXE_worker");
+        let mut command = match report {
+            None => Command::new(worker),
+            Some(file) => {
+                let mut command = Command::new(terrace_binary()?);
+                let report = format!("--report={}", file.display());
+                command.args(["run", &report, "--", worker]);
+                command
+            }
+        };
+        command.current_dir(directory).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn()?;
+        let input = process.stdin.take().context("a pipe")?;
+        let output = BufReader::new(process.stdout.take().context("a pipe")?);
+        Ok(Self { process, input, output })
+    }
+
+    /// Has it do what the line says.
+    pub fn send(&mut self, line: &str) -> Result<()> {
+        Ok(writeln!(self.input, "{line}")?)
+    }
+
+    /// What it answers.
+    pub fn answer(&mut self) -> Result<Answer> {
+        let mut line = String::new();
+        ensure!(self.output.read_line(&mut line)? > 0, "the worker has ended");
+        let mut words = line.split_whitespace();
+        let kind = words.next().context("an empty answer")?;
+        let numbers = words.map(|word| Ok(word.parse::<i64>()?)).collect::<Result<Vec<_>>>()?;
+        Ok(match (kind, numbers.as_slice()) {
+            ("error", [errno]) => Err(*errno as i32),
+            _ => Ok(numbers.iter().map(|number| number.cast_unsigned()).collect()),
+        })
+    }
+
+    /// Both.
+    pub fn ask(&mut self, line: &str) -> Result<Answer> {
+        self.send(line)?;
+        self.answer()
+    }
+
+    /// Lets it end by itself, so that it writes its report.
+    pub fn finish(self) -> Result<()> {
+        let Self { mut process, input, .. } = self;
+        drop(input);
+        ensure!(process.wait()?.success(), "the worker failed");
+        Ok(())
+    }
+}
+
+/// Calls that went direct, of all reports in a file.
+pub fn direct_calls(report: &Path) -> Result<u64> {
+    let text = std::fs::read_to_string(report).unwrap_or_default();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    // Calls, bytes, and the way.
+    let direct = words.windows(3).filter(|count| count[2].trim_end_matches(',') == "direct");
+    direct.filter(|count| count[1].parse::<u64>().is_ok()).map(|count| Ok(count[0].parse::<u64>()?)).sum()
+}
