@@ -276,10 +276,7 @@ impl DirectFile {
 
     /// Carries out a call that only looks.
     #[inline]
-    fn look<T>(
-        &self,
-        mut call: impl FnMut(&Borrowed) -> Result<T, Refusal>,
-    ) -> Result<T, Refusal> {
+    fn look<T>(&self, mut call: impl FnMut(&Borrowed) -> Result<T, Refusal>) -> Result<T, Refusal> {
         let loan = self.shared()?;
         let refusal = match loan.as_ref() {
             Some(borrowed) => match call(borrowed) {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags,
-    SocketAddrUnix, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
 };
 use terrace_media::Pm;
 use terrace_store::delegation::Segment;
@@ -57,8 +57,7 @@ fn socket_path(fd: BorrowedFd<'_>) -> Result<PathBuf, NoMount> {
 
 fn connect(path: &Path) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
-    let socket =
-        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     // A program may close the low numbers as its own.
     let high = rustix::io::fcntl_dupfd_cloexec(&socket, 512).unwrap_or(socket);
     rustix::net::connect(&high, &SocketAddrUnix::new(path)?)?;
@@ -137,9 +136,9 @@ impl Mount {
         self.device
     }
 
-    /// The daemon's socket.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Whether an open file is on this mount, as far as its socket tells.
+    pub fn has(&self, fd: BorrowedFd<'_>) -> bool {
+        socket_path(fd).is_ok_and(|path| path == self.path)
     }
 
     /// Whether the daemon has gone.

@@ -39,13 +39,11 @@ use terrace_transport::{Caller, FileSystem, Ledger, Operation, Reply, Request};
 use self::replies::{is_direct, new_inode};
 use crate::caller;
 use crate::coherence::Coherence;
-use crate::direct::Direct;
 use crate::config::MountConfig;
 use crate::control::Command;
 use crate::control::server::ControlServer;
-use crate::convert::{
-    fallocate, rename_flags, set_atime, set_mtime, xattr_flags,
-};
+use crate::convert::{fallocate, rename_flags, set_atime, set_mtime, xattr_flags};
+use crate::direct::Direct;
 use crate::errors::ErrorLog;
 use crate::heir::keep_thresholds;
 use crate::kernel_cache::KernelCache;

@@ -83,11 +83,13 @@ fn identity(fd: RawFd) -> Option<(u64, u64)> {
 
 impl Known {
     fn mount(&mut self, fd: RawFd, device: u64) -> Result<Arc<Mount>, Reason> {
-        if let Some(mount) = self.mounts.get(&device).filter(|mount| !mount.is_gone()) {
-            return Ok(Arc::clone(mount));
-        }
         // SAFETY: the program has the descriptor open: it makes a call with it.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+        // The number of a mount that has ended may be that of another one.
+        let is_same = |mount: &&Arc<Mount>| !mount.is_gone() && mount.has(fd);
+        if let Some(mount) = self.mounts.get(&device).filter(is_same) {
+            return Ok(Arc::clone(mount));
+        }
         let mount = Mount::of(fd, device).map_err(|why| match why {
             NoMount::NotOurs => Reason::NotOurs,
             NoMount::Refused => Reason::Refused,
@@ -109,7 +111,8 @@ impl Files for Lent {
         {
             return Ok(*file);
         }
-        let file: &'static OneFile = Box::leak(Box::new(OneFile(DirectFile::new(mount, ino, opens))));
+        let file: &'static OneFile =
+            Box::leak(Box::new(OneFile(DirectFile::new(mount, ino, opens))));
         known.files.insert((device, ino), file);
         Ok(file)
     }

@@ -47,12 +47,17 @@ pub(crate) fn forget_from(first: RawFd, last: RawFd) {
         .for_each(|(fd, _)| forget(fd, Reason::Foreign));
 }
 
-/// Changes an entry, and lets go of the description that it referred to.
+/// Changes an entry, and lets go of the description that it referred to. The number may mean another
+/// file as soon as this returns: a thread that tells the kernel the position has the lock meanwhile.
 fn set(entry: &Entry, new: impl Fn(Word) -> Word) {
     entry.line.store(std::ptr::null_mut(), Relaxed);
-    if let Some(address) = entry.cell.change(new).description() {
-        Description::at(address).release();
-    }
+    let before = entry.cell.load().description().map(Description::at);
+    // A thread in the middle of a call of its own must not wait for itself.
+    let inside = before.and_then(|_| thread::enter());
+    let locked = inside.as_ref().and(before).and_then(Description::lock);
+    let old = entry.cell.change(new).description();
+    drop(locked);
+    old.into_iter().for_each(|address| Description::at(address).release());
 }
 
 /// A call has made `new` another number of `old`.
@@ -212,7 +217,10 @@ pub(crate) fn put_back(fd: RawFd, reason: Reason) {
     // A thread in the middle of a call of its own must not wait for itself.
     let inside = thread::enter();
     let _locked = inside.as_ref().and_then(|_| description.lock());
-    leave(fd, description, reason);
+    // Another thread may have closed the number, and opened another file.
+    if entry.cell.load() == word {
+        leave(fd, description, reason);
+    }
 }
 
 /// The same, without the lock: its holder may be gone.
@@ -263,14 +271,15 @@ impl Drop for Outside {
 #[cfg(not(feature = "mapped"))]
 pub(crate) fn opens_of(file: &dyn File) -> u64 {
     let is_file = |description: &&Description| {
-        description.inode().is_some_and(|inode| {
-            std::ptr::addr_eq(inode.file, file) && inode.kept_off().is_none()
-        })
+        description
+            .inode()
+            .is_some_and(|inode| std::ptr::addr_eq(inode.file, file) && inode.kept_off().is_none())
     };
     let descriptions = table::all().filter_map(|(_, entry)| entry.cell.load().description());
     let own = descriptions.map(Description::at).filter(is_file);
     // Numbers that were duplicated share one.
-    let mut own: Vec<_> = own.filter(|own| !own.state.load().stays()).map(|d| d.address()).collect();
+    let mut own: Vec<_> =
+        own.filter(|own| !own.state.load().stays()).map(|d| d.address()).collect();
     own.sort_unstable();
     own.dedup();
     own.len() as u64
@@ -281,7 +290,9 @@ pub(crate) fn tell(fd: RawFd) {
     if let Some(description) = direct(fd) {
         let inside = thread::enter();
         let _locked = inside.as_ref().and_then(|_| description.lock());
-        raw::lseek(fd, description.position.load(Relaxed) as i64, libc::SEEK_SET);
+        if direct(fd).is_some_and(|now| std::ptr::eq(now, description)) {
+            raw::lseek(fd, description.position.load(Relaxed) as i64, libc::SEEK_SET);
+        }
     }
 }
 

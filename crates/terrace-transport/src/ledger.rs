@@ -37,8 +37,8 @@ use crate::kind::Message;
 use crate::planted::{AtomicU32, AtomicU64, Bug, planted};
 use crate::request::{Operation, decode, split};
 
-use self::note::Note;
 pub use self::note::NOTE_BYTES_MAX;
+use self::note::Note;
 pub use self::record::Past;
 pub(crate) use self::record::Record;
 

@@ -42,14 +42,15 @@ pub struct DeviceOptions<'a> {
     pub direct: bool,
     /// Device models.
     pub models: &'a [ModelChoice],
-    /// Programs to which an earlier mount has lent files may have PM mapped.
+    /// A volume that was not unmounted may be lent to programs still.
     pub may_be_shared: bool,
 }
 
 impl DeviceOptions<'_> {
     /// The default engine, no models.
     pub const fn new(access: Access) -> Self {
-        DeviceOptions { access, engine: IoEngine::Auto, direct: true, models: &[], may_be_shared: false }
+        let (engine, models) = (IoEngine::Auto, &[]);
+        DeviceOptions { access, engine, direct: true, models, may_be_shared: false }
     }
 
     /// Opens a PM device.
@@ -61,13 +62,18 @@ impl DeviceOptions<'_> {
             read_only: self.access == Access::Peek,
             private: self.access == Access::Examine,
             lock: self.access != Access::Peek,
-            may_be_shared: self.may_be_shared,
             model: model_of(self.models, 0),
         };
-        Pm::open(&std::path::absolute(path)?, &options).map_err(|error| match error {
-            MediaError::InUse { .. } => in_use(path),
-            error => error.into(),
-        })
+        let pm = match Pm::open(&std::path::absolute(path)?, &options) {
+            Err(MediaError::InUse { .. }) => return Err(in_use(path)),
+            pm => pm?,
+        };
+        // Nothing of a volume that was unmounted cleanly is lent.
+        let is_clean = || matches!(read_pm_label(&pm), Ok(Some(label)) if label.clean);
+        if options.lock && !self.may_be_shared && !is_clean() {
+            pm.must_not_be_shared()?;
+        }
+        Ok(pm)
     }
 
     /// Opens the disk that has, or will have, this device index.

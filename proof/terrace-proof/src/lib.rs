@@ -9,10 +9,12 @@
 //! | `TERRACE_PROOF_TMP` | where disk images and reference trees live (default: `/var/tmp`) |
 //! | `TERRACE_PROOF_DIR` | use this directory instead of mounts, to try the tests themselves |
 //! | `TERRACE_PROOF_TRANSPORT` | the way of messages of mounts (default: that of `terrace mount`) |
+//! | `TERRACE_PROOF_DIRECT` | if set, mounts lend files: to a test program under `terrace run` |
 //! | `TERRACE_PROOF_KILLS` | kill daemons that have a keeper, every so many milliseconds |
 //! | `TERRACE_PROOF_REQUIRE` | if set, a test that cannot run here fails instead of being skipped |
 
 mod command;
+mod direct;
 mod killer;
 mod process;
 mod rng;

@@ -8,7 +8,7 @@
 use crate::killer::Killer;
 use crate::process::{child_of, children_of, daemon_of_stopped, end, wait_for_connection};
 use crate::skip::note;
-use crate::{Scratch, run, skip, tool, transport, wait_or_kill};
+use crate::{Scratch, direct, run, skip, tool, transport, wait_or_kill};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::fs::MetadataExt;
@@ -486,7 +486,8 @@ impl TestVolume {
         let chosen = options.iter().any(|option| option.starts_with("transport="));
         let transport = transport::wanted().filter(|_| !chosen);
         options.extend(transport.map(|transport| format!("transport={transport}")));
-        command.args(["-o", &options.join(",")]);
+        options.extend(direct::wanted(&options).map(str::to_owned));
+        command.args(["-o", &options.join(",")]).env_remove("LD_PRELOAD");
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log_path())?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         // SAFETY: between fork and exec only prctl is called, which is async-signal-safe. It takes

@@ -18,7 +18,8 @@ impl Volume {
 
     /// PM and the control pages, which a borrower maps; `None`: nothing is lent.
     pub fn loan_memory(&self) -> Option<(Arc<Pm>, Arc<Segment>)> {
-        let segment = self.parts.options.loans.as_ref().filter(|_| self.parts.lending.may_lend())?;
+        let segment =
+            self.parts.options.loans.as_ref().filter(|_| self.parts.lending.may_lend())?;
         Some((Arc::clone(&self.parts.store.pm), Arc::clone(segment)))
     }
 

@@ -36,7 +36,7 @@ impl Parts {
             return Err(FsError::with_message(libc::EBUSY, message));
         }
         checkpoint::write(&self.store.pm, &sb, std::iter::once(pm).chain(disks), inodes)?;
-        forget_segment(&self.store.pm, &self.options, &sb);
+        forget_segment(&self.options, &sb);
         self.cache.remove_backing()
     }
 }

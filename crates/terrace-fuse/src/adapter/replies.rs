@@ -2,7 +2,8 @@
 
 use terrace_engine::{Attr, FileKind, FsResult, Ino, KillPriv, NewInode, WriteOptions};
 use terrace_transport::abi::{
-    AttrOut, Dirent, EntryOut, GetxattrOut, ReadFlags, ReadIn, StatxOut, WriteFlags, WriteIn, WriteOut,
+    AttrOut, Dirent, EntryOut, GetxattrOut, ReadFlags, ReadIn, StatxOut, WriteFlags, WriteIn,
+    WriteOut,
 };
 use terrace_transport::{Caller, Listing, Reply};
 

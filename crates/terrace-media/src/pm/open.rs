@@ -18,7 +18,7 @@ use rustix::mm::{
 
 use super::msync::GroupSync;
 use super::poison::Poison;
-use super::{Pm, PmKind, share};
+use super::{Pm, PmKind};
 use crate::error::{MediaError, errno_of};
 use crate::file;
 use crate::length::{dax_device_len, dax_device_number};
@@ -34,8 +34,6 @@ pub struct PmOpenOptions {
     pub private: bool,
     /// Take the device exclusively; fail if somebody else has.
     pub lock: bool,
-    /// With `lock`: other processes may have the region mapped by a descriptor of [`Pm::share`].
-    pub may_be_shared: bool,
     /// Make the region as slow as this: reads, bulk stores and flushes, that is; single words and
     /// cached stores cost what the CPU takes.
     pub model: Option<DeviceModel>,
@@ -43,13 +41,7 @@ pub struct PmOpenOptions {
 
 impl Default for PmOpenOptions {
     fn default() -> Self {
-        PmOpenOptions {
-            read_only: false,
-            private: false,
-            lock: true,
-            may_be_shared: false,
-            model: None,
-        }
+        PmOpenOptions { read_only: false, private: false, lock: true, model: None }
     }
 }
 
@@ -101,9 +93,6 @@ impl Pm {
         let file = opened.map_err(|error| MediaError::open(path, "open", error))?;
         if options.lock {
             file::lock(path, &file)?;
-        }
-        if options.lock && !options.may_be_shared {
-            share::must_not_be_shared(path, &file)?;
         }
         Pm::of_file(path, file, len_bytes, options)
     }

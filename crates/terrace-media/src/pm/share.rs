@@ -17,8 +17,7 @@ const SHARED_BYTE: libc::off_t = libc::off_t::MAX - 1;
 
 impl Pm {
     /// A descriptor by which another process can map the region, to read and to store
-    /// ([`Pm::of_shared`]). As long as any process has it open or mapped, nobody opens the region
-    /// with `lock` and without `may_be_shared`.
+    /// ([`Pm::of_shared`]). As long as any process has it open or mapped, the region is *shared*.
     ///
     /// # Errors
     /// The system refuses it.
@@ -54,19 +53,15 @@ impl Pm {
     /// # Errors
     /// [`MediaError::Shared`].
     pub fn must_not_be_shared(&self) -> Result<(), MediaError> {
-        self.mapping.file().map_or(Ok(()), |file| must_not_be_shared(self.path(), file))
-    }
-}
-
-/// As [`Pm::must_not_be_shared`], for a file that is not mapped yet.
-pub(super) fn must_not_be_shared(path: &Path, file: &File) -> Result<(), MediaError> {
-    let mut lock = lock_of(libc::F_WRLCK);
-    // SAFETY: the descriptor is open; the system writes to the lock, a valid one of this frame.
-    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
-    // A file system without locks has nobody who shares.
-    match result == 0 && lock.l_type != libc::F_UNLCK as libc::c_short {
-        true => Err(MediaError::Shared { path: path.to_owned() }),
-        false => Ok(()),
+        let Some(file) = self.mapping.file() else { return Ok(()) };
+        let mut lock = lock_of(libc::F_WRLCK);
+        // SAFETY: the descriptor is open; the system writes to the lock, one of this frame.
+        let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
+        // A file system without locks has nobody who shares.
+        match result == 0 && lock.l_type != libc::F_UNLCK as libc::c_short {
+            true => Err(MediaError::Shared { path: self.path().to_owned() }),
+            false => Ok(()),
+        }
     }
 }
 
@@ -84,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mapping_keeps_others_out_when_its_descriptor_is_closed() {
+    fn a_mapping_shares_when_its_descriptor_is_closed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pm");
         Pm::create_file(&path, 1 << 20).unwrap();
@@ -92,13 +87,11 @@ mod tests {
         let shared = Pm::of_shared(owner.share().unwrap()).unwrap();
         assert!(matches!(owner.must_not_be_shared(), Err(MediaError::Shared { .. })));
         drop(owner);
-        let open = |may_be_shared| {
-            Pm::open(&path, &PmOpenOptions { may_be_shared, ..PmOpenOptions::default() })
-        };
-        assert!(matches!(open(false), Err(MediaError::Shared { .. })));
+        let owner = Pm::open(&path, &PmOpenOptions::default()).unwrap();
+        assert!(matches!(owner.must_not_be_shared(), Err(MediaError::Shared { .. })));
         shared.store_u64(0, 7);
-        assert_eq!(open(true).unwrap().load_u64(0), 7);
+        assert_eq!(owner.load_u64(0), 7);
         drop(shared);
-        open(false).unwrap();
+        owner.must_not_be_shared().unwrap();
     }
 }

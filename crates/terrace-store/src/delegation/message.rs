@@ -86,9 +86,8 @@ fn encode(kind: u32, small: u32, words: [u64; 4]) -> [u8; MESSAGE_BYTES] {
 fn decode(bytes: &[u8]) -> Option<(u32, u32, [u64; 4])> {
     let bytes: &[u8; MESSAGE_BYTES] = bytes.try_into().ok()?;
     let small = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
-    let word = |i: usize| {
-        u64::from_le_bytes(bytes[8 + 8 * i..16 + 8 * i].try_into().expect("8 bytes"))
-    };
+    let word =
+        |i: usize| u64::from_le_bytes(bytes[8 + 8 * i..16 + 8 * i].try_into().expect("8 bytes"));
     Some((small(0), small(4), [0, 1, 2, 3].map(word)))
 }
 
@@ -137,9 +136,7 @@ impl Answer {
         let (kind, small, [first, second, ..]) = decode(bytes)?;
         Some(match kind {
             0 => Answer::Done,
-            1 => {
-                Answer::Lent { page: first, generation: small, log_is_same: second != 0 }
-            }
+            1 => Answer::Lent { page: first, generation: small, log_is_same: second != 0 },
             2 => Answer::NotLent(*NotLent::ALL.get(small as usize)?),
             3 => Answer::Unknown,
             _ => return None,

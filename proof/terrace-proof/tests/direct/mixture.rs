@@ -149,8 +149,7 @@ impl Mixture {
 
     fn open(&mut self, process: usize) -> Result<()> {
         let file = self.rng.below(FILES.len() as u64) as usize;
-        let letters =
-            *self.rng.pick(&["rwc", "rwc", "rac", "ac", "wc", "r", "rwct", "rac", "rwc"]);
+        let letters = *self.rng.pick(&["rwc", "rwc", "rac", "ac", "wc", "r", "rwct", "rac", "rwc"]);
         let expected = self.model.open(process, file, letters);
         self.step(process, &format!("open {} {letters}", FILES[file]), &expected)
     }

@@ -77,5 +77,8 @@ pub fn direct_calls(report: &Path) -> Result<u64> {
     let words: Vec<&str> = text.split_whitespace().collect();
     // Calls, bytes, and the way.
     let direct = words.windows(3).filter(|count| count[2].trim_end_matches(',') == "direct");
-    direct.filter(|count| count[1].parse::<u64>().is_ok()).map(|count| Ok(count[0].parse::<u64>()?)).sum()
+    direct
+        .filter(|count| count[1].parse::<u64>().is_ok())
+        .map(|count| Ok(count[0].parse::<u64>()?))
+        .sum()
 }

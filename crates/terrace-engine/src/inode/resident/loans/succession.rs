@@ -8,6 +8,7 @@ use std::time::Instant;
 use terrace_layout::{BlockAddr, Superblock};
 use terrace_media::Pm;
 use terrace_store::alloc::Run;
+use terrace_store::checkpoint;
 use terrace_store::delegation::Segment;
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::space::Purpose;
@@ -32,7 +33,7 @@ fn path_of(options: &OpenOptions, sb: &Superblock) -> Option<PathBuf> {
 /// The control pages: those that a daemon has left, or, if files may be lent, new ones.
 ///
 /// # Errors
-/// They cannot be opened; or processes have PM mapped, and their control pages are gone.
+/// They cannot be opened; or they are gone, and files may be lent still.
 pub(crate) fn open_segment(
     pm: &Pm,
     options: &OpenOptions,
@@ -44,7 +45,8 @@ pub(crate) fn open_segment(
         FsError::with_message(errno, format!("loans: {}: {error}", path.display()))
     };
     let left = Segment::left_at(&path).map_err(failed)?;
-    if left.is_none() {
+    // Nothing of a volume that was unmounted cleanly is lent.
+    if left.is_none() && checkpoint::usable_header(pm, sb).is_none() {
         pm.must_not_be_shared()?;
     }
     let segment = match left {
@@ -54,12 +56,10 @@ pub(crate) fn open_segment(
     Ok(segment.map(Arc::new))
 }
 
-/// Removes the control pages of a volume that is closed, unless a process has PM mapped still: the
-/// next mount is to know that nothing is lent to it.
-pub(crate) fn forget_segment(pm: &Pm, options: &OpenOptions, sb: &Superblock) {
+/// Removes the control pages of a volume that is closed.
+pub(crate) fn forget_segment(options: &OpenOptions, sb: &Superblock) {
     if let Some(path) = path_of(options, sb)
         && options.loans.is_some()
-        && pm.must_not_be_shared().is_ok()
     {
         // One that is left is found to have no loans.
         let _ = std::fs::remove_file(path);
