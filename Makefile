@@ -5,7 +5,7 @@ CARGO ?= cargo
 # The Java part has a Makefile of its own; ARGS and EVALUATION reach it as they are given here.
 JAVA_PART = $(MAKE) --no-print-directory --directory java
 
-.PHONY: help run run-objects test test-long test-objects stress-objects schedules crash-long bench bench-objects fuzz \
+.PHONY: help install run run-objects test test-long test-objects stress-objects schedules crash-long bench bench-objects fuzz \
 	lint lint-rust lint-objects fmt clean
 
 # Cargo and Maven use all cores, each.
@@ -15,6 +15,7 @@ help:
 	@echo "make run    mounts a volume, uses it with real programs, and cleans up; then durable objects in Java"
 	@echo "            (under two minutes)"
 	@echo "make run-objects   only the Java part of that"
+	@echo "make install   builds the command and the library of \`terrace run\`, and installs both"
 	@echo "make test   lints, unit and integration tests, then real programs on real mounts, then the Java part"
 	@echo "make test-long  the same, with searches that take too long for each change: more kinds of damage, more seeds"
 	@echo "make test-objects  only the Java part; ARGS='-Dtest=PoolTest -pl objects' runs some of it"
@@ -60,6 +61,13 @@ crash-long:
 	TERRACE_BIN="$${CARGO_TARGET_DIR:-$(CURDIR)/target}/release/terrace" TERRACE_KILL_ROUNDS=$(or $(ROUNDS),200) \
 		$(CARGO) test --locked --package terrace-proof --test kill -- --nocapture
 	$(CARGO) run --release --locked --package terrace-crash -- --hours $(or $(HOURS),8) --seed $(or $(SEED),1) $(ARGS)
+
+# The command and the library of `terrace run`, side by side.
+install:
+	$(CARGO) install --locked --path crates/terrace
+	$(CARGO) build --release --locked --package terrace-preload
+	install -m 755 "$${CARGO_TARGET_DIR:-$(CURDIR)/target}/release/libterrace_preload.so" \
+		"$${CARGO_INSTALL_ROOT:-$${CARGO_HOME:-$$HOME/.cargo}}/bin"
 
 bench:
 	@scripts/setup.sh bench

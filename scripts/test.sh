@@ -15,7 +15,7 @@ scripts/schedules.sh
 schedules=$?
 
 # The programs under test run as users run them: optimized.
-cargo build --release --locked --package terrace || exit
+cargo build --release --locked --package terrace --package terrace-preload || exit
 target=${CARGO_TARGET_DIR:-$PWD/target}
 export TERRACE_BIN="$target/release/terrace" TERRACE_TOOLS="$PWD/target/tools/bin"
 
@@ -39,6 +39,16 @@ cargo test --package terrace-proof --locked --no-fail-fast $programs
 kills=$?
 unset TERRACE_PROOF_KILLS
 [ $kills = 0 ] || echo "test: tests whose daemon is killed failed; going on with those over io_uring" >&2
+
+# Programs once more, directly: each test program is run by `terrace run`, on mounts that lend files.
+programs="--test differential --test fsx --test mariadb --test rocksdb --test sqlite"
+[ -z "${TERRACE_LONG:-}" ] || programs="$programs --test async_direct --test fio --test git --test make --test tar"
+# shellcheck disable=SC2086 # a list
+TERRACE_PROOF_DIRECT=1 CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$TERRACE_BIN run --" \
+    CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$TERRACE_BIN run --" \
+    cargo test --package terrace-proof --locked --no-fail-fast $programs
+direct=$?
+[ $direct = 0 ] || echo "test: tests of direct programs failed; going on with those over io_uring" >&2
 
 # Tests that go through a mount once more, with messages over io_uring. With TERRACE_LONG these are all of terrace-proof
 # but those that read documents and sources. The kernel's switch is restored, also after Ctrl-C.
@@ -76,6 +86,6 @@ fi
 make --no-print-directory test-objects
 java=$?
 
-for status in $tests $kills $ring $schedules $run $java $lint; do
+for status in $tests $kills $direct $ring $schedules $run $java $lint; do
     [ "$status" = 0 ] || exit "$status"
 done

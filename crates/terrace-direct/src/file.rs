@@ -202,13 +202,16 @@ impl DirectFile {
             Some(Answer::Lent { page, generation, log_is_same }) => {
                 (page as usize, generation, log_is_same)
             }
-            answer => {
+            Some(Answer::NotLent(why)) => {
                 *loan = None;
                 self.wait_longer();
-                return Err(match answer {
-                    Some(Answer::NotLent(why)) => Reason::NotLent(why),
-                    _ => Reason::Ended,
-                });
+                return Err(Reason::NotLent(why));
+            }
+            // Its successor may lend at once: calls on the mount wait for that.
+            _ => {
+                *loan = None;
+                self.calls_left.store(CALLS_FIRST, Ordering::Relaxed);
+                return Err(Reason::Ended);
             }
         };
         if let Some(borrowed) = loan.as_mut().filter(|_| log_is_same) {

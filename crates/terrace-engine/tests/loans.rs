@@ -10,11 +10,11 @@ use std::thread;
 
 use terrace_direct::{Borrowed, Reason, Refusal};
 use terrace_engine::{
-    Bug, CheckOptions, Fallocate, FileKind, FormatOptions, Ino, Lent, NewInode, NotLent,
-    OpenOptions, SetAttr, Volume, WriteOptions, check, format, plant,
+    Bug, CheckOptions, Fallocate, FileKind, FormatOptions, Ino, Lent, NewInode, OpenOptions,
+    SetAttr, Volume, WriteOptions, check, format, plant,
 };
 use terrace_media::{Disk, Pm, memory_disk, on_step};
-use terrace_store::delegation::Segment;
+use terrace_store::delegation::{NotLent, Segment};
 
 const FILE: NewInode =
     NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 1, gid: 2, rdev: 0 };

@@ -238,6 +238,34 @@ fn of_a_volume() {
     }
 }
 
+/// The kernel waits for no answer to RELEASE.
+#[test]
+fn of_a_mount_that_lends_files() {
+    if !can_mount("of_a_mount_that_lends_files") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let direct = Some(directory.path().join("socket"));
+    let mount = TestMount::new(Behind::Engine, &MountConfig { direct, ..MountConfig::default() });
+    let (file, counts) = (mount.join("file"), mount.mounted.counts());
+    let settled = || {
+        let mut before = counts.snapshot();
+        loop {
+            std::thread::sleep(Duration::from_millis(50));
+            let now = counts.snapshot();
+            if now.since(&before).total() == 0 {
+                return now;
+            }
+            before = now;
+        }
+    };
+    fill(&file, 64 << 10).and_then(|_| read_all(&file)).expect("a file");
+    let before = settled();
+    read_all(&file).expect("the file");
+    assert_eq!(settled().since(&before).to_string(), "OPEN, RELEASE");
+    mount.finish();
+}
+
 fn count_everything(behind: Behind) -> Counted {
     let mut counted = Counted::new();
     for column in [UNCHECKED, CHECKED] {

@@ -335,7 +335,7 @@ mod tests {
                    cache=1.5G,cache_dir=/run/x,\
                    writeback=30,pm_full=80,threads=3,clone_fd,keeper,nodev,nosuid,\
                    noexec,\
-                   transport=io_uring,queue_depth=9,engine=sync,nodirect,\
+                   transport=io_uring,queue_depth=9,engine=sync,nodirect,lend=owner,\
                    disk=/a,disk=/b,model=pm=pm,model=disk2=hdd,log=/l,metrics=/m,\
                    group=4M,migrate_rate=100M";
         let expected = MountOptions {
@@ -359,6 +359,7 @@ mod tests {
             exec: false,
             engine: IoEngine::Sync,
             direct: false,
+            lends: true,
             disks: vec!["/a".into(), "/b".into()],
             models: vec!["pm=pm".parse().unwrap(), "disk2=hdd".parse().unwrap()],
             log: Some("/l".into()),

@@ -218,9 +218,10 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-/// Bytes that tell where they belong, for a seed.
+/// Bytes that tell where they belong: others for each seed, and for each page.
 pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
-    (0..len as u64).map(|i| (seed.wrapping_mul(0x9e37_79b9) + i * 7 + i / 256) as u8).collect()
+    let mixed = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+    (0..len).map(|at| mixed[at % 8].wrapping_add((at / 8 + at / 4096) as u8)).collect()
 }
 
 fn crc_of(path: &Path) -> Result<u32> {

@@ -17,7 +17,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use terrace_engine::CACHE_LAYOUT;
+use terrace_engine::{CACHE_LAYOUT, LOANS_LAYOUT};
 use terrace_fuse::{Agreed, LEDGER_LAYOUT, Ledger};
 use terrace_layout::{FORMAT_MAJOR, INCOMPAT_KNOWN, RO_COMPAT_KNOWN};
 
@@ -54,6 +54,7 @@ struct Formats {
     volume_write_features: u64,
     page_cache: u32,
     ledger: u32,
+    loans: u32,
     kernel: Agreed,
 }
 
@@ -108,6 +109,7 @@ impl Formats {
             volume_write_features: RO_COMPAT_KNOWN,
             page_cache: CACHE_LAYOUT,
             ledger: LEDGER_LAYOUT,
+            loans: LOANS_LAYOUT,
             kernel: Agreed::of(ledger),
         }
     }
@@ -126,6 +128,7 @@ impl Formats {
             .or_else(|| unknown("features", self.volume_write_features, RO_COMPAT_KNOWN))
             .or_else(|| other("page caches of layout", self.page_cache, CACHE_LAYOUT))
             .or_else(|| other("ledgers of layout", self.ledger, LEDGER_LAYOUT))
+            .or_else(|| other("loans of layout", self.loans, LOANS_LAYOUT))
             .or_else(|| self.kernel.obstacle())
     }
 }
@@ -354,12 +357,13 @@ mod tests {
     #[test]
     fn formats_options_and_words_that_are_not_known_are_refused_by_name() {
         type Change = fn(&mut Value);
-        let changes: [(Change, &str); 9] = [
+        let changes: [(Change, &str); 10] = [
             (|told| told["handover"] = 9.into(), "handovers of kind 9; it knows 1"),
             (|told| told["formats"]["volume"] = 9.into(), "volumes of format 9"),
             (|told| told["formats"]["volume_features"] = (1_u64 << 40).into(), "0x10000000000"),
             (|told| told["formats"]["page_cache"] = 0.into(), "page caches of layout 0"),
-            (|told| told["formats"]["ledger"] = 0.into(), "ledgers of layout 0; it knows 2"),
+            (|told| told["formats"]["ledger"] = 0.into(), "ledgers of layout 0; it knows 3"),
+            (|told| told["formats"]["loans"] = 0.into(), "loans of layout 0; it knows 1"),
             (|told| told["formats"]["kernel"]["answers"] = 9.into(), "answers of kind 9"),
             (|told| told["formats"]["colour"] = 9.into(), "`colour`"),
             (|told| told["part"] = json!({ "Cook": {} }), "`Cook`"),

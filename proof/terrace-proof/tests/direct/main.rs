@@ -1,5 +1,6 @@
 //! The direct path beside the mount: programs that `terrace run` has started, and others, on the
 //! same files.
 
+mod deaths;
 mod mixture;
 mod worker;

@@ -269,6 +269,9 @@ fn processes_see_what_others_do_again_and_again() {
     proof(|| seeds("mixture-long", "lend=owner", 1000..1600, 60));
 }
 
+/// **P-50** A program that reads and writes a file directly, under `terrace run`, and programs on
+/// the mount see each other's calls: each call sees all that have returned before, whoever made
+/// them, also through descriptors that append, mappings and copies by the kernel.
 #[test]
 fn processes_see_what_others_do() {
     proof(|| seeds("mixture", "lend=owner", 0..30, 60));

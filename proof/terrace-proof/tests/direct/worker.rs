@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use terrace_proof::terrace_binary;
 
 /// The answer to a line: numbers, or an errno.
@@ -60,6 +61,34 @@ impl Worker {
     pub fn ask(&mut self, line: &str) -> Result<Answer> {
         self.send(line)?;
         self.answer()
+    }
+
+    /// Has it write records through its handle 0, one after the other, and kills it when so many are
+    /// acknowledged. Returns how many were, in the end.
+    pub fn killed_while_it_writes(mut self, record: usize, enough: u64) -> Result<u64> {
+        let mut input = self.input;
+        let writer = std::thread::spawn(move || {
+            // It ends with the process.
+            (0..2000).try_for_each(|seed| writeln!(input, "0 write {record} {seed}"))
+        });
+        let (mut acknowledged, mut line) = (0, String::new());
+        while self.output.read_line(&mut line)? > 0 {
+            ensure!(line == format!("ok {record}\n"), "{line}");
+            line.clear();
+            acknowledged += 1;
+            if acknowledged == enough {
+                self.process.kill()?;
+            }
+        }
+        self.process.kill()?;
+        self.process.wait()?;
+        let _ = writer.join();
+        Ok(acknowledged)
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(kill_process(Pid::from_child(&self.process), signal)?)
     }
 
     /// Lets it end by itself, so that it writes its report.

@@ -68,6 +68,7 @@ const STEPS: &[Step] = &[
         "not getfattr --only-values -n user.terrace.pin \
                                              /mnt/db/wal",
     ),
+    Step::new("terrace run -- sqlite3 /mnt/a.db .dump").prints(&["COMMIT;"]),
     Step::new("terrace device list /mnt").prints(&["/dev/shm/pm", "/data/disk", "in use"]),
     Step::new("terrace device add /mnt /dev/nvme2n1 --tier 2")
         .before("truncate --size 0 /dev/nvme2n1 && truncate --size 300M /dev/nvme2n1")

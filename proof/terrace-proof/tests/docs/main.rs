@@ -6,6 +6,7 @@
 
 mod commands;
 mod contributing;
+mod direct;
 mod inline;
 mod library;
 mod links;

@@ -123,7 +123,11 @@ impl Stage {
         let programs = scratch.join("opt/terrace/bin");
         std::fs::create_dir_all(&programs)?;
         if !installs {
-            std::fs::copy(terrace_binary()?, programs.join("terrace"))?;
+            let terrace = terrace_binary()?;
+            let library = "libterrace_preload.so";
+            std::fs::copy(terrace.with_file_name(library), programs.join(library))
+                .context("the library of `terrace run`")?;
+            std::fs::copy(terrace, programs.join("terrace"))?;
         }
         let mut holder = Command::new(tool("setpriv")?)
             .args([
