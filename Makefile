@@ -5,8 +5,8 @@ CARGO ?= cargo
 # The Java part has a Makefile of its own; ARGS and EVALUATION reach it as they are given here.
 JAVA_PART = $(MAKE) --no-print-directory --directory java
 
-.PHONY: help install run run-objects test test-long test-objects stress-objects schedules crash-long bench bench-objects fuzz \
-	lint lint-rust lint-objects fmt clean
+.PHONY: help install run run-objects test test-long test-objects stress-objects schedules crash-long bench \
+	bench-objects fuzz lint lint-rust lint-objects fmt clean
 
 # Cargo and Maven use all cores, each.
 .NOTPARALLEL:

@@ -57,8 +57,8 @@ pub enum MediaError {
     },
     /// Programs have the device mapped.
     #[error(
-        "{path}: programs that `terrace run` has started have it mapped; end them (`fuser -v {path}` \
-         shows which), then try again",
+        "{path}: programs that `terrace run` has started have it mapped; end them (`fuser -v \
+         {path}` shows which), then try again",
         path = path.display()
     )]
     Shared {

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use terrace_direct::{DirectFile, Fault, Mount, NoMount, NotLent, PIECE_BYTES_MAX};
 
 use crate::backend::{Carried, File, Files, ProgramBytes, Reason, Refusal};
-use crate::{raw, state};
+use crate::{opens, raw};
 
 /// `f_type` of every FUSE mount.
 const FUSE_SUPER_MAGIC: i64 = 0x6573_5546;
@@ -52,11 +52,11 @@ fn reason_not_lent(why: NotLent) -> Reason {
 }
 
 /// How many open files of an inode this process has to itself.
-fn opens(of: &DirectFile) -> u64 {
+fn own_opens(of: &DirectFile) -> u64 {
     let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let file = known.files.get(&(of.mount().device(), of.ino())).copied();
     drop(known);
-    file.map_or(0, |file| state::opens_of(file))
+    file.map_or(0, |file| opens::of(file))
 }
 
 fn refusal(of: terrace_direct::Refusal) -> Refusal {
@@ -112,7 +112,7 @@ impl Files for Lent {
             return Ok(*file);
         }
         let file: &'static OneFile =
-            Box::leak(Box::new(OneFile(DirectFile::new(mount, ino, opens))));
+            Box::leak(Box::new(OneFile(DirectFile::new(mount, ino, own_opens))));
         known.files.insert((device, ino), file);
         Ok(file)
     }

@@ -22,6 +22,8 @@ mod inode;
 mod lent;
 #[cfg(feature = "mapped")]
 mod mapped;
+#[cfg(not(feature = "mapped"))]
+mod opens;
 mod patterns;
 mod provider;
 mod raw;

@@ -4,8 +4,6 @@ use std::ffi::c_int;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-#[cfg(not(feature = "mapped"))]
-use crate::backend::File;
 use crate::backend::Reason;
 use crate::description::{APPEND, Description, READABLE, SYNC, WRITABLE};
 use crate::inode::Inode;
@@ -47,8 +45,9 @@ pub(crate) fn forget_from(first: RawFd, last: RawFd) {
         .for_each(|(fd, _)| forget(fd, Reason::Foreign));
 }
 
-/// Changes an entry, and lets go of the description that it referred to. The number may mean another
-/// file as soon as this returns: a thread that tells the kernel the position has the lock meanwhile.
+/// Changes an entry, and lets go of the description that it referred to. The number may mean
+/// another file as soon as this returns, so this waits for a thread that is telling the kernel the
+/// position.
 fn set(entry: &Entry, new: impl Fn(Word) -> Word) {
     entry.line.store(std::ptr::null_mut(), Relaxed);
     let before = entry.cell.load().description().map(Description::at);
@@ -265,24 +264,6 @@ impl Drop for Outside {
     fn drop(&mut self) {
         self.0.file.come_back();
     }
-}
-
-/// How many open files of an inode take calls for this process alone: 0 if any of them is mapped.
-#[cfg(not(feature = "mapped"))]
-pub(crate) fn opens_of(file: &dyn File) -> u64 {
-    let is_file = |description: &&Description| {
-        description
-            .inode()
-            .is_some_and(|inode| std::ptr::addr_eq(inode.file, file) && inode.kept_off().is_none())
-    };
-    let descriptions = table::all().filter_map(|(_, entry)| entry.cell.load().description());
-    let own = descriptions.map(Description::at).filter(is_file);
-    // Numbers that were duplicated share one.
-    let mut own: Vec<_> =
-        own.filter(|own| !own.state.load().stays()).map(|d| d.address()).collect();
-    own.sort_unstable();
-    own.dedup();
-    own.len() as u64
 }
 
 /// Lets the kernel know the position. The descriptor stays where it is.

@@ -37,7 +37,7 @@ pub struct OpenOptions {
     pub params: Params,
     /// Memory that outlives the daemon, for one that takes the mount over; `None`: nobody will.
     pub heritage: Option<Arc<dyn Heritage>>,
-    /// Files may be lent to other processes ([`Volume::lend`]).
+    /// Files may be lent to other processes ([`Volume::lend`](crate::Volume::lend)).
     pub lends: bool,
     /// Memory that is shared with those processes. By default it is a file in `cache_dir`, which
     /// outlives the daemon.

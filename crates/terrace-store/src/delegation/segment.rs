@@ -1,7 +1,7 @@
 //! Control pages in memory that several processes map.
 //!
-//! The memory is a file: a header (the magic and the layout, a word each, in a page of its own), and
-//! then the control pages.
+//! The memory is a file: a header (the magic and the layout, a word each, in a page of its own),
+//! and then the control pages.
 
 use std::fs::{self, File};
 use std::io;

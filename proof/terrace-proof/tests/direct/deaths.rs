@@ -1,5 +1,5 @@
-//! Direct programs that are killed or stopped at any moment, and daemons that are killed or replaced
-//! under them.
+//! Direct programs that are killed or stopped at any moment, and daemons that are killed or
+//! replaced under them.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -63,8 +63,8 @@ impl Worker {
         self.answer()
     }
 
-    /// Has it write records through its handle 0, one after the other, and kills it when so many are
-    /// acknowledged. Returns how many were, in the end.
+    /// Has it write records through its handle 0, one after the other, and kills it when so many
+    /// are acknowledged. Returns how many were, in the end.
     pub fn killed_while_it_writes(mut self, record: usize, enough: u64) -> Result<u64> {
         let mut input = self.input;
         let writer = std::thread::spawn(move || {
