@@ -54,8 +54,9 @@ const REQUIRED: InitFlags = InitFlags::NO_OPEN_SUPPORT
     .union(InitFlags::EXPLICIT_INVAL_DATA)
     .union(InitFlags::HANDLE_KILLPRIV_V2);
 
-/// Features that save time, and EXPORT_SUPPORT: inodes that the kernel has forgotten are looked up
-/// by number. Left out on purpose: WRITEBACK_CACHE (the placement predictors must see each write,
+/// Features that save time, EXPORT_SUPPORT: inodes that the kernel has forgotten are looked up by
+/// number, and DIRECT_IO_ALLOW_MMAP: files that are opened past the kernel's cache can be mapped
+/// (only mounts that lend files have such). Left out on purpose: WRITEBACK_CACHE (the placement predictors must see each write,
 /// and a synchronous write would cost three messages), AUTO_INVAL_DATA (nothing changes behind the
 /// kernel's back), ATOMIC_O_TRUNC (it needs OPEN), POSIX_LOCKS and FLOCK_LOCKS (the kernel keeps
 /// locks itself, and can interrupt a waiter).
@@ -66,7 +67,8 @@ const WANTED: InitFlags = InitFlags::PARALLEL_DIROPS
     .union(InitFlags::DO_READDIRPLUS)
     .union(InitFlags::READDIRPLUS_AUTO)
     .union(InitFlags::HAS_IOCTL_DIR)
-    .union(InitFlags::EXPORT_SUPPORT);
+    .union(InitFlags::EXPORT_SUPPORT)
+    .union(InitFlags::DIRECT_IO_ALLOW_MMAP);
 
 /// The daemon's side of INIT. `kernel_checks`: whether the kernel checks permissions
 /// (`default_permissions`).

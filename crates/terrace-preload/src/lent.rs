@@ -119,40 +119,37 @@ impl Files for Lent {
 }
 
 impl OneFile {
-    /// Writes the program's bytes in pieces, each copied before anything else is done with it.
+    /// Writes the program's bytes, which are copied before anything else is done with them.
     fn write(&self, offset: Option<u64>, from: &ProgramBytes<'_>) -> Carried<(u64, usize)> {
         if from.len() <= ON_STACK_BYTES {
-            let mut room = [const { MaybeUninit::<u8>::uninit() }; ON_STACK_BYTES];
-            // SAFETY: `room` is longer than the bytes, and this frame's.
-            unsafe { from.copy_in(0, room.as_mut_ptr().cast(), from.len()) }?;
-            // SAFETY: so many bytes were copied just now.
-            let data = unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), from.len()) };
-            return self.0.write_at(offset, data).map(|at| (at, data.len())).map_err(refusal);
+            let mut room = [const { MaybeUninit::uninit() }; ON_STACK_BYTES];
+            return self.write_from(&mut room, offset, from);
         }
-        self.write_long(offset, from)
+        if from.len() > PIECE_BYTES_MAX {
+            // It belongs on a disk, and a part of it alone would be a short write.
+            return Err(Refusal::Mount(Reason::NotInPm));
+        }
+        let mut room = Vec::new();
+        match room.try_reserve_exact(from.len()) {
+            Ok(()) => self.write_from(room.spare_capacity_mut(), offset, from),
+            Err(_) => Err(Refusal::Mount(Reason::NoRoom)),
+        }
     }
 
-    #[cold]
-    fn write_long(&self, offset: Option<u64>, from: &ProgramBytes<'_>) -> Carried<(u64, usize)> {
-        let (mut first, mut done) = (offset, 0);
-        let mut room = vec![0; from.len().min(PIECE_BYTES_MAX)];
-        while done < from.len() {
-            let piece = &mut room[..(from.len() - done).min(PIECE_BYTES_MAX)];
-            // SAFETY: `piece` is as long as what is copied, and nobody else has it.
-            let copied = unsafe { from.copy_in(done, piece.as_mut_ptr(), piece.len()) };
-            let to = offset.map(|offset| offset + done as u64);
-            let written = copied
-                .map_err(Refusal::from)
-                .and_then(|()| self.0.write_at(to, piece).map_err(refusal));
-            match written {
-                Ok(at) => first = first.filter(|_| done > 0 || offset.is_some()).or(Some(at)),
-                Err(refusal) if done == 0 => return Err(refusal),
-                // The program calls again for the rest.
-                Err(_) => break,
-            }
-            done += piece.len();
-        }
-        Ok((first.unwrap_or(0), done))
+    #[inline(always)]
+    fn write_from(
+        &self,
+        room: &mut [MaybeUninit<u8>],
+        offset: Option<u64>,
+        from: &ProgramBytes<'_>,
+    ) -> Carried<(u64, usize)> {
+        let len = from.len();
+        let room = &mut room[..len];
+        // SAFETY: `room` has so many bytes, and nobody else has it.
+        unsafe { from.copy_in(0, room.as_mut_ptr().cast(), len) }?;
+        // SAFETY: so many bytes were copied just now.
+        let data = unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), len) };
+        self.0.write_at(offset, data).map(|at| (at, len)).map_err(refusal)
     }
 }
 

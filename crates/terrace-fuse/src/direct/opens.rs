@@ -79,13 +79,14 @@ impl Opens {
     }
 
     /// How a file that is not lent is opened. A file that is opened by another way than its name
-    /// is not looked up again: then the kernel stays behind.
+    /// is not looked up again: then the kernel stays behind, and the next open has it ask.
     pub fn way(&self, ino: u64, flags: i32) -> Way {
-        let asked = |word: u64| (word & (BEHIND | ASKED) == BEHIND).then_some(word | ASKED);
-        if self.0.change_word(ino, asked).is_some() {
-            return Way::AskAgain;
-        }
-        let word = self.0.word(ino);
+        let turn = |word: u64| (word & BEHIND != 0).then_some(word ^ ASKED);
+        let word = match self.0.change_word(ino, turn) {
+            Some(before) if before & ASKED == 0 => return Way::AskAgain,
+            Some(before) => before,
+            None => self.0.word(ino),
+        };
         // Nobody reads by it, and an append past the cache is right wherever the end is.
         let only_appends = flags & (libc::O_APPEND | libc::O_ACCMODE)
             == libc::O_APPEND | libc::O_WRONLY
@@ -124,6 +125,7 @@ mod tests {
         assert_eq!(opens.way(7, libc::O_RDONLY), Way::AskAgain);
         // It has not asked: the file was not opened by its name.
         assert_eq!(opens.way(7, libc::O_RDONLY), Way::Uncached);
+        assert_eq!(opens.way(7, libc::O_RDONLY), Way::AskAgain, "this one may do");
         assert!(opens.catch_up(7, 1));
         assert_eq!((opens.way(7, libc::O_RDONLY), opens.behind(7)), (Way::Cached, None));
         assert_eq!(opens.way(7, libc::O_WRONLY | libc::O_APPEND), Way::Uncached);

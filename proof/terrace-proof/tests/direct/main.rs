@@ -2,5 +2,6 @@
 //! same files.
 
 mod deaths;
+mod edges;
 mod mixture;
 mod worker;

@@ -39,6 +39,11 @@ impl Worker {
         Ok(Self { process, input, output })
     }
 
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Has it do what the line says.
     pub fn send(&mut self, line: &str) -> Result<()> {
         Ok(writeln!(self.input, "{line}")?)
