@@ -113,7 +113,7 @@ impl DirectFile {
 
     #[cold]
     fn catch_up(&self, ask: impl FnOnce()) {
-        // Who holds it longer has left in the middle of a call.
+        // A thread that holds it longer has left in the middle of a call.
         let _asking = self.asking.try_lock_for(PATIENCE);
         let asked = self.asked.load(Ordering::SeqCst);
         if asked != self.known.load(Ordering::SeqCst) {

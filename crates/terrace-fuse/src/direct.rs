@@ -7,8 +7,8 @@
 //! * While a file is lent, or about to be, the kernel caches neither its attributes nor its pages.
 //!   A loan begins after the kernel has dropped all pages, and only if no message since then can
 //!   have brought new ones. Every READ and WRITE takes the file back, in the engine.
-//! * Whoever opens a file whose size the kernel does not know has the kernel ask for it first
-//!   ([`opens`]).
+//! * The kernel does not know the size of a file that has been lent. It asks for it when the file is
+//!   opened next ([`opens`]).
 //! * Pages are dropped by the threads here, never by one that takes messages: those that the kernel
 //!   waits for are answered meanwhile.
 //! * A process that has ended, or has closed its connection, has nothing lent.
@@ -19,14 +19,16 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType,
@@ -45,6 +47,8 @@ use crate::terms::opened;
 const CLIENTS_MAX: usize = 256;
 /// How often a file is tried that others are using at the moment.
 const TRIES: usize = 3;
+/// How long it takes no connections after one could not be taken.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// A loan has no more blocks than this.
 const BLOCKS_MAX: u64 = 16_384;
 
@@ -199,19 +203,39 @@ fn listen(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// The process at the other end: its number is 0 if it has none in this namespace.
+fn peer_of(socket: &OwnedFd) -> io::Result<libc::ucred> {
+    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut len = size_of_val(&peer) as libc::socklen_t;
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
+    let to = std::ptr::from_mut(&mut peer).cast();
+    // SAFETY: the descriptor is open, and the structure has as many bytes as `len` says.
+    match unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, to, &mut len) } {
+        0 => Ok(peer),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 impl Shared {
     fn take_connections(self: &Arc<Self>, listener: &OwnedFd) {
+        let mut is_failing = false;
         loop {
             let client = rustix::net::accept_with(listener, SocketFlags::CLOEXEC);
             if self.stopping.load(Ordering::Acquire) {
                 return;
             }
             match client {
-                Ok(client) => self.start(client),
-                Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
+                Ok(client) => {
+                    is_failing = false;
+                    self.start(client);
+                }
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(error) => {
-                    tracing::warn!("direct: no connection can be taken: {error}");
-                    std::thread::sleep(std::time::Duration::from_millis(100));
+                    // Programs may have taken all descriptors, and take the mount meanwhile.
+                    if !std::mem::replace(&mut is_failing, true) {
+                        tracing::warn!("direct: no connection can be taken: {error}");
+                    }
+                    std::thread::sleep(LOOK_AGAIN);
                 }
             }
         }
@@ -219,19 +243,20 @@ impl Shared {
 
     /// Serves a connection in a thread of its own. One that is refused sees it closed.
     fn start(self: &Arc<Self>, client: OwnedFd) {
-        let Ok(peer) = rustix::net::sockopt::socket_peercred(&client) else { return };
-        let process = peer.pid.as_raw_nonzero().get();
-        let is_allowed = peer.uid.is_root() || peer.uid == rustix::process::geteuid();
-        if !is_allowed || self.clients.lock().len() >= CLIENTS_MAX {
-            tracing::warn!("direct: process {process} of user {} is refused", peer.uid.as_raw());
+        let Ok(peer) = peer_of(&client) else { return };
+        let is_allowed = peer.uid == 0 || peer.uid == rustix::process::geteuid().as_raw();
+        // A process of another namespace has no number here, so nobody could tell that it has ended.
+        let process = u64::try_from(peer.pid).ok().filter(|&process| process != 0 && is_allowed);
+        let Some(process) = process.filter(|_| self.clients.lock().len() < CLIENTS_MAX) else {
+            tracing::debug!("direct: process {} of user {} is refused", peer.pid, peer.uid);
             return;
-        }
+        };
         let client = Arc::new(client);
         self.clients.lock().push(Arc::clone(&client));
         let (this, of_thread) = (Arc::clone(self), Arc::clone(&client));
         let serve = move || {
-            this.serve(&of_thread, process as u64);
-            this.volume.take_back_from(process as u64);
+            this.serve(&of_thread, process);
+            this.volume.take_back_from(process);
             this.leaves(&of_thread);
         };
         let name = "terrace-client".to_owned();
@@ -255,7 +280,7 @@ impl Shared {
                         return;
                     }
                 }
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 Err(_) => return,
             }
         }
@@ -359,7 +384,7 @@ impl Shared {
                 let (page, generation) = (lent.page as u64, lent.generation);
                 return Answer::Lent { page, generation, log_is_same: false };
             }
-            // Whoever uses it may have brought pages to the kernel's cache.
+            // Another user of it may have brought pages to the kernel's cache.
             let _ = self.volume.take_back(Ino(ino));
         }
         Answer::NotLent(NotLent::Elsewhere)

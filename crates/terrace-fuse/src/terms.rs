@@ -56,10 +56,10 @@ const REQUIRED: InitFlags = InitFlags::NO_OPEN_SUPPORT
 
 /// Features that save time, EXPORT_SUPPORT: inodes that the kernel has forgotten are looked up by
 /// number, and DIRECT_IO_ALLOW_MMAP: files that are opened past the kernel's cache can be mapped
-/// (only mounts that lend files have such). Left out on purpose: WRITEBACK_CACHE (the placement predictors must see each write,
-/// and a synchronous write would cost three messages), AUTO_INVAL_DATA (nothing changes behind the
-/// kernel's back), ATOMIC_O_TRUNC (it needs OPEN), POSIX_LOCKS and FLOCK_LOCKS (the kernel keeps
-/// locks itself, and can interrupt a waiter).
+/// (only mounts that lend files have such). Left out on purpose: WRITEBACK_CACHE (the placement
+/// predictors must see each write, and a synchronous write would cost three messages),
+/// AUTO_INVAL_DATA (nothing changes behind the kernel's back), ATOMIC_O_TRUNC (it needs OPEN),
+/// POSIX_LOCKS and FLOCK_LOCKS (the kernel keeps locks itself, and can interrupt a waiter).
 const WANTED: InitFlags = InitFlags::PARALLEL_DIROPS
     .union(InitFlags::ASYNC_READ)
     .union(InitFlags::ASYNC_DIO)

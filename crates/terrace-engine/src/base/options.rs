@@ -41,8 +41,6 @@ pub struct OpenOptions {
     pub lends: bool,
     /// Memory that is shared with those processes. By default it is a file in `cache_dir`, which
     /// outlives the daemon.
-    ///
-    /// [`Volume::lend`]: crate::Volume::lend
     pub loans: Option<Arc<Segment>>,
     /// Threads write back and reclaim by themselves. Without them that happens only when an
     /// operation needs it, at [`Volume::sync`](crate::Volume::sync) and at
