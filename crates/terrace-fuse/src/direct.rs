@@ -7,8 +7,8 @@
 //! * While a file is lent, or about to be, the kernel caches neither its attributes nor its pages.
 //!   A loan begins after the kernel has dropped all pages, and only if no message since then can
 //!   have brought new ones. Every READ and WRITE takes the file back, in the engine.
-//! * The kernel does not know the size of a file that has been lent. It asks for it when the file is
-//!   opened next ([`opens`]).
+//! * The kernel does not know the size of a file that has been lent. It asks for it when the file
+//!   is opened next ([`opens`]).
 //! * Pages are dropped by the threads here, never by one that takes messages: those that the kernel
 //!   waits for are answered meanwhile.
 //! * A process that has ended, or has closed its connection, has nothing lent.
@@ -245,7 +245,7 @@ impl Shared {
     fn start(self: &Arc<Self>, client: OwnedFd) {
         let Ok(peer) = peer_of(&client) else { return };
         let is_allowed = peer.uid == 0 || peer.uid == rustix::process::geteuid().as_raw();
-        // A process of another namespace has no number here, so nobody could tell that it has ended.
+        // A process of another namespace has no number here: nobody could tell that it has ended.
         let process = u64::try_from(peer.pid).ok().filter(|&process| process != 0 && is_allowed);
         let Some(process) = process.filter(|_| self.clients.lock().len() < CLIENTS_MAX) else {
             tracing::debug!("direct: process {} of user {} is refused", peer.pid, peer.uid);
