@@ -87,7 +87,14 @@ impl Direct {
         ledger: &'static Ledger,
         path: &Path,
     ) -> io::Result<Self> {
-        let listener = listen(path)?;
+        let named = |error: io::Error| {
+            let advice = match error.raw_os_error() {
+                Some(libc::ENAMETOOLONG) => "; choose a shorter cache_dir",
+                _ => "",
+            };
+            io::Error::new(error.kind(), format!("lend: {}: {error}{advice}", path.display()))
+        };
+        let listener = listen(path).map_err(named)?;
         let shared = Arc::new(Shared {
             volume,
             kernel,

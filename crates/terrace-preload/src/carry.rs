@@ -303,10 +303,13 @@ fn nested(call: &Call, entry: &Entry, real: &impl Fn(Option<i64>) -> isize) -> O
         raw::ask_attributes(call.fd);
         real(None)
     } else {
-        let position = description.position.load(Relaxed);
+        // Another call may come in the middle of this one, and goes on behind it.
+        let len = call.bytes.len() as u64;
+        let position = description.position.fetch_add(len, Relaxed);
         let result = real(Some(position as i64));
-        let moved = u64::try_from(result).unwrap_or(0);
-        let _ = description.position.fetch_add(moved, Relaxed);
+        let end = position + u64::try_from(result).unwrap_or(0);
+        let behind = position.wrapping_add(len);
+        let _ = description.position.compare_exchange(behind, end, Relaxed, Relaxed);
         result
     };
     report::count(&entry.line, Err(Reason::Nested), result);

@@ -5,6 +5,7 @@ use std::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
+use std::time::{Duration, Instant};
 
 use crate::inode::Inode;
 use crate::raw;
@@ -31,12 +32,21 @@ pub(crate) struct Description {
     /// The position while it is direct. While a call is under way, it stands behind that call.
     pub(crate) position: AtomicU64,
     lock: AtomicU32,
+    /// Threads that have waited long for the lock: others let them go first.
+    starving: AtomicU32,
     pub(crate) flags: AtomicU32,
     /// How many numbers refer to it.
     numbers: AtomicU32,
     /// The next one that is free.
     next: AtomicU64,
 }
+
+/// A call that holds the lock for longer was left in the middle, or takes long.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// A thread that has waited so long for the lock goes before others.
+const HUNGER: Duration = Duration::from_millis(1);
+/// How long others let it (nanoseconds).
+const GRACE_NS: i64 = 100_000;
 
 /// Free descriptions: the address of the first, with a count of changes above it.
 static FREE: AtomicU64 = AtomicU64::new(0);
@@ -115,7 +125,9 @@ impl Description {
     /// middle, or takes long; the caller then does without, because nothing must hang.
     #[inline(always)]
     pub(crate) fn lock(&self) -> Option<Locked<'_>> {
-        if self.lock.compare_exchange(0, 1, Acquire, Relaxed).is_ok() {
+        if self.starving.load(Relaxed) == 0
+            && self.lock.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+        {
             return Some(Locked(self));
         }
         self.wait()
@@ -128,20 +140,32 @@ impl Description {
 
     #[cold]
     fn wait(&self) -> Option<Locked<'_>> {
-        for _ in 0..100 {
-            if let Some(locked) = self.try_lock() {
-                return Some(locked);
+        let begun = Instant::now();
+        let mut starves = false;
+        let locked = loop {
+            let others = self.starving.load(Relaxed) - u32::from(starves);
+            if others > 0 && !starves {
+                // A thread has waited for longer, and takes a moment to wake up.
+                raw::futex_wait(&self.starving, others, GRACE_NS);
             }
-            std::hint::spin_loop();
-        }
-        // Ten waits of a tenth of a second: whoever waits for the lock ends a wait early.
-        for _ in 0..10 {
             if self.lock.swap(2, Acquire) == 0 {
-                return Some(Locked(self));
+                break Some(Locked(self));
             }
+            let waited = begun.elapsed();
+            if waited > PATIENCE {
+                break None;
+            }
+            if !starves && waited > HUNGER {
+                starves = true;
+                self.starving.fetch_add(1, Relaxed);
+            }
+            // It ends early if the holder releases the lock and another thread takes it.
             raw::futex_wait(&self.lock, 2, 100_000_000);
+        };
+        if starves {
+            self.starving.fetch_sub(1, Relaxed);
         }
-        None
+        locked
     }
 }
 
@@ -173,6 +197,18 @@ mod tests {
         assert!(other.share());
         other.release();
         other.release();
+    }
+
+    /// Threads that take the lock again and again keep nobody from it.
+    #[test]
+    fn nobody_gives_up_because_others_are_busy() {
+        let shared = Description::take().unwrap();
+        let taken = std::thread::scope(|scope| {
+            let take = || (0..20_000).filter(|_| shared.lock().is_some()).count();
+            let threads: Vec<_> = (0..3).map(|_| scope.spawn(take)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>()
+        });
+        assert_eq!(taken, 60_000);
     }
 
     #[test]

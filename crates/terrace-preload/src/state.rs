@@ -2,7 +2,10 @@
 
 use std::ffi::c_int;
 use std::os::fd::RawFd;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{
+    AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use crate::backend::Reason;
 use crate::description::{APPEND, Description, READABLE, SYNC, WRITABLE};
@@ -102,6 +105,20 @@ fn description(entry: &Entry) -> Option<&'static Description> {
 /// of the description. Does nothing if a call changes the state meanwhile; a later call asks again.
 #[cold]
 pub(crate) fn adopt(fd: RawFd, entry: &Entry, shared: Option<&'static Description>) {
+    if FORKING.load(SeqCst) > 0 {
+        return;
+    }
+    try_to_adopt(fd, entry, shared);
+    // A thread that has begun to fork meanwhile may not have seen it.
+    if FORKING.load(SeqCst) > 0
+        && let Some(description) = direct(fd)
+    {
+        let _locked = description.lock();
+        leave(fd, description, Reason::Shared);
+    }
+}
+
+fn try_to_adopt(fd: RawFd, entry: &Entry, shared: Option<&'static Description>) {
     let cell = shared.map_or(&entry.cell, |description| &description.state);
     let seen = cell.load();
     if !seen.due() {
@@ -298,14 +315,46 @@ pub(crate) fn share_all(only_inherited: bool) {
     }
 }
 
-/// Turns everything off in a child that got the parent's memory. Where the library did not see the
-/// fork, positions are known here alone.
+/// Threads that are about to fork: no descriptor becomes direct meanwhile.
+static FORKING: AtomicUsize = AtomicUsize::new(0);
+
+/// This process is about to fork: the kernel gets all positions. The descriptors that the child has,
+/// too, stay on the mount.
+pub(crate) fn before_fork() {
+    FORKING.fetch_add(1, SeqCst);
+    share_all(false);
+}
+
+/// It has, or has failed to. In the child, threads that were forking are none.
+pub(crate) fn after_fork(is_child: bool) {
+    if is_child {
+        FORKING.store(0, SeqCst);
+        turn_off(|_, _| {});
+    } else {
+        FORKING.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Turns everything off in a child that got the parent's memory by a fork that the library did not
+/// see: positions are known here alone.
 #[cold]
 pub(crate) fn in_child() {
+    turn_off(|fd, position| {
+        raw::lseek(fd, position, libc::SEEK_SET);
+    });
+}
+
+/// The kernel's positions are the parent's, too: they may be moved only if nobody else knows them.
+fn turn_off(tell: impl Fn(RawFd, i64)) {
     if switch::fresh_child() {
         for (fd, entry) in table::all() {
             if let Some(address) = entry.cell.load().description() {
-                leave(fd, Description::at(address), Reason::Shared);
+                let description = Description::at(address);
+                let state = description.state.load();
+                if state.is_direct() {
+                    tell(fd, description.position.load(Relaxed) as i64);
+                }
+                description.state.replace(state, state.then_mount(Reason::Shared));
             }
         }
         report::clear();

@@ -10,28 +10,21 @@ use libc::{FILE, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
 use crate::backend::Reason;
 use crate::{real, report, state, switch};
 
-/// The child has all descriptors.
-fn before_fork() {
-    state::share_all(false);
-}
-
 /// A thread has this memory and these descriptors, another process has neither. A table that serves
 /// two sets of descriptors would be wrong for one of them.
 pub(super) fn before_clone(flags: c_int) {
     match (flags & libc::CLONE_VM != 0, flags & libc::CLONE_FILES != 0) {
         (true, true) => {}
         (true, false) => {
-            before_fork();
+            state::share_all(false);
             switch::stop();
         }
-        (false, _) => before_fork(),
+        (false, _) => state::share_all(false),
     }
 }
 
 fn after_fork(process: c_int) -> c_int {
-    if process == 0 {
-        state::in_child();
-    }
+    state::after_fork(process == 0);
     process
 }
 
@@ -124,7 +117,7 @@ before_jump! {
 
 divert! {
     fn fork() -> pid_t {
-        before_fork();
+        state::before_fork();
         after_fork(real::fork())
     }
 
@@ -137,7 +130,7 @@ divert! {
     }
 
     fn _Fork() -> pid_t {
-        before_fork();
+        state::before_fork();
         after_fork(real::_Fork())
     }
 
@@ -152,9 +145,9 @@ divert! {
     }
 
     fn daemon(stay: c_int, keep: c_int) -> c_int {
-        before_fork();
+        state::before_fork();
         let result = real::daemon(stay, keep);
-        state::in_child();
+        state::after_fork(!switch::on());
         result
     }
 
@@ -164,7 +157,7 @@ divert! {
         terminal: *const c_void,
         window: *const c_void
     ) -> pid_t {
-        before_fork();
+        state::before_fork();
         let process = after_fork(real::forkpty(main, name, terminal, window));
         if process > 0 {
             state::forget(*main, Reason::NotOurs);
