@@ -318,8 +318,8 @@ pub(crate) fn share_all(only_inherited: bool) {
 /// Threads that are about to fork: no descriptor becomes direct meanwhile.
 static FORKING: AtomicUsize = AtomicUsize::new(0);
 
-/// This process is about to fork: the kernel gets all positions. The descriptors that the child has,
-/// too, stay on the mount.
+/// This process is about to fork: the kernel gets all positions. The descriptors that the child
+/// has, too, stay on the mount.
 pub(crate) fn before_fork() {
     FORKING.fetch_add(1, SeqCst);
     share_all(false);
