@@ -4,9 +4,10 @@
 //!
 //! Invariants:
 //! * The daemon sees every change, because all changes come through this one mount; so everything
-//!   is cached for good.
+//!   is cached for good. Files that are lent are the exception (`direct`).
 //! * OPEN, OPENDIR, FLUSH, FSYNCDIR and ACCESS are answered with ENOSYS, after which the kernel
-//!   never sends them again. No file handles exist, so RELEASE and RELEASEDIR are never needed.
+//!   never sends them again. No file handles exist, so RELEASE and RELEASEDIR are never needed. A
+//!   mount that lends files answers OPEN and RELEASE.
 //! * ENOSYS means "never ask again" for most kinds of messages; no other answer may be ENOSYS by
 //!   accident.
 
