@@ -362,7 +362,7 @@ impl DirectFile {
     }
 
     /// Gives the file back to the mount, if it is borrowed.
-    pub fn give_back(&self) {
+    fn give_back(&self) {
         let Ok(mut loan) = self.exclusive() else { return };
         if loan.take().is_some() {
             self.mount.ask(Request::GiveBack { ino: self.ino });

@@ -25,7 +25,8 @@ pub struct Mount {
     /// Device number of its files.
     device: u64,
     path: PathBuf,
-    /// `None`: the daemon has gone; a new connection is another [`Mount`].
+    /// `None`: the daemon has gone. Its successor is connected to with the next request, if it has
+    /// the same control pages.
     connection: Mutex<Option<Connection>>,
     pm: Arc<Pm>,
     segment: Arc<Segment>,
@@ -170,10 +171,11 @@ impl Mount {
         match is_ours.then(|| ask(socket, request)) {
             Some(Ok((answer, _))) => Some(answer),
             lost => {
-                if let (None, Some(closed)) = (lost, connection.take()) {
+                let closed = connection.take();
+                if lost.is_none() {
+                    // The number is the program's.
                     std::mem::forget(closed);
                 }
-                *connection = None;
                 None
             }
         }
