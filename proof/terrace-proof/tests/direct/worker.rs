@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use terrace_proof::terrace_binary;
 
@@ -52,7 +52,9 @@ impl Worker {
     /// What it answers.
     pub fn answer(&mut self) -> Result<Answer> {
         let mut line = String::new();
-        ensure!(self.output.read_line(&mut line)? > 0, "the worker has ended");
+        if self.output.read_line(&mut line)? == 0 {
+            bail!("worker {} has ended: {}", self.process.id(), self.process.wait()?);
+        }
         let mut words = line.split_whitespace();
         let kind = words.next().context("an empty answer")?;
         let numbers = words.map(|word| Ok(word.parse::<i64>()?)).collect::<Result<Vec<_>>>()?;
