@@ -59,7 +59,7 @@ pub(crate) struct TerraceFs {
     coherence: Coherence,
     control: ControlServer,
     /// `None`: nothing is lent.
-    direct: Option<Direct>,
+    direct: Option<Arc<Direct>>,
     errors: Arc<ErrorLog>,
     /// READs that threads or disks are serving just now.
     reads: Arc<AtomicUsize>,
@@ -74,14 +74,15 @@ impl TerraceFs {
         kernel: KernelCache,
         config: &MountConfig,
     ) -> io::Result<Self> {
-        let control = ControlServer::new(config.add_disk.clone(), config.upgrade.clone())
-            .served(kernel.serving().clone());
         let coherence = Coherence::new(kernel.clone())?;
-        let direct = config.direct.as_deref().map(|path| -> io::Result<_> {
+        let direct = config.direct.as_ref().map(|socket| -> io::Result<_> {
             // Without one that outlives the daemon, the mount does not outlive it either.
             let ledger = config.ledger.map_or_else(Ledger::new, Ok)?;
-            Direct::new(Arc::clone(&volume), kernel.clone(), ledger, path)
+            Direct::new(Arc::clone(&volume), kernel.clone(), ledger, socket.clone())
         });
+        let direct = direct.transpose()?.map(Arc::new);
+        let control = ControlServer::new(config.add_disk.clone(), config.upgrade.clone())
+            .served(kernel.serving().clone(), direct.clone());
         Ok(Self {
             errors: Arc::new(ErrorLog::new(volume.pm_path())),
             reads: Arc::default(),
@@ -89,7 +90,7 @@ impl TerraceFs {
             kernel,
             coherence,
             control,
-            direct: direct.transpose()?,
+            direct,
             durable: config.durable,
             ledger: config.ledger,
         })

@@ -14,14 +14,14 @@
 //! * A process that has ended, or has closed its connection, has nothing lent.
 
 mod opens;
+mod peers;
 
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -29,10 +29,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType,
-};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags};
+use serde::{Deserialize, Serialize};
 use terrace_engine::{Attr, FsError, Ino, Volume};
 use terrace_store::delegation::NotLent;
 use terrace_store::delegation::message::{Answer, LAYOUT, MESSAGE_BYTES, Request, Wanted};
@@ -40,6 +38,8 @@ use terrace_transport::Ledger;
 use terrace_transport::abi::{OpenFlags, OpenOut};
 
 use self::opens::{Opens, Way};
+use self::peers::Peer;
+use crate::config::LoanSocket;
 use crate::kernel_cache::KernelCache;
 use crate::terms::opened;
 
@@ -55,7 +55,7 @@ const BLOCKS_MAX: u64 = 16_384;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Direct {
-    path: PathBuf,
+    socket: LoanSocket,
     shared: Arc<Shared>,
     /// Takes connections; `None` only while this is dropped.
     thread: Option<JoinHandle<()>>,
@@ -71,13 +71,12 @@ struct Shared {
     lending: Mutex<HashMap<u64, bool>>,
     /// Whether there are any: what keeps other messages from the lock.
     about_to_lend: AtomicUsize,
-    /// Their connections.
-    clients: Mutex<Vec<Arc<OwnedFd>>>,
+    clients: Mutex<Vec<Arc<Peer>>>,
     stopping: AtomicBool,
 }
 
 impl Direct {
-    /// Takes connections at `path`, of this user's and root's processes.
+    /// Takes connections at `socket`.
     ///
     /// # Errors
     /// The system gives no socket there, or no thread.
@@ -85,16 +84,17 @@ impl Direct {
         volume: Arc<Volume>,
         kernel: KernelCache,
         ledger: &'static Ledger,
-        path: &Path,
+        socket: LoanSocket,
     ) -> io::Result<Self> {
         let named = |error: io::Error| {
             let advice = match error.raw_os_error() {
                 Some(libc::ENAMETOOLONG) => "; choose a shorter cache_dir",
                 _ => "",
             };
-            io::Error::new(error.kind(), format!("lend: {}: {error}{advice}", path.display()))
+            let path = socket.path.display();
+            io::Error::new(error.kind(), format!("lend: {path}: {error}{advice}"))
         };
-        let listener = listen(path).map_err(named)?;
+        let listener = peers::listen(&socket).map_err(named)?;
         let shared = Arc::new(Shared {
             volume,
             kernel,
@@ -105,14 +105,31 @@ impl Direct {
             stopping: AtomicBool::new(false),
         });
         let of_thread = Arc::clone(&shared);
-        let run = move || of_thread.take_connections(&listener);
+        let group = socket.group;
+        let run = move || of_thread.take_connections(&listener, group);
         let thread = std::thread::Builder::new().name("terrace-direct".to_owned()).spawn(run)?;
-        Ok(Self { path: path.to_owned(), shared, thread: Some(thread) })
+        Ok(Self { socket, shared, thread: Some(thread) })
     }
 
     /// The socket.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        &self.socket.path
+    }
+
+    /// What `terrace status` tells.
+    pub(crate) fn status(&self) -> DirectStatus {
+        let lent = self.shared.volume.lent();
+        let clients = self.shared.clients.lock();
+        let mut processes: Vec<DirectProcess> = clients.iter().map(|peer| peer.into()).collect();
+        processes.sort_by_key(|process| process.process);
+        // One that has closed its connection and opened it again has two for a moment.
+        processes.dedup_by_key(|process| process.process);
+        for process in &mut processes {
+            let its = lent.iter().filter(|(_, borrower)| *borrower == process.process);
+            process.inodes = its.map(|(ino, _)| ino.0).collect();
+        }
+        let quarantined_bytes = self.shared.volume.loans().quarantined_bytes;
+        DirectStatus { processes, quarantined_bytes }
     }
 
     /// A READ or WRITE is about to be served: it may bring pages to the kernel's cache.
@@ -170,61 +187,57 @@ impl Direct {
     }
 }
 
+/// The direct path, as `terrace status` tells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DirectStatus {
+    /// Processes that are connected.
+    pub processes: Vec<DirectProcess>,
+    /// Bytes of PM to which a process may still store, although its loan has ended.
+    pub quarantined_bytes: u64,
+}
+
+/// A process that is connected.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DirectProcess {
+    /// Its number.
+    pub process: u64,
+    /// Whose it is.
+    pub user: u32,
+    /// Its name, as the kernel has it; empty if it has ended.
+    pub name: String,
+    /// The files that it has.
+    pub inodes: Vec<u64>,
+}
+
+impl From<&Arc<Peer>> for DirectProcess {
+    fn from(peer: &Arc<Peer>) -> Self {
+        let Peer { process, user, .. } = **peer;
+        let name = fs::read(format!("/proc/{process}/comm")).unwrap_or_default();
+        let name = String::from_utf8_lossy(&name).trim_end().to_owned();
+        Self { process, user, name, inodes: Vec::new() }
+    }
+}
+
 impl Drop for Direct {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::Release);
         // Wakes the thread that takes connections.
-        let _ = connect(&self.path);
+        let _ = peers::connect(&self.socket.path);
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the thread that takes connections panicked");
         }
         for client in self.shared.clients.lock().iter() {
             // Its thread ends.
-            let _ = rustix::net::shutdown(client, rustix::net::Shutdown::Both);
+            let _ = rustix::net::shutdown(&client.socket, rustix::net::Shutdown::Both);
         }
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
-fn socket() -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC;
-    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
-}
-
-fn connect(path: &Path) -> io::Result<OwnedFd> {
-    let socket = socket()?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-    Ok(socket)
-}
-
-/// A socket at `path`, in place of one that a daemon has left there.
-fn listen(path: &Path) -> io::Result<OwnedFd> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let socket = socket()?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-    rustix::net::listen(&socket, 64)?;
-    Ok(socket)
-}
-
-/// The process at the other end: its number is 0 if it has none in this namespace.
-fn peer_of(socket: &OwnedFd) -> io::Result<libc::ucred> {
-    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
-    let mut len = size_of_val(&peer) as libc::socklen_t;
-    let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
-    let to = std::ptr::from_mut(&mut peer).cast();
-    // SAFETY: the descriptor is open, and the structure has as many bytes as `len` says.
-    match unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, to, &mut len) } {
-        0 => Ok(peer),
-        _ => Err(io::Error::last_os_error()),
+        let _ = fs::remove_file(&self.socket.path);
     }
 }
 
 impl Shared {
-    fn take_connections(self: &Arc<Self>, listener: &OwnedFd) {
+    fn take_connections(self: &Arc<Self>, listener: &OwnedFd, group: Option<u32>) {
         let mut is_failing = false;
         loop {
             let client = rustix::net::accept_with(listener, SocketFlags::CLOEXEC);
@@ -234,7 +247,10 @@ impl Shared {
             match client {
                 Ok(client) => {
                     is_failing = false;
-                    self.start(client);
+                    // One that is refused sees it closed.
+                    if let Some(client) = Peer::of(client, group) {
+                        self.start(client);
+                    }
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(error) => {
@@ -248,21 +264,18 @@ impl Shared {
         }
     }
 
-    /// Serves a connection in a thread of its own. One that is refused sees it closed.
-    fn start(self: &Arc<Self>, client: OwnedFd) {
-        let Ok(peer) = peer_of(&client) else { return };
-        let is_allowed = peer.uid == 0 || peer.uid == rustix::process::geteuid().as_raw();
-        // A process of another namespace has no number here: nobody could tell that it has ended.
-        let process = u64::try_from(peer.pid).ok().filter(|&process| process != 0 && is_allowed);
-        let Some(process) = process.filter(|_| self.clients.lock().len() < CLIENTS_MAX) else {
-            tracing::debug!("direct: process {} of user {} is refused", peer.pid, peer.uid);
+    /// Serves a connection in a thread of its own, if there are not too many.
+    fn start(self: &Arc<Self>, client: Peer) {
+        let process = client.process;
+        if self.clients.lock().len() >= CLIENTS_MAX {
+            tracing::debug!("direct: process {process} is refused: there are {CLIENTS_MAX} others");
             return;
-        };
+        }
         let client = Arc::new(client);
         self.clients.lock().push(Arc::clone(&client));
         let (this, of_thread) = (Arc::clone(self), Arc::clone(&client));
         let serve = move || {
-            this.serve(&of_thread, process);
+            this.serve(&of_thread.socket, process);
             this.volume.take_back_from(process);
             this.leaves(&of_thread);
         };
@@ -272,7 +285,7 @@ impl Shared {
         }
     }
 
-    fn leaves(&self, client: &Arc<OwnedFd>) {
+    fn leaves(&self, client: &Arc<Peer>) {
         self.clients.lock().retain(|other| !Arc::ptr_eq(other, client));
     }
 

@@ -5,6 +5,7 @@
 //! is read of them, and what is absent counts as zero, empty or false.
 
 mod devices;
+mod direct;
 mod scrub;
 mod stats;
 mod transport;
@@ -22,7 +23,9 @@ use crate::size::{format_size, percent};
 
 pub use devices::{DeviceRow, device_list};
 pub use scrub::{ScrubReport, ScrubStatus, scrub};
-pub use stats::{FLOWS, cache_line, per_second, pm_stores, share, stats_live, stats_total};
+pub use stats::{
+    FLOWS, cache_line, direct_line, per_second, pm_stores, share, stats_live, stats_total,
+};
 
 /// What is shown of a [`terrace_engine::Status`].
 #[derive(Debug, Default, Deserialize)]
@@ -42,6 +45,7 @@ pub struct Status {
     migration: Option<Migration>,
     daemon: Option<terrace_fuse::control::DaemonStatus>,
     transport: Option<terrace_fuse::TransportStatus>,
+    direct: Option<terrace_fuse::DirectStatus>,
     /// The removal of a disk that is under way, or the last one.
     pub removal: Option<RemovalStatus>,
 }
@@ -145,6 +149,7 @@ pub fn status(status: &Status) -> String {
         );
     }
     text += &transport::served(status.daemon.as_ref(), status.transport.as_ref());
+    text += &status.direct.as_ref().map_or_else(String::new, direct::status);
     if let Some(migration) = &status.migration {
         let Migration { state, pm_used_percent: used, threshold_percent: threshold, .. } =
             migration;

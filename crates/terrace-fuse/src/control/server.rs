@@ -24,6 +24,7 @@ use super::{
     PAGE_BYTES, RemoveDisk, TakeRecorded, Upgraded, Upgrader,
 };
 use crate::caller::is_as_powerful;
+use crate::direct::{Direct, DirectStatus};
 use crate::transport::{Serving, TransportStatus};
 
 /// Answers kept for readers that have not read their last page; older ones give way.
@@ -45,6 +46,8 @@ pub struct ControlServer {
     upgrade: Option<Arc<Upgrader>>,
     /// `None`: no kernel sends the messages.
     serving: Option<Serving>,
+    /// `None`: nothing is lent.
+    direct: Option<Arc<Direct>>,
 }
 
 impl std::fmt::Debug for ControlServer {
@@ -99,10 +102,10 @@ impl ControlServer {
         Self { add_disk, upgrade, ..Self::default() }
     }
 
-    /// Of a mount that is served so.
+    /// Of a mount that is served so, and lends files so.
     #[must_use]
-    pub(crate) fn served(self, serving: Serving) -> Self {
-        Self { serving: Some(serving), ..self }
+    pub(crate) fn served(self, serving: Serving, direct: Option<Arc<Direct>>) -> Self {
+        Self { serving: Some(serving), direct, ..self }
     }
 
     /// The page that `input`, from this caller, asks for.
@@ -223,6 +226,7 @@ impl ControlServer {
             volume: volume.status(),
             daemon: self.serving.as_ref().map(|_| DaemonStatus::here()),
             transport: self.serving.as_ref().map(Serving::status),
+            direct: self.direct.as_deref().map(Direct::status),
         }
     }
 
@@ -264,6 +268,8 @@ struct MountStatus {
     /// `None`: no kernel sends the messages.
     daemon: Option<DaemonStatus>,
     transport: Option<TransportStatus>,
+    /// `None`: nothing is lent.
+    direct: Option<DirectStatus>,
 }
 
 /// Why a caller may not choose the program that runs with the daemon's rights.

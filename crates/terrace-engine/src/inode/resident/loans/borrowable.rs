@@ -62,6 +62,13 @@ impl Borrowable {
         self.0.read()
     }
 
+    /// Brings it up to date, unless somebody else has it or its borrower is in the middle of a call.
+    pub fn glance(&self) {
+        if let Some(mut inner) = self.0.try_write() {
+            inner.glance_at();
+        }
+    }
+
     /// The process that has it now.
     pub fn borrower(&self) -> Option<u64> {
         self.0.read().borrower()
