@@ -81,8 +81,9 @@ impl TerraceFs {
             Direct::new(Arc::clone(&volume), kernel.clone(), ledger, socket.clone())
         });
         let direct = direct.transpose()?.map(Arc::new);
+        let tells = direct.clone().map(|direct| Box::new(move || direct.status()) as Box<_>);
         let control = ControlServer::new(config.add_disk.clone(), config.upgrade.clone())
-            .served(kernel.serving().clone(), direct.clone());
+            .served(kernel.serving().clone(), tells);
         Ok(Self {
             errors: Arc::new(ErrorLog::new(volume.pm_path())),
             reads: Arc::default(),

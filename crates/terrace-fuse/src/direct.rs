@@ -30,7 +30,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags};
-use serde::{Deserialize, Serialize};
 use terrace_engine::{Attr, FsError, Ino, Volume};
 use terrace_store::delegation::NotLent;
 use terrace_store::delegation::message::{Answer, LAYOUT, MESSAGE_BYTES, Request, Wanted};
@@ -40,6 +39,7 @@ use terrace_transport::abi::{OpenFlags, OpenOut};
 use self::opens::{Opens, Way};
 use self::peers::Peer;
 use crate::config::LoanSocket;
+use crate::control::DirectStatus;
 use crate::kernel_cache::KernelCache;
 use crate::terms::opened;
 
@@ -120,7 +120,7 @@ impl Direct {
     pub(crate) fn status(&self) -> DirectStatus {
         let lent = self.shared.volume.lent();
         let clients = self.shared.clients.lock();
-        let mut processes: Vec<DirectProcess> = clients.iter().map(|peer| peer.into()).collect();
+        let mut processes: Vec<_> = clients.iter().map(|peer| peer.told()).collect();
         processes.sort_by_key(|process| process.process);
         // One that has closed its connection and opened it again has two for a moment.
         processes.dedup_by_key(|process| process.process);
@@ -184,39 +184,6 @@ impl Direct {
     /// The kernel has closed a file.
     pub(crate) fn closed(&self, ino: Ino) {
         self.shared.opens.close(ino.0);
-    }
-}
-
-/// The direct path, as `terrace status` tells it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct DirectStatus {
-    /// Processes that are connected.
-    pub processes: Vec<DirectProcess>,
-    /// Bytes of PM to which a process may still store, although its loan has ended.
-    pub quarantined_bytes: u64,
-}
-
-/// A process that is connected.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct DirectProcess {
-    /// Its number.
-    pub process: u64,
-    /// Whose it is.
-    pub user: u32,
-    /// Its name, as the kernel has it; empty if it has ended.
-    pub name: String,
-    /// The files that it has.
-    pub inodes: Vec<u64>,
-}
-
-impl From<&Arc<Peer>> for DirectProcess {
-    fn from(peer: &Arc<Peer>) -> Self {
-        let Peer { process, user, .. } = **peer;
-        let name = fs::read(format!("/proc/{process}/comm")).unwrap_or_default();
-        let name = String::from_utf8_lossy(&name).trim_end().to_owned();
-        Self { process, user, name, inodes: Vec::new() }
     }
 }
 

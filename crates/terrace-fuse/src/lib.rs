@@ -52,7 +52,6 @@ mod transport;
 
 pub use caller::capabilities_in_status;
 pub use config::{LoanSocket, MountConfig, Transport, workers_of_a_queue};
-pub use direct::{DirectProcess, DirectStatus};
 pub use heir::{heritage, kept_thresholds};
 pub use kernel_cache::KernelCache;
 pub use mount::{Handover, Mounted, Unmounter, mount, mount_with, take_up};

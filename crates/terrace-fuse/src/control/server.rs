@@ -20,11 +20,10 @@ use terrace_policy::Param;
 use terrace_transport::Caller;
 
 use super::{
-    AddDisk, Command, DATA_BYTES, DaemonStatus, DiskAdder, HEADER_BYTES, Header, MoveRange,
-    PAGE_BYTES, RemoveDisk, TakeRecorded, Upgraded, Upgrader,
+    AddDisk, Command, DATA_BYTES, DaemonStatus, DirectStatus, DiskAdder, HEADER_BYTES, Header,
+    MoveRange, PAGE_BYTES, RemoveDisk, TakeRecorded, Upgraded, Upgrader,
 };
 use crate::caller::is_as_powerful;
-use crate::direct::{Direct, DirectStatus};
 use crate::transport::{Serving, TransportStatus};
 
 /// Answers kept for readers that have not read their last page; older ones give way.
@@ -35,6 +34,9 @@ pub const KEPT_BYTES_MAX: usize = 4 << 20;
 const KEPT_FOR: Duration = Duration::from_secs(10);
 /// Extents, and stretches that wait in memory, of one part of a map: most often they fit a page.
 const MAP_ITEMS: usize = 48;
+
+/// Tells what is lent.
+type DirectTeller = dyn Fn() -> DirectStatus + Send + Sync;
 
 /// Answers the commands of a mount.
 #[derive(Default)]
@@ -47,7 +49,7 @@ pub struct ControlServer {
     /// `None`: no kernel sends the messages.
     serving: Option<Serving>,
     /// `None`: nothing is lent.
-    direct: Option<Arc<Direct>>,
+    direct: Option<Box<DirectTeller>>,
 }
 
 impl std::fmt::Debug for ControlServer {
@@ -104,7 +106,7 @@ impl ControlServer {
 
     /// Of a mount that is served so, and lends files so.
     #[must_use]
-    pub(crate) fn served(self, serving: Serving, direct: Option<Arc<Direct>>) -> Self {
+    pub(crate) fn served(self, serving: Serving, direct: Option<Box<DirectTeller>>) -> Self {
         Self { serving: Some(serving), direct, ..self }
     }
 
@@ -226,7 +228,7 @@ impl ControlServer {
             volume: volume.status(),
             daemon: self.serving.as_ref().map(|_| DaemonStatus::here()),
             transport: self.serving.as_ref().map(Serving::status),
-            direct: self.direct.as_deref().map(Direct::status),
+            direct: self.direct.as_ref().map(|tell| tell()),
         }
     }
 

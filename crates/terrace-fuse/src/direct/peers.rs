@@ -9,6 +9,7 @@ use std::path::Path;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::config::LoanSocket;
+use crate::control::DirectProcess;
 
 /// A process that has connected.
 #[derive(Debug)]
@@ -91,6 +92,14 @@ impl Peer {
             tracing::debug!("direct: process {pid} of user {user} is refused");
         }
         Some(Self { socket, process: process?, user })
+    }
+
+    /// As `terrace status` tells it, without its files.
+    pub fn told(&self) -> DirectProcess {
+        let Self { process, user, .. } = *self;
+        let name = fs::read(format!("/proc/{process}/comm")).unwrap_or_default();
+        let name = String::from_utf8_lossy(&name).trim_end().to_owned();
+        DirectProcess { process, user, name, inodes: Vec::new() }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use terrace_engine::counted;
-use terrace_fuse::{DirectProcess, DirectStatus};
+use terrace_fuse::control::{DirectProcess, DirectStatus};
 
 use super::line;
 use crate::size::format_size;

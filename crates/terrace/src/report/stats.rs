@@ -196,7 +196,8 @@ mod tests {
             file_read_bytes: reads * 4096,
         };
         let counters = r#"{"cache_hits": 3, "cache_misses": 1, "pm_written_bytes": 10485760,
-            "writer_stalls": 1, "written_back_bytes": 4194304, "direct_writes": 6, "predicted_right": 9,
+            "writer_stalls": 1, "written_back_bytes": 4194304, "direct_writes": 6,
+            "predicted_right": 9,
             "predicted_wrong": 1}"#;
         Stats {
             uuid: "0123".to_owned(),

@@ -62,7 +62,7 @@ impl Borrowable {
         self.0.read()
     }
 
-    /// Brings it up to date, unless somebody else has it or its borrower is in the middle of a call.
+    /// Brings it up to date, unless it is in use just now, here or by its borrower.
     pub fn glance(&self) {
         if let Some(mut inner) = self.0.try_write() {
             inner.glance_at();
