@@ -151,7 +151,7 @@ impl TerraceFs {
         let ino = Ino(request.ino);
         match (&self.direct, &request.operation) {
             (Some(direct), Operation::Open(open)) => {
-                match direct.open(ino, open.flags.cast_signed()) {
+                match direct.open(ino, open.flags.cast_signed(), request.caller.pid) {
                     Ok(opened) => reply.value(&opened),
                     Err(errno) => reply.error(errno),
                 }
@@ -168,10 +168,10 @@ impl TerraceFs {
     }
 
     /// An answer that names a file that was just made, and opens it.
-    fn reply_created(&self, created: FsResult<Attr>, reply: Reply) {
+    fn reply_created(&self, created: FsResult<Attr>, caller: Caller, reply: Reply) {
         match created {
             Ok(attr) => {
-                self.direct.iter().for_each(|direct| direct.created(attr.ino));
+                self.direct.iter().for_each(|direct| direct.created(attr.ino, caller.pid));
                 reply.values(&self.entry_of(&attr), &opened());
             }
             Err(error) => reply.error(self.errors.errno(&error)),
@@ -207,12 +207,12 @@ impl TerraceFs {
             }
             Operation::Create { name, mode, umask, .. } => {
                 let new = new_inode(caller, FileKind::Regular, (mode, umask), 0);
-                self.reply_created(volume.create(ino, name, &new), reply);
+                self.reply_created(volume.create(ino, name, &new), caller, reply);
             }
             Operation::Tmpfile { mode, umask, flags } => {
                 let new = new_inode(caller, FileKind::Regular, (mode, umask), 0);
                 let linkable = flags.cast_signed() & libc::O_EXCL == 0;
-                self.reply_created(volume.create_unnamed(ino, &new, linkable), reply);
+                self.reply_created(volume.create_unnamed(ino, &new, linkable), caller, reply);
             }
             Operation::Unlink { name } => self.reply_empty(volume.unlink(ino, name), reply),
             Operation::Rmdir { name } => self.reply_empty(volume.rmdir(ino, name), reply),
@@ -302,7 +302,17 @@ impl TerraceFs {
         if change == SetAttr::default() || valid.contains(SetattrValid::KILL_SUIDGID) {
             change.kill_priv = self.kill_priv(ino, caller);
         }
-        self.reply_attr(self.volume.setattr(ino, &change), reply);
+        let set = || self.volume.setattr(ino, &change);
+        let attr = if change.size.is_some() { set() } else { self.besides(ino, set) };
+        self.reply_attr(attr, reply);
+    }
+
+    /// Makes a change that brings no data of the file to the kernel.
+    fn besides<T>(&self, ino: Ino, change: impl FnOnce() -> T) -> T {
+        match &self.direct {
+            Some(direct) => direct.change(ino, change),
+            None => change(),
+        }
     }
 
     /// The socket on which a process may ask for files.
@@ -404,7 +414,8 @@ impl TerraceFs {
     fn fallocate(&self, ino: Ino, range: &FallocateIn, reply: Reply) {
         match fallocate(range.mode.cast_signed()) {
             Some(mode) => {
-                let done = self.volume.fallocate(ino, mode, range.offset, range.length);
+                let allocate = || self.volume.fallocate(ino, mode, range.offset, range.length);
+                let done = self.besides(ino, allocate);
                 done.iter().for_each(|()| reply.note_outcome(0));
                 self.reply_empty(done, reply);
             }

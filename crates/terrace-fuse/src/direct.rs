@@ -3,20 +3,23 @@
 //!
 //! Invariants:
 //! * A file is lent to a process that has all of its open files. So nobody else reads it through
-//!   the kernel's cache, has it mapped, or appends to it, and whoever opens it takes it back first.
+//!   the kernel's cache, has it mapped, or appends to it. An open takes the file back, unless it is
+//!   the borrower's own and announced (`terrace_store::delegation::Segment::announce`): the
+//!   borrower has the kernel ask for the size before it uses that.
 //! * While a file is lent, or about to be, the kernel caches neither its attributes nor its pages.
 //!   A loan begins after the kernel has dropped all pages, and only if no message since then can
 //!   have brought new ones. Every READ and WRITE takes the file back, in the engine.
 //! * The kernel does not know the size of a file that has been lent. It asks for it when the file
 //!   is opened next ([`opens`]).
 //! * Pages are dropped by the threads here, never by one that takes messages: those that the kernel
-//!   waits for are answered meanwhile.
+//!   waits for are answered meanwhile. A file that was just made has none.
+//! * Few files are lent that nobody has open.
 //! * A process that has ended, or has closed its connection, has nothing lent.
 
 mod opens;
 mod peers;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -31,8 +34,8 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags};
 use terrace_engine::{Attr, FsError, Ino, Volume};
-use terrace_store::delegation::NotLent;
 use terrace_store::delegation::message::{Answer, LAYOUT, MESSAGE_BYTES, Request, Wanted};
+use terrace_store::delegation::{NotLent, Segment};
 use terrace_transport::Ledger;
 use terrace_transport::abi::{OpenFlags, OpenOut};
 
@@ -51,6 +54,12 @@ const TRIES: usize = 3;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// A loan has no more blocks than this.
 const BLOCKS_MAX: u64 = 16_384;
+/// A file that was just made is lent with so many: most files are short, or are renewed soon.
+const BLOCKS_OF_NEW: u64 = 32;
+/// A file that was lent before is lent again with so many.
+const BLOCKS_AGAIN: u64 = 256;
+/// Lent files that nobody has open.
+const CLOSED_MAX: usize = 8;
 
 /// See the module.
 #[derive(Debug)]
@@ -59,6 +68,13 @@ pub(crate) struct Direct {
     shared: Arc<Shared>,
     /// Takes connections; `None` only while this is dropped.
     thread: Option<JoinHandle<()>>,
+}
+
+/// What the kernel may have of a file that is about to be lent.
+#[derive(Clone, Copy, Debug)]
+enum Kernel {
+    MayHavePages,
+    HasNone,
 }
 
 #[derive(Debug)]
@@ -71,6 +87,11 @@ struct Shared {
     lending: Mutex<HashMap<u64, bool>>,
     /// Whether there are any: what keeps other messages from the lock.
     about_to_lend: AtomicUsize,
+    /// Control pages, and announcements of opens.
+    segment: Option<Arc<Segment>>,
+    /// Lent files that were closed; the last one comes last. Some may be open again, or not lent.
+    closed: Mutex<VecDeque<u64>>,
+    /// Processes that are connected.
     clients: Mutex<Vec<Arc<Peer>>>,
     stopping: AtomicBool,
 }
@@ -96,6 +117,8 @@ impl Direct {
         };
         let listener = peers::listen(&socket).map_err(named)?;
         let shared = Arc::new(Shared {
+            segment: volume.loan_memory().map(|(_, segment)| segment),
+            closed: Mutex::default(),
             volume,
             kernel,
             opens: Opens::new(ledger),
@@ -152,24 +175,35 @@ impl Direct {
         }
     }
 
-    /// The kernel opens a file that was just made.
-    pub(crate) fn created(&self, ino: Ino) {
+    /// This thread opens a file that was just made. It is lent at once to a process that would ask
+    /// for it with its next call.
+    pub(crate) fn created(&self, ino: Ino, thread: u32) {
         self.shared.opens.open(ino.0);
+
+        if let Some(process) = self.shared.announced_by(thread) {
+            let wanted = Wanted { ino: ino.0, blocks: BLOCKS_OF_NEW, opens: 1 };
+            // If it is not lent, the mount has it.
+            self.shared.lend(wanted, process, Kernel::HasNone);
+        }
     }
 
-    /// The kernel opens a file. A file that is lent comes back first.
+    /// This thread opens a file. A file that another process has comes back first.
     ///
     /// # Errors
     /// `ESTALE`: the kernel is to look the name up again, which it does by itself.
-    pub(crate) fn open(&self, ino: Ino, flags: i32) -> Result<OpenOut, i32> {
+    pub(crate) fn open(&self, ino: Ino, flags: i32, thread: u32) -> Result<OpenOut, i32> {
         let Shared { volume, opens, .. } = &*self.shared;
         // Before anything else: a loan that begins meanwhile finds it.
         opens.open(ino.0);
-        if opens.behind(ino.0).is_some() && volume.is_lent(ino) {
+        let announced = self.shared.announced_by(thread);
+        let borrower = opens.behind(ino.0).and_then(|_| volume.borrower(ino));
+        let is_own = borrower.is_some() && borrower == announced;
+        if borrower.is_some() && !is_own {
             // A file that is gone or damaged is lent to nobody, and calls will say what it is.
             let _ = volume.take_back(ino);
         }
-        let flags = match opens.way(ino.0, flags) {
+        let way = if is_own { Opens::way_of_borrower(flags) } else { opens.way(ino.0, flags) };
+        let flags = match way {
             Way::Cached => OpenFlags::empty(),
             Way::Uncached => OpenFlags::DIRECT_IO,
             Way::AskAgain => {
@@ -181,9 +215,29 @@ impl Direct {
         Ok(OpenOut { open_flags: open.open_flags | flags.bits(), ..open })
     }
 
+    /// Makes a change that brings none of a file's data to the kernel. A process that has the file
+    /// has it again afterwards: it finds the new loan when it finds the end of the old one.
+    pub(crate) fn change<T>(&self, ino: Ino, change: impl FnOnce() -> T) -> T {
+        let Shared { volume, opens, .. } = &*self.shared;
+        if opens.behind(ino.0).is_none() || !volume.is_lent(ino) {
+            return change();
+        }
+        self.shared.watch(ino.0, || {
+            // A message from before the watch has taken it back.
+            let borrower = volume.borrower(ino);
+            let result = change();
+            borrower.into_iter().for_each(|process| self.shared.lend_again(ino.0, process));
+            result
+        })
+    }
+
     /// The kernel has closed a file.
     pub(crate) fn closed(&self, ino: Ino) {
-        self.shared.opens.close(ino.0);
+        let Shared { volume, opens, .. } = &*self.shared;
+        opens.close(ino.0);
+        if opens.behind(ino.0).is_some() && opens.count(ino.0) == 0 && volume.is_lent(ino) {
+            self.shared.note_closed(ino.0);
+        }
     }
 }
 
@@ -289,7 +343,9 @@ impl Shared {
         });
         let descriptors = shared.as_ref().map(|(pm, segment)| [pm.as_fd(), *segment]);
         let answer = match request {
-            Some(Request::Hello { .. }) if descriptors.is_some() => Answer::Done,
+            Some(Request::Hello { .. }) if descriptors.is_some() => {
+                Answer::Welcome { process: process as u32 }
+            }
             Some(Request::Borrow(wanted)) => self.borrow(wanted, process),
             Some(Request::Renew(wanted)) => self.renew(wanted, process),
             Some(Request::GiveBack { ino }) => {
@@ -335,21 +391,51 @@ impl Shared {
         wanted.opens > 0 && self.opens.count(wanted.ino) == wanted.opens
     }
 
+    /// The process that has announced an open by this thread, if it is connected.
+    fn announced_by(&self, thread: u32) -> Option<u64> {
+        let process = u64::from(self.segment.as_ref()?.take_announced(thread)?);
+        self.clients.lock().iter().any(|client| client.process == process).then_some(process)
+    }
+
+    /// A lent file is open nowhere. It stays lent, because it may be opened again soon, until
+    /// several others have been closed.
+    fn note_closed(&self, ino: u64) {
+        let mut closed = self.closed.lock();
+        closed.retain(|&other| other != ino);
+        closed.push_back(ino);
+        let oldest = if closed.len() > CLOSED_MAX { closed.pop_front() } else { None };
+        drop(closed);
+        if let Some(oldest) = oldest.filter(|&oldest| self.opens.count(oldest) == 0) {
+            // One that is gone is lent to nobody.
+            let _ = self.volume.take_back(Ino(oldest));
+        }
+    }
+
     /// Lends a file once the kernel has none of it.
     fn borrow(&self, wanted: Wanted, process: u64) -> Answer {
         // A number that is no inode's touches no memory.
         if self.volume.getattr(Ino(wanted.ino)).is_err() {
             return Answer::NotLent(NotLent::NotAFile);
         }
-        self.about_to_lend.fetch_add(1, Ordering::AcqRel);
-        let answer = self.try_to_lend(wanted, process);
-        self.lending.lock().remove(&wanted.ino);
-        self.about_to_lend.fetch_sub(1, Ordering::AcqRel);
-        answer
+        self.lend(wanted, process, Kernel::MayHavePages)
     }
 
-    fn try_to_lend(&self, wanted: Wanted, process: u64) -> Answer {
-        let (ino, blocks) = (wanted.ino, wanted.blocks.min(BLOCKS_MAX));
+    fn lend(&self, wanted: Wanted, process: u64, kernel: Kernel) -> Answer {
+        self.watch(wanted.ino, || self.try_to_lend(wanted, process, kernel))
+    }
+
+    /// Notes, as long as this runs, messages that may bring pages of a file to the kernel's cache.
+    fn watch<T>(&self, ino: u64, run: impl FnOnce() -> T) -> T {
+        self.about_to_lend.fetch_add(1, Ordering::AcqRel);
+        self.lending.lock().insert(ino, false);
+        let result = run();
+        self.lending.lock().remove(&ino);
+        self.about_to_lend.fetch_sub(1, Ordering::AcqRel);
+        result
+    }
+
+    fn try_to_lend(&self, wanted: Wanted, process: u64, kernel: Kernel) -> Answer {
+        let ino = wanted.ino;
         for _ in 0..TRIES {
             if !self.has_all(wanted) {
                 return Answer::NotLent(NotLent::Elsewhere);
@@ -358,23 +444,43 @@ impl Shared {
             if !self.opens.lend(ino) {
                 return Answer::NotLent(NotLent::Off);
             }
-            if let Err(error) = self.kernel.drop_pages(ino, 0, 0) {
+            if let Kernel::MayHavePages = kernel
+                && let Err(error) = self.kernel.drop_pages(ino, 0, 0)
+            {
                 tracing::warn!("inode {ino}: the kernel does not drop its pages: {error}");
                 return Answer::NotLent(NotLent::Off);
             }
-            let lent = match self.volume.lend(Ino(ino), process, blocks) {
-                Ok(Ok(lent)) => lent,
-                Ok(Err(reason)) => return Answer::NotLent(reason),
-                Err(error) => return not_lent(ino, &error),
-            };
-            if self.has_all(wanted) && self.lending.lock().get(&ino) == Some(&false) {
-                let (page, generation) = (lent.page as u64, lent.generation);
-                return Answer::Lent { page, generation, log_is_same: false };
+            if let Some(answer) = self.lend_watched(wanted, process) {
+                return answer;
             }
-            // Another user of it may have brought pages to the kernel's cache.
-            let _ = self.volume.take_back(Ino(ino));
         }
         Answer::NotLent(NotLent::Elsewhere)
+    }
+
+    /// Lends a file of which the kernel had no pages when the watch began. `None`: another user may
+    /// have brought some since then.
+    fn lend_watched(&self, wanted: Wanted, process: u64) -> Option<Answer> {
+        let (ino, blocks) = (wanted.ino, wanted.blocks.min(BLOCKS_MAX));
+        let lent = match self.volume.lend(Ino(ino), process, blocks) {
+            Ok(Ok(lent)) => lent,
+            Ok(Err(reason)) => return Some(Answer::NotLent(reason)),
+            Err(error) => return Some(not_lent(ino, &error)),
+        };
+        if self.has_all(wanted) && self.lending.lock().get(&ino) == Some(&false) {
+            let (page, generation) = (lent.page as u64, lent.generation);
+            return Some(Answer::Lent { page, generation, log_is_same: false });
+        }
+        let _ = self.volume.take_back(Ino(ino));
+        None
+    }
+
+    /// Lends a file again that a process had when the watch began. The process has all of its open
+    /// files, since it would have lost it otherwise.
+    fn lend_again(&self, ino: u64, process: u64) {
+        let wanted = Wanted { ino, blocks: BLOCKS_AGAIN, opens: self.opens.count(ino) };
+        if self.opens.lend(ino) {
+            self.lend_watched(wanted, process);
+        }
     }
 
     /// The kernel has none of a file that is lent.

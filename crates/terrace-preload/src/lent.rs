@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use terrace_direct::{DirectFile, Fault, Mount, NoMount, NotLent, PIECE_BYTES_MAX};
@@ -66,28 +67,54 @@ fn refusal(of: terrace_direct::Refusal) -> Refusal {
     }
 }
 
-/// Device and inode number of a regular file on a FUSE mount.
+/// Device and inode number of a regular file. The daemon is not asked.
 fn identity(fd: RawFd) -> Option<(u64, u64)> {
+    let (device, ino, kind) = raw::identity(fd)?;
+    (kind == libc::S_IFREG).then_some((device, ino))
+}
+
+/// Whether an open file is on a FUSE mount.
+fn is_on_fuse(fd: RawFd) -> bool {
     let mut system = MaybeUninit::<libc::statfs>::zeroed();
-    let mut stat = MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: both have room, and all zero is a value of each.
-    let (system, stat) = unsafe {
-        if libc::fstatfs(fd, system.as_mut_ptr()) != 0 || libc::fstat(fd, stat.as_mut_ptr()) != 0 {
-            return None;
-        }
-        (system.assume_init(), stat.assume_init())
-    };
-    let is_ours = system.f_type == FUSE_SUPER_MAGIC && stat.st_mode & libc::S_IFMT == libc::S_IFREG;
-    is_ours.then_some((stat.st_dev, stat.st_ino))
+    // SAFETY: it has room, and all zero is a value of it.
+    let (failed, system) =
+        unsafe { (libc::fstatfs(fd, system.as_mut_ptr()) != 0, system.assume_init()) };
+    !failed && system.f_type == FUSE_SUPER_MAGIC
+}
+
+/// Mounts that are told of opens. None is ever freed.
+static TOLD: [AtomicPtr<Mount>; 8] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 8];
+
+fn told() -> impl Iterator<Item = &'static Mount> {
+    // SAFETY: what stands there was leaked.
+    TOLD.iter().filter_map(|mount| unsafe { mount.load(Ordering::Acquire).as_ref() })
+}
+
+/// A mount is told of opens from now on, in place of one whose daemon has gone. If there are many,
+/// it is not.
+fn tell(mount: &Arc<Mount>) {
+    let place = TOLD.iter().find(|place| {
+        // SAFETY: what stands there was leaked.
+        unsafe { place.load(Ordering::Acquire).as_ref() }.is_none_or(|other| !other.is_alive())
+    });
+    if let Some(place) = place {
+        place.store(Arc::into_raw(Arc::clone(mount)).cast_mut(), Ordering::Release);
+    }
 }
 
 impl Known {
     fn mount(&mut self, fd: RawFd, device: u64) -> Result<Arc<Mount>, Reason> {
+        // The number of a mount that has ended may be that of another one.
+        if let Some(mount) = self.mounts.get(&device).filter(|mount| mount.is_alive()) {
+            return Ok(Arc::clone(mount));
+        }
+        if !is_on_fuse(fd) {
+            return Err(Reason::NotOurs);
+        }
         // SAFETY: the program has the descriptor open: it makes a call with it.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-        // The number of a mount that has ended may be that of another one.
-        let is_same = |mount: &&Arc<Mount>| !mount.is_gone() && mount.has(fd);
-        if let Some(mount) = self.mounts.get(&device).filter(is_same) {
+        // Its daemon may be dead, and its successor not there yet.
+        if let Some(mount) = self.mounts.get(&device).filter(|mount| mount.has(fd)) {
             return Ok(Arc::clone(mount));
         }
         let mount = Mount::of(fd, device).map_err(|why| match why {
@@ -95,26 +122,65 @@ impl Known {
             NoMount::Refused => Reason::Refused,
         })?;
         let mount = Arc::new(mount);
+        tell(&mount);
         // Numbers of descriptors that it holds may be the program's by now: it is never closed.
         std::mem::forget(self.mounts.insert(device, Arc::clone(&mount)));
         Ok(mount)
     }
 }
 
+/// The file of a descriptor.
+fn find(fd: RawFd) -> Result<&'static OneFile, Reason> {
+    let (device, ino) = identity(fd).ok_or(Reason::NotOurs)?;
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mount = known.mount(fd, device)?;
+    if let Some(file) = known.files.get(&(device, ino))
+        && Arc::ptr_eq(file.0.mount(), &mount)
+    {
+        return Ok(*file);
+    }
+    let file: &'static OneFile =
+        Box::leak(Box::new(OneFile(DirectFile::new(mount, ino, own_opens))));
+    known.files.insert((device, ino), file);
+    Ok(file)
+}
+
 impl Files for Lent {
     fn adopt(&self, fd: RawFd) -> Result<&'static dyn File, Reason> {
-        let (device, ino) = identity(fd).ok_or(Reason::NotOurs)?;
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let mount = known.mount(fd, device)?;
-        if let Some(file) = known.files.get(&(device, ino))
-            && Arc::ptr_eq(file.0.mount(), &mount)
-        {
-            return Ok(*file);
-        }
-        let file: &'static OneFile =
-            Box::leak(Box::new(OneFile(DirectFile::new(mount, ino, own_opens))));
-        known.files.insert((device, ino), file);
+        let file = find(fd)?;
+        file.0.take_up();
         Ok(file)
+    }
+
+    #[inline]
+    fn announce(&self, thread: u32) -> bool {
+        told().filter(|mount| mount.announce(thread)).count() > 0
+    }
+
+    #[inline]
+    fn withdraw(&self, thread: u32) {
+        told().for_each(|mount| mount.withdraw(thread));
+    }
+
+    fn is_here(&self, fd: RawFd) -> bool {
+        let Some((device, ino)) = identity(fd) else { return false };
+        if !told().any(|mount| mount.device() == device) {
+            return false;
+        }
+        let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = known.files.get(&(device, ino)).copied();
+        let mount = known.mounts.get(&device).map(Arc::clone);
+        drop(known);
+        file.is_some_and(|file| file.0.is_here())
+            || mount.is_some_and(|mount| mount.find(ino).is_some())
+    }
+
+    fn hand_back(&self, fd: RawFd) {
+        if let Ok(file) = find(fd) {
+            file.0.take_up();
+            file.leave(fd);
+            file.come_back();
+        }
     }
 }
 

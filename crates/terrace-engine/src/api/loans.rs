@@ -69,6 +69,11 @@ impl Volume {
         self.parts.loans.let_go(borrower, page, generation);
     }
 
+    /// The process that a file is lent to.
+    pub fn borrower(&self, ino: Ino) -> Option<u64> {
+        self.parts.loans.borrower(ino)
+    }
+
     /// Whether a file is lent.
     pub fn is_lent(&self, ino: Ino) -> bool {
         self.parts.lending.is_lent(ino)

@@ -212,7 +212,7 @@ impl Lending {
         for (ino, _) in self.loans.files() {
             // One that is gone is lent to nobody.
             if let Ok(inode) = self.inodes.get(ino) {
-                inode.inner.glance();
+                inode.inner.peek();
             }
         }
     }

@@ -123,9 +123,15 @@ impl Loans {
         pages.iter().flatten().filter(|of| of.1 == borrower).map(|&(ino, _)| ino).collect()
     }
 
+    /// The process that this file is lent to.
+    pub fn borrower(&self, ino: Ino) -> Option<u64> {
+        let pages = self.pages.lock();
+        pages.iter().flatten().find(|of| of.0 == ino).map(|&(_, process)| process)
+    }
+
     /// Whether this file is lent.
     pub fn is_lent(&self, ino: Ino) -> bool {
-        self.pages.lock().iter().flatten().any(|of| of.0 == ino)
+        self.borrower(ino).is_some()
     }
 
     fn control(&self, page: usize) -> Control<'_> {
@@ -176,8 +182,9 @@ impl Loans {
     }
 
     fn take_page(&self, ino: Ino, borrower: u64) -> FsResult<usize> {
+        let segment = self.segment.as_ref().expect("files are lent only with control pages");
         let mut pages = self.pages.lock();
-        match pages.iter().position(Option::is_none) {
+        match segment.places(ino.0).find(|&page| pages[page].is_none()) {
             Some(page) => {
                 pages[page] = Some((ino, borrower));
                 Ok(page)
@@ -326,7 +333,7 @@ impl Inner {
     }
 
     /// The same, unless the borrower is in the middle of a call just now.
-    pub fn glance_at(&mut self) {
+    pub fn peek_at(&mut self) {
         self.look_until(Instant::now());
     }
 

@@ -63,9 +63,9 @@ impl Borrowable {
     }
 
     /// Brings it up to date, unless it is in use just now, here or by its borrower.
-    pub fn glance(&self) {
+    pub fn peek(&self) {
         if let Some(mut inner) = self.0.try_write() {
-            inner.glance_at();
+            inner.peek_at();
         }
     }
 
