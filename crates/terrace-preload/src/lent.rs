@@ -5,15 +5,12 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use terrace_direct::{DirectFile, Fault, Mount, NoMount, NotLent, PIECE_BYTES_MAX};
+use terrace_direct::{
+    DirectFile, Fault, Mounts, NoMount, NotLent, PIECE_BYTES_MAX, identity, with_room,
+};
 
 use crate::backend::{Carried, File, Files, ProgramBytes, Reason, Refusal};
 use crate::{opens, raw};
-
-/// `f_type` of every FUSE mount.
-const FUSE_SUPER_MAGIC: i64 = 0x6573_5546;
-/// A write of up to so many bytes is copied to the stack, a longer one to memory of its own.
-const ON_STACK_BYTES: usize = 16 << 10;
 
 /// The backend.
 #[derive(Debug)]
@@ -21,7 +18,7 @@ pub(crate) struct Lent;
 
 #[derive(Debug, Default)]
 struct Known {
-    mounts: HashMap<u64, Arc<Mount>>,
+    mounts: Mounts,
     files: HashMap<(u64, u64), &'static OneFile>,
 }
 
@@ -66,46 +63,16 @@ fn refusal(of: terrace_direct::Refusal) -> Refusal {
     }
 }
 
-/// Device and inode number of a regular file on a FUSE mount.
-fn identity(fd: RawFd) -> Option<(u64, u64)> {
-    let mut system = MaybeUninit::<libc::statfs>::zeroed();
-    let mut stat = MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: both have room, and all zero is a value of each.
-    let (system, stat) = unsafe {
-        if libc::fstatfs(fd, system.as_mut_ptr()) != 0 || libc::fstat(fd, stat.as_mut_ptr()) != 0 {
-            return None;
-        }
-        (system.assume_init(), stat.assume_init())
-    };
-    let is_ours = system.f_type == FUSE_SUPER_MAGIC && stat.st_mode & libc::S_IFMT == libc::S_IFREG;
-    is_ours.then_some((stat.st_dev, stat.st_ino))
-}
-
-impl Known {
-    fn mount(&mut self, fd: RawFd, device: u64) -> Result<Arc<Mount>, Reason> {
+impl Files for Lent {
+    fn adopt(&self, fd: RawFd) -> Result<&'static dyn File, Reason> {
         // SAFETY: the program has the descriptor open: it makes a call with it.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-        // The number of a mount that has ended may be that of another one.
-        let is_same = |mount: &&Arc<Mount>| !mount.is_gone() && mount.has(fd);
-        if let Some(mount) = self.mounts.get(&device).filter(is_same) {
-            return Ok(Arc::clone(mount));
-        }
-        let mount = Mount::of(fd, device).map_err(|why| match why {
+        let (device, ino) = identity(fd).ok_or(Reason::NotOurs)?;
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mount = known.mounts.of(fd, device).map_err(|why| match why {
             NoMount::NotOurs => Reason::NotOurs,
             NoMount::Refused => Reason::Refused,
         })?;
-        let mount = Arc::new(mount);
-        // Numbers of descriptors that it holds may be the program's by now: it is never closed.
-        std::mem::forget(self.mounts.insert(device, Arc::clone(&mount)));
-        Ok(mount)
-    }
-}
-
-impl Files for Lent {
-    fn adopt(&self, fd: RawFd) -> Result<&'static dyn File, Reason> {
-        let (device, ino) = identity(fd).ok_or(Reason::NotOurs)?;
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let mount = known.mount(fd, device)?;
         if let Some(file) = known.files.get(&(device, ino))
             && Arc::ptr_eq(file.0.mount(), &mount)
         {
@@ -121,19 +88,12 @@ impl Files for Lent {
 impl OneFile {
     /// Writes the program's bytes, which are copied before anything else is done with them.
     fn write(&self, offset: Option<u64>, from: &ProgramBytes<'_>) -> Carried<(u64, usize)> {
-        if from.len() <= ON_STACK_BYTES {
-            let mut room = [const { MaybeUninit::uninit() }; ON_STACK_BYTES];
-            return self.write_from(&mut room, offset, from);
-        }
         if from.len() > PIECE_BYTES_MAX {
             // It belongs on a disk, and a part of it alone would be a short write.
             return Err(Refusal::Mount(Reason::NotInPm));
         }
-        let mut room = Vec::new();
-        match room.try_reserve_exact(from.len()) {
-            Ok(()) => self.write_from(room.spare_capacity_mut(), offset, from),
-            Err(_) => Err(Refusal::Mount(Reason::NoRoom)),
-        }
+        let written = with_room(from.len(), |room| self.write_from(room, offset, from));
+        written.unwrap_or(Err(Refusal::Mount(Reason::NoRoom)))
     }
 
     #[inline(always)]
@@ -144,7 +104,6 @@ impl OneFile {
         from: &ProgramBytes<'_>,
     ) -> Carried<(u64, usize)> {
         let len = from.len();
-        let room = &mut room[..len];
         // SAFETY: `room` has so many bytes, and nobody else has it.
         unsafe { from.copy_in(0, room.as_mut_ptr().cast(), len) }?;
         // SAFETY: so many bytes were copied just now.
