@@ -452,11 +452,11 @@ fn is_usual(offset: u64, len: usize) -> bool {
 #[inline]
 fn write_copy(file: &DirectFile, offset: Option<u64>, data: &[u8]) -> Result<u64, Refusal> {
     let written = with_room(data.len(), |room| {
-        for (to, from) in room.iter_mut().zip(data) {
-            to.write(*from);
-        }
-        // SAFETY: all bytes were set just now.
-        let copy = unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), data.len()) };
+        // SAFETY: the room has as many bytes, is nobody else's, and has all of them set then.
+        let copy = unsafe {
+            data.as_ptr().copy_to_nonoverlapping(room.as_mut_ptr().cast(), data.len());
+            std::slice::from_raw_parts(room.as_ptr().cast(), data.len())
+        };
         file.write_at(offset, copy)
     });
     written.unwrap_or(Err(Refusal::Errno(libc::ENOMEM)))

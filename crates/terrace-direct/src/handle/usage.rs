@@ -1,5 +1,6 @@
 //! How much of a file's traffic went which way.
 
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use terrace_store::delegation::NotLent;
@@ -43,16 +44,22 @@ impl Why {
 
     /// As `terrace run --report` calls it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
+        self.c_name().to_str().expect("names are ASCII")
+    }
+
+    /// The same, for C.
+    #[must_use]
+    pub const fn c_name(self) -> &'static CStr {
         match self {
-            Self::NotOurs => "not on a Terrace mount",
-            Self::Refused => "refused",
-            Self::Shared => "shared with a process",
-            Self::Arguments => "arguments",
-            Self::OtherProcess => "another process",
-            Self::Busy => "busy",
-            Self::NotInPm => "not in PM",
-            Self::NoRoom => "no room",
+            Self::NotOurs => c"not on a Terrace mount",
+            Self::Refused => c"refused",
+            Self::Shared => c"shared with a process",
+            Self::Arguments => c"arguments",
+            Self::OtherProcess => c"another process",
+            Self::Busy => c"busy",
+            Self::NotInPm => c"not in PM",
+            Self::NoRoom => c"no room",
         }
     }
 }
@@ -136,6 +143,7 @@ mod tests {
     fn reasons_are_found_by_their_numbers() {
         for (number, why) in Why::ALL.into_iter().enumerate() {
             assert_eq!(why as usize, number);
+            assert!(!why.name().is_empty());
             let counts = Counts::default();
             counts.mount(why, 7);
             let expected =
