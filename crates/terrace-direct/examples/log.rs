@@ -1,6 +1,8 @@
 //! A log of records, each durable before the next one is written: `log FILE COUNT`. It is read back
 //! and compared.
 
+use std::error::Error;
+use std::process::ExitCode;
 use std::time::Instant;
 
 use terrace_direct::{File, Why};
@@ -9,12 +11,22 @@ fn record(number: u64) -> Vec<u8> {
     format!("{:.<63}\n", format!("record {number} ")).into_bytes()
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, path, count] = arguments.as_slice() else {
-        return Err("usage: log FILE COUNT".into());
+        eprintln!("usage: log FILE COUNT");
+        return ExitCode::from(2);
     };
-    let count: u64 = count.parse()?;
+    match count.parse().map_err(Into::into).and_then(|count| log(path, count)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("log: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn log(path: &str, count: u64) -> Result<(), Box<dyn Error>> {
     let log = File::create(path)?;
 
     let mut places = Vec::new();

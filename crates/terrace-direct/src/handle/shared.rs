@@ -92,12 +92,14 @@ pub(super) fn lock_and_leave_all() {
     let table = TABLE.lock();
     for entry in table.files.values() {
         if let Some(&descriptor) = entry.descriptors.first()
-            && !entry.shared.is_left.swap(true, Ordering::SeqCst)
+            && !entry.shared.is_left()
         {
             // SAFETY: who closes it takes it from the table first.
             let fd = unsafe { BorrowedFd::borrow_raw(descriptor) };
             // It never comes back.
             entry.shared.direct.leave(|| ask_attributes(fd));
+            // Only now: other threads make system calls at once then.
+            entry.shared.is_left.store(true, Ordering::Release);
         }
     }
     MutexGuard::leak(table);
@@ -120,7 +122,7 @@ impl Shared {
     /// Whether it stays on the mount.
     #[inline]
     pub(super) fn is_left(&self) -> bool {
-        self.is_left.load(Ordering::Relaxed)
+        self.is_left.load(Ordering::Acquire)
     }
 
     /// A system call on the mount is about to be made with this descriptor. The file is not
