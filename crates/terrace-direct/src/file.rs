@@ -376,7 +376,12 @@ impl DirectFile {
 
     /// Gives the file back to the mount, if it is borrowed.
     fn give_back(&self) {
-        let Ok(mut loan) = self.exclusive() else { return };
+        let Ok(mut loan) = self.exclusive() else {
+            // A thread that was only slow would change the file behind the kernel's back: the
+            // daemon ends its loan.
+            self.mount.ask_within(PATIENCE, Request::GiveBack { ino: self.ino });
+            return;
+        };
         if loan.take().is_some() {
             self.mount.ask(Request::GiveBack { ino: self.ino });
             self.wait_longer();
