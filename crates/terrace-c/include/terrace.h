@@ -11,7 +11,8 @@
  * that are not the program's memory end it by a signal.
  *
  * Any thread may call any function, also on the same file, but for terrace_close: when it is called, no other call on
- * the file is under way or comes later. No function may be called in a signal handler.
+ * the file is under way or comes later. A signal handler calls none of them, and no fork. A thread that calls them has
+ * a stack of 64 KiB at least.
  *
  * libterrace(3) says what forks do to files, and what takes the mount.
  */

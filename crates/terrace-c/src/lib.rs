@@ -1,5 +1,5 @@
-//! `libterrace`: [`terrace_direct::File`] for C and what calls C. `include/terrace.h` describes each
-//! function.
+//! `libterrace`: [`terrace_direct::File`] for C and what calls C. `include/terrace.h` describes
+//! each function.
 //!
 //! No panic leaves the library: the call fails with `EIO`.
 

@@ -51,7 +51,7 @@ fn a_file_is_written_and_read() {
         assert_eq!(terrace_pread(file, read.as_mut_ptr().cast(), 10, 1), 4);
         assert_eq!(&read[..4], b"bXde");
         assert_eq!(terrace_usage(file, &raw mut usage), 0);
-        assert_eq!(CStr::from_ptr(usage.why), c"not on a Terrace mount");
+        assert_eq!(CStr::from_ptr(usage.why), c"not on a mount that lends files");
         assert_eq!(terrace_close(file), 0);
     }
     assert_eq!((usage.direct_calls, usage.direct_bytes), (0, 0));

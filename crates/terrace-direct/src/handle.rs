@@ -88,12 +88,14 @@ pub struct File {
 struct Way {
     descriptor: RawFd,
     opened_in: u32,
+    /// Forks before it was opened.
+    forks: u32,
     shared: OnceLock<Arc<Shared>>,
     /// Why there is no `shared`.
     why: Why,
     /// Calls on the mount before the daemon is asked again.
     calls_left: AtomicU32,
-    /// Held by calls on the mount as long as there is no `shared`: a file is not borrowed meanwhile.
+    /// Held by calls on the mount as long as there is no `shared`: no file is borrowed meanwhile.
     adopting: RwLock<()>,
 }
 
@@ -119,8 +121,9 @@ enum Call<'a> {
 
 impl Way {
     fn of(descriptor: BorrowedFd<'_>, opened_in: u32) -> Self {
+        let forks = shared::forks();
         let (shared, why) = match forks::may_go_direct(opened_in) {
-            true => match shared::opened(descriptor) {
+            true => match shared::opened(descriptor, forks) {
                 Ok(shared) => (OnceLock::from(shared), Why::NotOurs),
                 Err(NoMount::NotOurs) => (OnceLock::new(), Why::NotOurs),
                 Err(NoMount::Refused) => (OnceLock::new(), Why::Refused),
@@ -129,7 +132,7 @@ impl Way {
         };
         let (calls_left, adopting) = (AtomicU32::new(PATIENCE), RwLock::new(()));
         let descriptor = descriptor.as_raw_fd();
-        Self { descriptor, opened_in, shared, why, calls_left, adopting }
+        Self { descriptor, opened_in, forks, shared, why, calls_left, adopting }
     }
 
     /// The file, if it may go direct.
@@ -168,7 +171,7 @@ impl Way {
         }
         let _alone = self.adopting.write().unwrap_or_else(PoisonError::into_inner);
         if self.shared.get().is_none()
-            && let Ok(shared) = shared::opened(descriptor)
+            && let Ok(shared) = shared::opened(descriptor, self.forks)
         {
             let _ = self.shared.set(shared);
         }
@@ -194,9 +197,9 @@ impl File {
     }
 
     /// Opens a file as open(2) does; the mode is that of a file that is made. Of the flags only
-    /// these may be set, besides `O_RDONLY`, `O_WRONLY` or `O_RDWR`: `O_CREAT`, `O_EXCL`, `O_TRUNC`,
-    /// `O_CLOEXEC` (which always is), `O_NOFOLLOW`, `O_NOATIME`, `O_NOCTTY`, `O_NONBLOCK`,
-    /// `O_LARGEFILE`, `O_SYNC`, `O_DSYNC`.
+    /// these may be set, besides `O_RDONLY`, `O_WRONLY` or `O_RDWR`: `O_CREAT`, `O_EXCL`,
+    /// `O_TRUNC`, `O_CLOEXEC` (which always is), `O_NOFOLLOW`, `O_NOATIME`, `O_NOCTTY`,
+    /// `O_NONBLOCK`, `O_LARGEFILE`, `O_SYNC`, `O_DSYNC`.
     ///
     /// # Errors
     /// Those of open(2); `EINVAL` for other flags.

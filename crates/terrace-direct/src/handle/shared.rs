@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -40,6 +40,8 @@ struct Table {
     files: BTreeMap<Key, Entry>,
 }
 
+/// Forks so far. It changes with the table locked.
+static FORKS: AtomicU32 = AtomicU32::new(0);
 static TABLE: Mutex<Table> = Mutex::new(Table { mounts: Mounts::new(), files: BTreeMap::new() });
 
 fn key(mount: &Arc<Mount>, ino: u64) -> Key {
@@ -52,13 +54,21 @@ fn ask_attributes(fd: BorrowedFd<'_>) {
     let _ = rustix::fs::fstat(fd);
 }
 
-/// Notes that a file was opened.
+/// How often this process has forked.
+pub(super) fn forks() -> u32 {
+    FORKS.load(Ordering::SeqCst)
+}
+
+/// Notes that a file was opened, when the process had forked so many times.
 ///
 /// # Errors
-/// The file cannot go direct.
-pub(super) fn opened(fd: BorrowedFd<'_>) -> Result<Arc<Shared>, NoMount> {
+/// The file cannot go direct. One that a child has, too, never can.
+pub(super) fn opened(fd: BorrowedFd<'_>, forks_then: u32) -> Result<Arc<Shared>, NoMount> {
     let (device, ino) = identity(fd).ok_or(NoMount::NotOurs)?;
     let mut table = TABLE.lock();
+    if forks() != forks_then {
+        return Err(NoMount::Refused);
+    }
     let mount = table.mounts.of(fd, device)?;
     let entry = table.files.entry(key(&mount, ino)).or_insert_with(|| Entry {
         shared: Arc::new(Shared::new(mount, ino)),
@@ -90,6 +100,7 @@ pub(super) fn closing(shared: &Shared, fd: BorrowedFd<'_>) {
 /// before [`unlock`].
 pub(super) fn lock_and_leave_all() {
     let table = TABLE.lock();
+    FORKS.fetch_add(1, Ordering::SeqCst);
     for entry in table.files.values() {
         if let Some(&descriptor) = entry.descriptors.first()
             && !entry.shared.is_left()

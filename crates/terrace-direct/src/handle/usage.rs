@@ -42,7 +42,7 @@ impl Why {
         Self::NoRoom,
     ];
 
-    /// As `terrace run --report` calls it.
+    /// How reports name it.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.c_name().to_str().expect("names are ASCII")
@@ -52,7 +52,7 @@ impl Why {
     #[must_use]
     pub const fn c_name(self) -> &'static CStr {
         match self {
-            Self::NotOurs => c"not on a Terrace mount",
+            Self::NotOurs => c"not on a mount that lends files",
             Self::Refused => c"refused",
             Self::Shared => c"shared with a process",
             Self::Arguments => c"arguments",

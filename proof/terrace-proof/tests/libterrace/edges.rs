@@ -1,7 +1,11 @@
 //! Calls at the edges of what goes direct.
 
-use anyhow::{Result, ensure};
-use terrace_proof::{crc32c, pattern, proof};
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use terrace_proof::{Rng, crc32c, pattern, proof};
 
 use crate::program::{direct_calls, volume, worker};
 use crate::worker::Worker;
@@ -95,6 +99,90 @@ fn a_reader_on_the_mount_sees_each_write() {
         ensure!(writer.ask("open file rw")? == Ok(vec![0]));
         ensure!(writer.ask("0 size")? == Ok(vec![expected.len() as u64]));
         writer.finish()?;
+        volume.check()
+    });
+}
+
+/// Processes append to one file at the same time, two by the library and one on the mount.
+#[test]
+fn records_of_several_appenders_are_there_once() {
+    proof(|| {
+        let mut volume = volume("libterrace-appenders")?;
+        let (each, len) = (1500, 101);
+        let workers = [worker(volume.root())?, worker(volume.root())?, on_mount(volume.root())?];
+        let letters = ["rwc", "wc", "ac"];
+        let appenders =
+            workers.into_iter().zip(letters).enumerate().map(|(number, (it, letters))| {
+                let mut worker = it;
+                std::thread::spawn(move || -> Result<()> {
+                    let mut rng = Rng::new(number as u64);
+                    let mut seed = number as u64;
+                    while seed < 3 * each {
+                        ensure!(worker.ask(&format!("open log {letters}"))? == Ok(vec![0]));
+                        for _ in 0..rng.below(80) {
+                            let answer = worker.ask(&format!("0 write {len} {seed}"))?;
+                            ensure!(answer == Ok(vec![len as u64]), "{answer:?}");
+                            seed += 3;
+                        }
+                        ensure!(worker.ask("0 close")? == Ok(Vec::new()));
+                    }
+                    worker.finish()
+                })
+            });
+        for appender in appenders.collect::<Vec<_>>() {
+            appender.join().expect("no appender panics")?;
+        }
+        let bytes = std::fs::read(volume.join("log"))?;
+        let mut found: BTreeMap<&[u8], usize> = BTreeMap::new();
+        bytes.chunks(len).for_each(|record| *found.entry(record).or_default() += 1);
+        ensure!(found.values().all(|&count| count == 1), "a record is there twice");
+        let is_there = |seed| found.contains_key(pattern(seed, len).as_slice());
+        ensure!((0..3 * each).all(is_there), "a record is missing");
+        volume.check()
+    });
+}
+
+fn on_mount(directory: &Path) -> Result<Worker> {
+    Worker::start(directory, None)
+}
+
+/// A daemon that does not answer when a file is opened is asked again later.
+#[test]
+fn a_file_that_was_refused_at_first_goes_direct_later() {
+    proof(|| {
+        let mut volume = volume("libterrace-refused")?;
+        if !volume.is_mount() {
+            return volume.check();
+        }
+        let mut worker = worker(volume.root())?;
+        let mut name = [0; 256];
+        let len = rustix::fs::getxattr(volume.root(), "terrace.direct", &mut name[..])?;
+        let socket = PathBuf::from(std::ffi::OsStr::from_bytes(&name[..len]));
+        let aside = socket.with_extension("aside");
+        std::fs::rename(&socket, &aside).context("the socket of the mount")?;
+        for (handle, file) in ["one", "two"].into_iter().enumerate() {
+            ensure!(worker.ask(&format!("open {file} rwc"))? == Ok(vec![handle as u64]));
+        }
+        ensure!(worker.ask("0 append 100 0")? == Ok(vec![0]));
+        ensure!(direct_calls(&mut worker, 0)? == 0);
+        std::fs::rename(&aside, &socket)?;
+        for seed in 1..2000 {
+            ensure!(worker.ask(&format!("0 append 100 {seed}"))? == Ok(vec![100 * seed]));
+            ensure!(worker.ask("0 sync")? == Ok(Vec::new()));
+        }
+        let direct = direct_calls(&mut worker, 0)?;
+        ensure!(direct > 500, "{direct} calls went direct");
+        // A child has the other one, too, so it must not be taken later.
+        ensure!(worker.ask("1 child append 100 0")? == Ok(vec![0]));
+        for seed in 1..2000 {
+            ensure!(worker.ask(&format!("1 append 100 {seed}"))? == Ok(vec![100 * seed]));
+            ensure!(worker.ask("1 sync")? == Ok(Vec::new()));
+        }
+        ensure!(direct_calls(&mut worker, 1)? == 0);
+        worker.finish()?;
+        let expected: Vec<u8> = (0..2000).flat_map(|seed| pattern(seed, 100)).collect();
+        ensure!(std::fs::read(volume.join("one"))? == expected);
+        ensure!(std::fs::read(volume.join("two"))? == expected);
         volume.check()
     });
 }

@@ -27,7 +27,7 @@ fn example(volume: &TestVolume, command: impl Fn() -> Result<Command>) -> Result
     let elsewhere = scratch.join("log");
     let printed = run(command()?.arg(&elsewhere).arg("100"))?;
     ensure!(printed.contains("\n0 calls went direct, "), "{printed}");
-    ensure!(printed.contains("(not on a Terrace mount)"), "{printed}");
+    ensure!(printed.contains("(not on a mount that lends files)"), "{printed}");
     let missing = scratch.join("missing/log");
     let error = run(command()?.arg(&missing).arg("1")).err().context("no error")?;
     let error = format!("{error:#}");

@@ -13,7 +13,8 @@ fn text(path: &str) -> Result<String> {
     std::fs::read_to_string(source(path)).with_context(|| path.to_owned())
 }
 
-/// Names of functions that are declared in a text: `terrace_` and what follows, up to a parenthesis.
+/// Names of functions that are declared in these lines: `terrace_` and what follows, up to a
+/// parenthesis.
 fn declared<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
     let name = |line: &str| {
         let (before, _) = line.split_once('(')?;
