@@ -14,6 +14,8 @@ const FILES: [&str; 2] = ["one", "two"];
 const HANDLES_MAX: usize = 3;
 /// Files stay shorter than this, so that they fit PM many times over.
 const LEN_MAX: u64 = 96 << 10;
+/// So long a write takes the mount, though nobody else has the file. The next call cuts it off.
+const LONG: u64 = (4 << 20) + 1;
 
 /// A process, and the file of each of its handles.
 struct Process {
@@ -77,9 +79,13 @@ impl Mixture {
         let kind = if end + len > LEN_MAX { 0 } else { rng.below(20) };
         let (line, expected) = match kind {
             0 => {
-                let size = rng.below(1 + end);
+                let size = rng.below(1 + end.min(LEN_MAX));
                 bytes.resize(size as usize, 0);
                 (format!("truncate {size}"), vec![])
+            }
+            1 if has_library && rng.one_in(20) => {
+                put(bytes, end, &pattern(seed, LONG as usize));
+                (format!("append {LONG} {seed}"), vec![end])
             }
             1..=5 if has_library => {
                 put(bytes, end, &pattern(seed, len as usize));
