@@ -15,7 +15,8 @@ help:
 	@echo "make run    mounts a volume, uses it with real programs, and cleans up; then durable objects in Java"
 	@echo "            (under two minutes)"
 	@echo "make run-objects   only the Java part of that"
-	@echo "make install   builds the command and the library of \`terrace run\`, and installs both"
+	@echo "make install   builds the command, the library of \`terrace run\` and libterrace, and installs them in"
+	@echo "            cargo's directory, or in that of PREFIX=/usr/local"
 	@echo "make test   lints, unit and integration tests, then real programs on real mounts, then the Java part"
 	@echo "make test-long  the same, with searches that take too long for each change: more kinds of damage, more seeds"
 	@echo "make test-objects  only the Java part; ARGS='-Dtest=PoolTest -pl objects' runs some of it"
@@ -62,12 +63,26 @@ crash-long:
 		$(CARGO) test --locked --package terrace-proof --test kill -- --nocapture
 	$(CARGO) run --release --locked --package terrace-crash -- --hours $(or $(HOURS),8) --seed $(or $(SEED),1) $(ARGS)
 
-# The command and the library of `terrace run`, side by side.
+# The command and the library of `terrace run`, side by side; libterrace with what its users need. DESTDIR goes before
+# all places, for packages.
+PREFIX ?= $(or $(CARGO_INSTALL_ROOT),$(CARGO_HOME),$(HOME)/.cargo)
+root = $(DESTDIR)$(PREFIX)
+built = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release
+c_part = crates/terrace-c
+
 install:
-	$(CARGO) install --locked --path crates/terrace
-	$(CARGO) build --release --locked --package terrace-preload
-	install -m 755 "$${CARGO_TARGET_DIR:-$(CURDIR)/target}/release/libterrace_preload.so" \
-		"$${CARGO_INSTALL_ROOT:-$${CARGO_HOME:-$$HOME/.cargo}}/bin"
+	$(CARGO) install --locked --path crates/terrace --root "$(root)"
+	$(CARGO) build --release --locked --package terrace-preload --package terrace-c
+	install -d "$(root)/lib/pkgconfig" "$(root)/include" "$(root)/share/man/man3"
+	install -m 755 "$(built)/libterrace_preload.so" "$(root)/bin"
+	install -m 755 "$(built)/libterrace.so" "$(root)/lib/libterrace.so.0"
+	ln -sf libterrace.so.0 "$(root)/lib/libterrace.so"
+	install -m 644 "$(built)/libterrace.a" "$(root)/lib"
+	install -m 644 $(c_part)/include/terrace.h "$(root)/include"
+	install -m 644 $(c_part)/man/libterrace.3 "$(root)/share/man/man3"
+	version=$$($(CARGO) pkgid --locked --package terrace-c) && \
+		sed "s|@PREFIX@|$(PREFIX)|; s|@VERSION@|$${version##*[@#]}|" $(c_part)/terrace.pc.in \
+		>"$(root)/lib/pkgconfig/terrace.pc"
 
 bench:
 	@scripts/setup.sh bench

@@ -83,7 +83,7 @@ run)
     ;;
 test)
     install_packages "fusermount3:fuse3 git:git cc:build-essential make:make tar:tar sqlite3:sqlite3 fio:fio
-        gradle:gradle
+        gradle:gradle pkg-config:pkg-config python3:python3
         db_bench:rocksdb-tools ldb:rocksdb-tools sst_dump:rocksdb-tools
         mariadbd:mariadb-server-core mariadb:mariadb-client-core
         setfacl:acl setfattr:attr mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs

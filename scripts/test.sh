@@ -15,7 +15,7 @@ scripts/schedules.sh
 schedules=$?
 
 # The programs under test run as users run them: optimized.
-cargo build --release --locked --package terrace --package terrace-preload || exit
+cargo build --release --locked --package terrace --package terrace-preload --package terrace-c || exit
 target=${CARGO_TARGET_DIR:-$PWD/target}
 export TERRACE_BIN="$target/release/terrace" TERRACE_TOOLS="$PWD/target/tools/bin"
 

@@ -8,6 +8,7 @@
 //!   since it asked last; and it is not borrowed during such a call ([`DirectFile::leave`]). The
 //!   kernel would append to its cached pages at the wrong place.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -34,13 +35,21 @@ const LONG: u64 = 1000;
 /// the mount's own predictor would send it to the disk.
 const UNSYNCED_BYTES_MAX: u64 = 4 << 20;
 
+/// Tells how many open files of the inode are this process's own.
+struct Opens(Box<dyn Fn(&DirectFile) -> u64 + Send + Sync>);
+
+impl fmt::Debug for Opens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Opens")
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct DirectFile {
     mount: Arc<Mount>,
     ino: u64,
-    /// How many open files of the inode are this process's own.
-    opens: fn(&DirectFile) -> u64,
+    opens: Opens,
     loan: RwLock<Option<Borrowed>>,
     /// Calls that go to the mount before the daemon is asked, and how many the next time.
     calls_left: AtomicU32,
@@ -65,11 +74,15 @@ impl DirectFile {
     /// The file with this inode number. It is borrowed with the first call. `opens` tells how many
     /// open files of it this process has to itself; the daemon lends nothing while there are
     /// others.
-    pub fn new(mount: Arc<Mount>, ino: u64, opens: fn(&DirectFile) -> u64) -> Self {
+    pub fn new(
+        mount: Arc<Mount>,
+        ino: u64,
+        opens: impl Fn(&DirectFile) -> u64 + Send + Sync + 'static,
+    ) -> Self {
         Self {
             mount,
             ino,
-            opens,
+            opens: Opens(Box::new(opens)),
             loan: RwLock::new(None),
             calls_left: AtomicU32::new(0),
             calls_next: AtomicU32::new(CALLS_FIRST),
@@ -240,7 +253,7 @@ impl DirectFile {
 
     fn wanted(&self) -> Wanted {
         let blocks = self.blocks.load(Ordering::Relaxed);
-        Wanted { ino: self.ino, blocks, opens: (self.opens)(self) }
+        Wanted { ino: self.ino, blocks, opens: (self.opens.0)(self) }
     }
 
     /// Asks for the file and takes what the daemon gives.
@@ -420,7 +433,12 @@ impl DirectFile {
 
     /// Gives the file back to the mount, if it is borrowed.
     fn give_back(&self) {
-        let Ok(mut loan) = self.exclusive() else { return };
+        let Ok(mut loan) = self.exclusive() else {
+            // A thread that was only slow would change the file behind the kernel's back: the
+            // daemon ends its loan.
+            self.mount.ask_within(PATIENCE, Request::GiveBack { ino: self.ino });
+            return;
+        };
         if loan.take().is_some() {
             self.mount.ask(Request::GiveBack { ino: self.ino });
             self.wait_longer();

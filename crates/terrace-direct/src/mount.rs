@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::io::Errno;
@@ -196,11 +197,6 @@ impl Mount {
         self.segment.find(ino, self.process)
     }
 
-    /// Whether the daemon has gone.
-    pub fn is_gone(&self) -> bool {
-        self.connection.lock().is_none()
-    }
-
     pub(crate) fn pm(&self) -> &Arc<Pm> {
         &self.pm
     }
@@ -215,7 +211,15 @@ impl Mount {
 
     /// The daemon's answer; `None`: it has gone, and no successor answers yet.
     pub(crate) fn ask(&self, request: Request) -> Option<Answer> {
-        let mut connection = self.connection.lock();
+        self.ask_by(&mut self.connection.lock(), request)
+    }
+
+    /// The same; `None` also if another thread has the connection for longer than that.
+    pub(crate) fn ask_within(&self, patience: Duration, request: Request) -> Option<Answer> {
+        self.ask_by(&mut *self.connection.try_lock_for(patience)?, request)
+    }
+
+    fn ask_by(&self, connection: &mut Option<Connection>, request: Request) -> Option<Answer> {
         if connection.is_none() {
             *connection = self.connect_again();
         }

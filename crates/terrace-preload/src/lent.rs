@@ -6,15 +6,12 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use terrace_direct::{DirectFile, Fault, Mount, NoMount, NotLent, PIECE_BYTES_MAX};
+use terrace_direct::{
+    DirectFile, Fault, Mount, Mounts, NoMount, NotLent, PIECE_BYTES_MAX, identity, with_room,
+};
 
 use crate::backend::{Carried, File, Files, ProgramBytes, Reason, Refusal};
 use crate::{opens, raw};
-
-/// `f_type` of every FUSE mount.
-const FUSE_SUPER_MAGIC: i64 = 0x6573_5546;
-/// A write of up to so many bytes is copied to the stack, a longer one to memory of its own.
-const ON_STACK_BYTES: usize = 16 << 10;
 
 /// The backend.
 #[derive(Debug)]
@@ -22,7 +19,7 @@ pub(crate) struct Lent;
 
 #[derive(Debug, Default)]
 struct Known {
-    mounts: HashMap<u64, Arc<Mount>>,
+    mounts: Mounts,
     files: HashMap<(u64, u64), &'static OneFile>,
 }
 
@@ -67,21 +64,6 @@ fn refusal(of: terrace_direct::Refusal) -> Refusal {
     }
 }
 
-/// Device and inode number of a regular file. The daemon is not asked.
-fn identity(fd: RawFd) -> Option<(u64, u64)> {
-    let (device, ino, kind) = raw::identity(fd)?;
-    (kind == libc::S_IFREG).then_some((device, ino))
-}
-
-/// Whether an open file is on a FUSE mount.
-fn is_on_fuse(fd: RawFd) -> bool {
-    let mut system = MaybeUninit::<libc::statfs>::zeroed();
-    // SAFETY: it has room, and all zero is a value of it.
-    let (failed, system) =
-        unsafe { (libc::fstatfs(fd, system.as_mut_ptr()) != 0, system.assume_init()) };
-    !failed && system.f_type == FUSE_SUPER_MAGIC
-}
-
 /// Mounts that are told of opens. None is ever freed.
 static TOLD: [AtomicPtr<Mount>; 8] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 8];
 
@@ -93,6 +75,9 @@ fn told() -> impl Iterator<Item = &'static Mount> {
 /// A mount is told of opens from now on, in place of one whose daemon has gone. If there are many,
 /// it is not.
 fn tell(mount: &Arc<Mount>) {
+    if told().any(|known| std::ptr::eq(known, Arc::as_ptr(mount))) {
+        return;
+    }
     let place = TOLD.iter().find(|place| {
         // SAFETY: what stands there was leaked.
         unsafe { place.load(Ordering::Acquire).as_ref() }.is_none_or(|other| !other.is_alive())
@@ -102,38 +87,23 @@ fn tell(mount: &Arc<Mount>) {
     }
 }
 
-impl Known {
-    fn mount(&mut self, fd: RawFd, device: u64) -> Result<Arc<Mount>, Reason> {
-        // The number of a mount that has ended may be that of another one.
-        if let Some(mount) = self.mounts.get(&device).filter(|mount| mount.is_alive()) {
-            return Ok(Arc::clone(mount));
-        }
-        if !is_on_fuse(fd) {
-            return Err(Reason::NotOurs);
-        }
-        // SAFETY: the program has the descriptor open: it makes a call with it.
-        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-        // Its daemon may be dead, and its successor not there yet.
-        if let Some(mount) = self.mounts.get(&device).filter(|mount| mount.has(fd)) {
-            return Ok(Arc::clone(mount));
-        }
-        let mount = Mount::of(fd, device).map_err(|why| match why {
-            NoMount::NotOurs => Reason::NotOurs,
-            NoMount::Refused => Reason::Refused,
-        })?;
-        let mount = Arc::new(mount);
-        tell(&mount);
-        // Numbers of descriptors that it holds may be the program's by now: it is never closed.
-        std::mem::forget(self.mounts.insert(device, Arc::clone(&mount)));
-        Ok(mount)
-    }
+/// Device and inode number of a regular file.
+fn identity_of(fd: RawFd) -> Option<(u64, u64)> {
+    // SAFETY: the program has the descriptor open: it makes a call with it.
+    identity(unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
 /// The file of a descriptor.
 fn find(fd: RawFd) -> Result<&'static OneFile, Reason> {
-    let (device, ino) = identity(fd).ok_or(Reason::NotOurs)?;
+    let (device, ino) = identity_of(fd).ok_or(Reason::NotOurs)?;
+    // SAFETY: the program has the descriptor open: it makes a call with it.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let mount = known.mount(fd, device)?;
+    let mount = known.mounts.of(fd, device).map_err(|why| match why {
+        NoMount::NotOurs => Reason::NotOurs,
+        NoMount::Refused => Reason::Refused,
+    })?;
+    tell(&mount);
     if let Some(file) = known.files.get(&(device, ino))
         && Arc::ptr_eq(file.0.mount(), &mount)
     {
@@ -163,16 +133,15 @@ impl Files for Lent {
     }
 
     fn is_here(&self, fd: RawFd) -> bool {
-        let Some((device, ino)) = identity(fd) else { return false };
-        if !told().any(|mount| mount.device() == device) {
+        let Some((device, ino)) = identity_of(fd) else { return false };
+        let mut mounts = told().filter(|mount| mount.device() == device).peekable();
+        if mounts.peek().is_none() {
             return false;
         }
         let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let file = known.files.get(&(device, ino)).copied();
-        let mount = known.mounts.get(&device).map(Arc::clone);
         drop(known);
-        file.is_some_and(|file| file.0.is_here())
-            || mount.is_some_and(|mount| mount.find(ino).is_some())
+        file.is_some_and(|file| file.0.is_here()) || mounts.any(|mount| mount.find(ino).is_some())
     }
 
     fn hand_back(&self, fd: RawFd) {
@@ -187,19 +156,12 @@ impl Files for Lent {
 impl OneFile {
     /// Writes the program's bytes, which are copied before anything else is done with them.
     fn write(&self, offset: Option<u64>, from: &ProgramBytes<'_>) -> Carried<(u64, usize)> {
-        if from.len() <= ON_STACK_BYTES {
-            let mut room = [const { MaybeUninit::uninit() }; ON_STACK_BYTES];
-            return self.write_from(&mut room, offset, from);
-        }
         if from.len() > PIECE_BYTES_MAX {
             // It belongs on a disk, and a part of it alone would be a short write.
             return Err(Refusal::Mount(Reason::NotInPm));
         }
-        let mut room = Vec::new();
-        match room.try_reserve_exact(from.len()) {
-            Ok(()) => self.write_from(room.spare_capacity_mut(), offset, from),
-            Err(_) => Err(Refusal::Mount(Reason::NoRoom)),
-        }
+        let written = with_room(from.len(), |room| self.write_from(room, offset, from));
+        written.unwrap_or(Err(Refusal::Mount(Reason::NoRoom)))
     }
 
     #[inline(always)]
@@ -210,7 +172,6 @@ impl OneFile {
         from: &ProgramBytes<'_>,
     ) -> Carried<(u64, usize)> {
         let len = from.len();
-        let room = &mut room[..len];
         // SAFETY: `room` has so many bytes, and nobody else has it.
         unsafe { from.copy_in(0, room.as_mut_ptr().cast(), len) }?;
         // SAFETY: so many bytes were copied just now.

@@ -4,7 +4,7 @@
 pub const CRATES: &[&[&str]] = &[
     &["terrace_fuzz", "terrace_bench", "terrace_proof", "terrace_sources"],
     &["terrace_crash", "terrace_damage", "terrace_nullfs"],
-    &["terrace", "terrace_preload"],
+    &["terrace", "terrace_c", "terrace_preload"],
     &["terrace_fuse"],
     &["terrace_direct", "terrace_engine", "terrace_simulate"],
     &["terrace_store"],

@@ -23,7 +23,7 @@ impl Worker {
     /// One in this directory. `report`: it is run by `terrace run`, which writes its report there.
     pub fn start(directory: &Path, report: Option<&Path>) -> Result<Self> {
         let worker = env!("CARGO_BIN_EXE_worker");
-        let mut command = match report {
+        let command = match report {
             None => Command::new(worker),
             Some(file) => {
                 let mut command = Command::new(terrace_binary()?);
@@ -32,6 +32,11 @@ impl Worker {
                 command
             }
         };
+        Self::of(command, directory)
+    }
+
+    /// A program that takes the same lines.
+    pub fn of(mut command: Command, directory: &Path) -> Result<Self> {
         command.current_dir(directory).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn()?;
         let input = process.stdin.take().context("a pipe")?;

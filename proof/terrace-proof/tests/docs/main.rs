@@ -9,6 +9,7 @@ mod contributing;
 mod direct;
 mod inline;
 mod library;
+mod libterrace;
 mod links;
 mod metrics;
 mod page;

@@ -94,7 +94,10 @@ pub fn play(page: &str, steps: &[Step], elsewhere: &[(&str, &str)]) -> Result<()
         printed == known,
         "{page} has the commands\n{printed:#?}\nand its test the steps\n{known:#?}"
     );
-    let installs = steps.iter().any(|step| step.command.starts_with("cargo install"));
+    let is_install = |step: &Step| {
+        ["cargo install", "make install"].iter().any(|install| step.command.starts_with(install))
+    };
+    let installs = steps.iter().any(is_install);
     let stage = Stage::new(installs)?;
     steps
         .iter()
@@ -165,6 +168,8 @@ impl Stage {
             .args(["bash", "-c", &format!("cd {}\n{script}", self.directory.display())])
             .env("PATH", format!("/opt/terrace/bin:{path}:/usr/sbin:/sbin"))
             .env("CARGO_INSTALL_ROOT", "/opt/terrace")
+            .env("PKG_CONFIG_PATH", "/opt/terrace/lib/pkgconfig")
+            .env("LD_LIBRARY_PATH", "/opt/terrace/lib")
             .env("CARGO_NET_OFFLINE", "true")
             .current_dir("/")
             .env_remove("TERRACE_BIN");
