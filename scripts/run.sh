@@ -7,7 +7,7 @@ repository=$PWD
 
 scripts/setup.sh run
 echo "Building Terrace ..."
-cargo build --quiet --release --locked --package terrace
+cargo build --quiet --release --locked --package terrace --package terrace-preload
 PATH=${CARGO_TARGET_DIR:-$PWD/target}/release:$PATH
 
 work=$(mktemp -d -p /var/tmp)
@@ -32,8 +32,9 @@ step() {
     printf '\n==> %s\n' "$*"
 }
 
+# Further arguments are further options.
 mount_volume() {
-    terrace --quiet mount "$pm" "$mnt" --log "$work/terrace.log"
+    terrace --quiet mount "$pm" "$mnt" --log "$work/terrace.log" "$@"
     mounted=yes
 }
 
@@ -42,9 +43,11 @@ unmount_volume() {
     mounted=no
 }
 
-# Commits 1000 small transactions with full synchronisation and prints how many fit in a second.
+# Commits 1000 small transactions with full synchronisation to a new database and prints how many fit in a second.
+# Arguments behind it are a command that runs SQLite.
 commits_per_second() {
-    database=$1/demo.db
+    database=$1
+    shift
     {
         echo "PRAGMA synchronous = FULL; CREATE TABLE event(id INTEGER PRIMARY KEY, what TEXT);"
         for number in $(seq 1000); do
@@ -52,7 +55,7 @@ commits_per_second() {
         done
     } >"$work/events.sql"
     start=$(date +%s%N)
-    sqlite3 "$database" <"$work/events.sql" >/dev/null
+    "$@" sqlite3 "$database" <"$work/events.sql" >/dev/null
     end=$(date +%s%N)
     [ "$(sqlite3 "$database" 'PRAGMA integrity_check; SELECT COUNT(*) FROM event;' | tr '\n' ' ')" = "ok 1000 " ]
     echo $((1000000000000 / (end - start)))
@@ -83,11 +86,20 @@ git -C "$mnt/source" fsck --full --strict --no-progress
     cargo build --quiet --offline --package terrace-policy --package terrace-layout)
 echo "$(find "$mnt" -type f | wc -l) files, $(du -sh --apparent-size "$mnt" | cut -f1) in the volume"
 
-step "SQLite: 1000 commits, each with fsync"
-rate=$(commits_per_second "$mnt")
-echo "on Terrace:        $rate commits per second"
-rate=$(commits_per_second "$work")
-echo "on the disk below: $rate commits per second"
+step "SQLite: 1000 commits, each with fsync; then by 'terrace run', which reads and writes PM without system calls"
+rate=$(commits_per_second "$work/demo.db")
+echo "on the disk below:  $rate commits per second"
+rate=$(commits_per_second "$mnt/demo.db")
+echo "on Terrace:         $rate commits per second"
+unmount_volume
+if mount_volume -o lend=owner 2>"$work/no-loans"; then
+    rate=$(commits_per_second "$mnt/direct.db" terrace run --report="$work/report" --)
+    echo "with 'terrace run': $rate commits per second"
+    grep direct.db "$work/report"
+else
+    echo "with 'terrace run': not here: $(cat "$work/no-loans")"
+    mount_volume
+fi
 
 step "A file twice as large as PM lies on both tiers"
 dd if=/dev/urandom of="$work/large" bs=1M count=512 iflag=fullblock status=none

@@ -129,7 +129,7 @@ impl Borrowed {
     /// `process`: this one.
     ///
     /// # Errors
-    /// PM that cannot be read, or is not as it must be.
+    /// PM that cannot be read, or is not as it must be; `EBUSY`: the loan was taken up before.
     pub fn new(
         pm: Arc<Pm>,
         segment: Arc<Segment>,
@@ -138,6 +138,9 @@ impl Borrowed {
         process: u32,
     ) -> FsResult<Self> {
         let control = segment.control(page);
+        if !control.take_up() {
+            return fail(libc::EBUSY);
+        }
         let (log, file) = load(&pm, control.record_at())?;
         let (stamp, pool) = (Stamp::of_epoch(control.epoch()), Mutex::new(Pool::new(control)));
         Ok(Self { pm, segment, page, generation, stamp, process, log, file, pool, commits: 0 })
@@ -147,6 +150,7 @@ impl Borrowed {
     /// was.
     pub fn renewed(&mut self, page: usize, generation: u32) {
         (self.page, self.generation, self.commits) = (page, generation, 0);
+        self.control().take_up();
         self.pool = Mutex::new(Pool::new(self.control()));
     }
 

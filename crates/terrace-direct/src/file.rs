@@ -168,16 +168,31 @@ impl DirectFile {
         }
     }
 
-    /// The loan has ended: the mount has the next calls.
+    /// The loan has ended. The daemon may have lent the file again; else the mount has the next
+    /// calls.
     #[cold]
-    fn ended(&self, loan: &mut Option<Borrowed>) {
-        let Some(borrowed) = loan.take() else { return };
-        let (page, generation) = borrowed.loan();
-        if borrowed.is_broken() {
+    fn ended(&self, loan: &mut Option<Borrowed>) -> Result<(), Reason> {
+        if let Some(borrowed) = loan.take()
+            && borrowed.is_broken()
+        {
+            let (page, generation) = borrowed.loan();
             // This thread has the lock, so no other stores anything.
             self.mount.ask(Request::LetGo { page: page as u64, generation });
         }
-        self.wait_longer();
+        let result = self.find(loan);
+        if result.is_err() {
+            self.wait_longer();
+        }
+        result
+    }
+
+    /// Takes up a loan that the daemon has begun by itself, if there is one.
+    fn find(&self, loan: &mut Option<Borrowed>) -> Result<(), Reason> {
+        let Some((page, generation)) = self.mount.find(self.ino) else {
+            return Err(Reason::Ended);
+        };
+        self.ask_for()?;
+        self.install(loan, page, generation)
     }
 
     fn wait_longer(&self) {
@@ -195,13 +210,45 @@ impl DirectFile {
             self.calls_left.store(left - 1, Ordering::Relaxed);
             return Err(Reason::Ended);
         }
-        // From here on the kernel's size may be old. In this order, a call on the mount is seen
-        // here, or sees that.
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        if self.outside.load(Ordering::SeqCst) > 0 {
-            return Err(Reason::Ended);
-        }
+        self.ask_for()?;
         self.begin(loan, Request::Borrow(self.wanted()))
+    }
+
+    /// From here on the kernel's size may be old.
+    fn ask_for(&self) -> Result<(), Reason> {
+        // In this order, a call on the mount is seen here, or sees that.
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        match self.outside.load(Ordering::SeqCst) {
+            0 => Ok(()),
+            _ => Err(Reason::Ended),
+        }
+    }
+
+    /// Whether this process has the file: borrowed, or lent by the daemon of its own accord.
+    pub fn is_here(&self) -> bool {
+        self.loan.try_read().is_none_or(|loan| loan.is_some())
+            || self.mount.find(self.ino).is_some()
+    }
+
+    /// Takes up a loan that the daemon has begun by itself, because the file was just made. It may
+    /// be another file than before, with the same inode number.
+    pub fn take_up(&self) {
+        if self.mount.find(self.ino).is_none() {
+            return;
+        }
+        match self.exclusive() {
+            Ok(mut loan) => {
+                self.calls_left.store(0, Ordering::Relaxed);
+                self.calls_next.store(CALLS_FIRST, Ordering::Relaxed);
+                self.calls.store(0, Ordering::Relaxed);
+                self.unsynced.store(0, Ordering::Relaxed);
+                self.blocks.store(BLOCKS_FIRST, Ordering::Relaxed);
+                // One that cannot be read is given back, and the mount says why.
+                let _ = self.find(&mut loan);
+            }
+            // The kernel's size may be old all the same.
+            Err(_) => drop(self.ask_for()),
+        }
     }
 
     fn wanted(&self) -> Wanted {
@@ -231,6 +278,16 @@ impl DirectFile {
             borrowed.renewed(page, generation);
             return Ok(());
         }
+        self.install(loan, page, generation)
+    }
+
+    /// The file is borrowed by this loan.
+    fn install(
+        &self,
+        loan: &mut Option<Borrowed>,
+        page: usize,
+        generation: u32,
+    ) -> Result<(), Reason> {
         *loan = None;
         let (pm, segment) = (Arc::clone(self.mount.pm()), Arc::clone(self.mount.segment()));
         if page >= segment.pages() {
@@ -261,13 +318,12 @@ impl DirectFile {
         }
         let borrowed = loan.as_mut().expect("it was borrowed just now");
         match call(borrowed) {
-            Err(Refusal::Mount(Reason::Renew)) => {
-                self.renew(&mut loan)?;
-                call(loan.as_mut().expect("it was renewed just now"))
-                    .inspect_err(|refusal| self.note(refusal, &mut loan))
-            }
-            result => result.inspect_err(|refusal| self.note(refusal, &mut loan)),
+            Err(Refusal::Mount(Reason::Renew)) => self.renew(&mut loan)?,
+            Err(Refusal::Mount(Reason::Ended)) => self.ended(&mut loan)?,
+            result => return result.inspect_err(|refusal| self.note(refusal, &mut loan)),
         }
+        call(loan.as_mut().expect("it was borrowed anew"))
+            .inspect_err(|refusal| self.note(refusal, &mut loan))
     }
 
     #[cold]
@@ -281,7 +337,7 @@ impl DirectFile {
     fn note(&self, refusal: &Refusal, loan: &mut Option<Borrowed>) {
         match refusal {
             Refusal::Errno(_) | Refusal::Mount(Reason::Busy) => {}
-            Refusal::Mount(Reason::Ended) => self.ended(loan),
+            Refusal::Mount(Reason::Ended) => drop(self.ended(loan)),
             Refusal::Mount(_) => {
                 *loan = None;
                 self.mount.ask(Request::GiveBack { ino: self.ino });
@@ -305,6 +361,7 @@ impl DirectFile {
         let mut loan = self.exclusive()?;
         match (refusal, loan.is_none()) {
             (_, true) => self.borrow(&mut loan)?,
+            (Refusal::Mount(Reason::Ended), false) => self.ended(&mut loan)?,
             (refusal, false) => {
                 self.note(&refusal, &mut loan);
                 return Err(refusal);

@@ -34,10 +34,31 @@ pub struct Mount {
     /// The file of the control pages.
     memory: (u64, u64),
     process: u32,
+    /// The daemon and this process have the same numbers for processes and threads.
+    announces: bool,
 }
 
-/// A socket, and which one it is.
-type Connection = (OwnedFd, (u64, u64));
+#[derive(Debug)]
+struct Connection {
+    socket: OwnedFd,
+    /// Which socket that is.
+    number: (u64, u64),
+    /// This process, as the daemon knows it.
+    process: u32,
+}
+
+impl Connection {
+    /// A program may close descriptors that are not its own, and get the number for another.
+    fn is_ours(&self) -> bool {
+        inode_of(self.socket.as_fd()).is_ok_and(|now| now == self.number)
+    }
+
+    /// Whether the other end is open.
+    fn is_alive(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        rustix::net::recv(&self.socket, &mut [0; 1][..], flags) == Err(Errno::AGAIN)
+    }
+}
 
 /// Why there is no connection to a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,11 +127,11 @@ fn greet(path: &Path) -> io::Result<(Connection, [OwnedFd; 2])> {
     let socket = connect(path)?;
     let (answer, descriptors) = ask(&socket, Request::Hello { layout: LAYOUT })?;
     let descriptors = <[OwnedFd; 2]>::try_from(descriptors);
-    let (Answer::Done, Ok(descriptors)) = (answer, descriptors) else {
+    let (Answer::Welcome { process }, Ok(descriptors)) = (answer, descriptors) else {
         return Err(io::ErrorKind::Unsupported.into());
     };
     let number = inode_of(socket.as_fd())?;
-    Ok(((socket, number), descriptors))
+    Ok((Connection { socket, number, process }, descriptors))
 }
 
 impl Mount {
@@ -127,8 +148,10 @@ impl Mount {
             let pm = Pm::of_shared(File::from(pm)).map_err(io::Error::other)?;
             let segment = Arc::new(Segment::of_shared(File::from(segment))?);
             let process = std::process::id();
+            let announces = connection.process == process;
             let connection = Mutex::new(Some(connection));
-            Ok(Self { device, path: path.clone(), connection, pm, segment, memory, process })
+            let path = path.clone();
+            Ok(Self { device, path, connection, pm, segment, memory, process, announces })
         };
         open().map_err(|_| NoMount::Refused)
     }
@@ -141,6 +164,37 @@ impl Mount {
     /// Whether an open file is on this mount, as far as its socket tells.
     pub fn has(&self, fd: BorrowedFd<'_>) -> bool {
         socket_path(fd).is_ok_and(|path| path == self.path)
+    }
+
+    /// Whether the daemon is there. Then the mount is, and the device number is no other's.
+    pub fn is_alive(&self) -> bool {
+        self.connection.lock().as_ref().is_some_and(|open| open.is_ours() && open.is_alive())
+    }
+
+    /// This thread is about to open a file, perhaps on this mount. False: that need not be said.
+    /// After the open, [`Self::withdraw`] follows. A file that is lent to this process then stays
+    /// lent, and one that is made may be lent at once: [`DirectFile::take_up`] takes it.
+    ///
+    /// [`DirectFile::take_up`]: crate::DirectFile::take_up
+    #[inline]
+    pub fn announce(&self, thread: u32) -> bool {
+        if self.announces {
+            self.segment.announce(thread, self.process);
+        }
+        self.announces
+    }
+
+    /// The thread has opened the file, or has failed to.
+    #[inline]
+    pub fn withdraw(&self, thread: u32) {
+        if self.announces {
+            self.segment.withdraw(thread, self.process);
+        }
+    }
+
+    /// A loan of this inode that the daemon has begun by itself.
+    pub fn find(&self, ino: u64) -> Option<(usize, u32)> {
+        self.segment.find(ino, self.process)
     }
 
     /// Whether the daemon has gone.
@@ -174,10 +228,8 @@ impl Mount {
         if connection.is_none() {
             *connection = self.connect_again();
         }
-        let (socket, number) = connection.as_ref()?;
-        // A program may close descriptors that are not its own, and get the number for another.
-        let is_ours = inode_of(socket.as_fd()).is_ok_and(|now| now == *number);
-        match is_ours.then(|| ask(socket, request)) {
+        let open = connection.as_ref()?;
+        match open.is_ours().then(|| ask(&open.socket, request)) {
             Some(Ok((answer, _))) => Some(answer),
             lost => {
                 let closed = connection.take();

@@ -46,7 +46,7 @@ pub use mount::format::{
 };
 pub use mount::open::waiting_pages;
 pub use ops::data::write::ATOMIC_WRITE_BYTES_MAX;
-pub use ops::lending::Renewed;
+pub use ops::lending::{LoanStats, Renewed};
 pub use terrace_store::delegation::message::LAYOUT as LOANS_LAYOUT;
 #[cfg(feature = "planted")]
 pub use terrace_store::planted::{Bug, plant, planted};

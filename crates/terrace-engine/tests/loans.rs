@@ -10,8 +10,8 @@ use std::thread;
 
 use terrace_direct::{Borrowed, Reason, Refusal};
 use terrace_engine::{
-    Bug, CheckOptions, Fallocate, FileKind, FormatOptions, Ino, Lent, NewInode, OpenOptions,
-    SetAttr, Volume, WriteOptions, check, format, plant,
+    Bug, CheckOptions, Counter, Fallocate, FileKind, FormatOptions, Ino, Lent, LoanStats, NewInode,
+    OpenOptions, SetAttr, Volume, WriteOptions, check, format, plant,
 };
 use terrace_media::{Disk, Pm, memory_disk, on_step};
 use terrace_store::delegation::{NotLent, Segment};
@@ -20,6 +20,8 @@ const FILE: NewInode =
     NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 1, gid: 2, rdev: 0 };
 /// A process that lives as long as the test.
 const ME: u64 = 1;
+const BLOCK_BYTES: u64 = 4096;
+const NOTHING: LoanStats = LoanStats { files: 0, processes: 0, quarantined_bytes: 0 };
 
 struct Rig {
     pm: Arc<Pm>,
@@ -121,11 +123,42 @@ fn whatever_a_borrower_commits_the_owner_sees_and_both_survive() {
     // Reading the data does.
     assert!(contents(&volume, ino) == expected);
     assert_eq!((file.write_at(Some(0), b"x"), file.size()), (Err(ENDED), Err(ENDED)));
-    assert_eq!((read(&file, 0, 1), volume.loans()), (Err(ENDED), (0, 0)));
+    assert_eq!((read(&file, 0, 1), volume.loans()), (Err(ENDED), NOTHING));
     let volume = rig.crash(volume);
     assert!(contents(&volume, ino) == expected);
     volume.close().unwrap();
     rig.assert_sound();
+}
+
+#[test]
+fn a_borrower_is_counted_while_it_has_the_file() {
+    use Counter::{
+        DirectReadBytes, DirectReads, DirectWrites, DirectWrittenBytes, Fsyncs, Loans, LoansBroken,
+        PmReads, PmWrites, ReadPm, WrittenPm,
+    };
+    let rig = Rig::new();
+    let volume = rig.open();
+    let ino = create(&volume, b"a");
+    let mut file = rig.borrow(&volume, ino);
+    file.write_at(None, &[1; 100]).unwrap();
+    file.write_at(Some(50), &[2; 20]).unwrap();
+    file.sync().unwrap();
+    read(&file, 0, 60).unwrap();
+    let stats = volume.stats();
+    assert_eq!(stats.loans, LoanStats { files: 1, processes: 1, quarantined_bytes: 0 });
+    assert_eq!(volume.lent(), [(ino, ME)]);
+    let counted = [Loans, LoansBroken, DirectWrites, PmWrites, DirectReads, PmReads, Fsyncs];
+    assert_eq!(counted.map(|counter| stats.counters.get(counter)), [1, 0, 2, 2, 1, 1, 1]);
+    let bytes = [DirectReadBytes, ReadPm].map(|counter| stats.counters.get(counter));
+    assert_eq!(bytes, [60; 2]);
+    // A first write takes a block, as a message's does.
+    assert_eq!(stats.counters.get(DirectWrittenBytes), stats.counters.get(WrittenPm));
+    assert!(file.lasts());
+    file.write_at(None, &[3; 30]).unwrap();
+    volume.take_back(ino).unwrap();
+    assert_eq!(volume.stats().counters.get(DirectWrites), 3, "nothing is counted twice");
+    assert_eq!(volume.stats().loans, NOTHING);
+    volume.close().unwrap();
 }
 
 #[test]
@@ -161,7 +194,7 @@ fn files_that_cannot_be_lent_say_why() {
     assert_eq!(lend(e), Err(NotLent::NoRoom));
     assert_eq!(volume.lend(a, 2, 8).unwrap(), Err(NotLent::Elsewhere));
     volume.take_back_from(ME);
-    assert_eq!((lend(e), volume.loans()), (Ok(()), (1, 0)));
+    assert_eq!((lend(e), volume.loans().files), (Ok(()), 1));
     volume.close().unwrap();
     rig.assert_sound();
 }
@@ -377,7 +410,9 @@ fn stop_and_go_on(
         assert!(contents(&volume, ino) == now, "{context}: changed by the daemon's death");
     }
     // Of 64 blocks that were lent, the change has used a few.
-    assert!(volume.loans().1 > 48, "{context}: {:?} are in quarantine", volume.loans());
+    let loans = volume.loans();
+    assert!(loans.quarantined_bytes > 48 * BLOCK_BYTES, "{context}: {loans:?}");
+    assert_eq!((loans.files, volume.lent()), (0, vec![]), "{context}: the loan has ended");
     // The file goes on, and others use what PM has.
     let write = |at, data: &[u8]| volume.write(ino, at, data, WriteOptions::default()).unwrap();
     match then {
@@ -399,7 +434,7 @@ fn stop_and_go_on(
     assert!(others.iter().all(is_whole), "{context}: other files changed");
     let (page, generation) = late.loan();
     volume.let_go(ME, page, generation);
-    assert_eq!(volume.loans(), (0, 0), "{context}");
+    assert_eq!(volume.loans(), NOTHING, "{context}");
     let volume = rig.crash(volume);
     assert!(contents(&volume, ino) == expected, "{context}: changed by recovery");
     volume.close().unwrap();

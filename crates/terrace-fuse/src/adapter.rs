@@ -59,7 +59,7 @@ pub(crate) struct TerraceFs {
     coherence: Coherence,
     control: ControlServer,
     /// `None`: nothing is lent.
-    direct: Option<Direct>,
+    direct: Option<Arc<Direct>>,
     errors: Arc<ErrorLog>,
     /// READs that threads or disks are serving just now.
     reads: Arc<AtomicUsize>,
@@ -74,14 +74,16 @@ impl TerraceFs {
         kernel: KernelCache,
         config: &MountConfig,
     ) -> io::Result<Self> {
-        let control = ControlServer::new(config.add_disk.clone(), config.upgrade.clone())
-            .served(kernel.serving().clone());
         let coherence = Coherence::new(kernel.clone())?;
-        let direct = config.direct.as_deref().map(|path| -> io::Result<_> {
+        let direct = config.direct.as_ref().map(|socket| -> io::Result<_> {
             // Without one that outlives the daemon, the mount does not outlive it either.
             let ledger = config.ledger.map_or_else(Ledger::new, Ok)?;
-            Direct::new(Arc::clone(&volume), kernel.clone(), ledger, path)
+            Direct::new(Arc::clone(&volume), kernel.clone(), ledger, socket.clone())
         });
+        let direct = direct.transpose()?.map(Arc::new);
+        let tells = direct.clone().map(|direct| Box::new(move || direct.status()) as Box<_>);
+        let control = ControlServer::new(config.add_disk.clone(), config.upgrade.clone())
+            .served(kernel.serving().clone(), tells);
         Ok(Self {
             errors: Arc::new(ErrorLog::new(volume.pm_path())),
             reads: Arc::default(),
@@ -89,7 +91,7 @@ impl TerraceFs {
             kernel,
             coherence,
             control,
-            direct: direct.transpose()?,
+            direct,
             durable: config.durable,
             ledger: config.ledger,
         })
@@ -149,7 +151,7 @@ impl TerraceFs {
         let ino = Ino(request.ino);
         match (&self.direct, &request.operation) {
             (Some(direct), Operation::Open(open)) => {
-                match direct.open(ino, open.flags.cast_signed()) {
+                match direct.open(ino, open.flags.cast_signed(), request.caller.pid) {
                     Ok(opened) => reply.value(&opened),
                     Err(errno) => reply.error(errno),
                 }
@@ -166,10 +168,10 @@ impl TerraceFs {
     }
 
     /// An answer that names a file that was just made, and opens it.
-    fn reply_created(&self, created: FsResult<Attr>, reply: Reply) {
+    fn reply_created(&self, created: FsResult<Attr>, caller: Caller, reply: Reply) {
         match created {
             Ok(attr) => {
-                self.direct.iter().for_each(|direct| direct.created(attr.ino));
+                self.direct.iter().for_each(|direct| direct.created(attr.ino, caller.pid));
                 reply.values(&self.entry_of(&attr), &opened());
             }
             Err(error) => reply.error(self.errors.errno(&error)),
@@ -205,12 +207,12 @@ impl TerraceFs {
             }
             Operation::Create { name, mode, umask, .. } => {
                 let new = new_inode(caller, FileKind::Regular, (mode, umask), 0);
-                self.reply_created(volume.create(ino, name, &new), reply);
+                self.reply_created(volume.create(ino, name, &new), caller, reply);
             }
             Operation::Tmpfile { mode, umask, flags } => {
                 let new = new_inode(caller, FileKind::Regular, (mode, umask), 0);
                 let linkable = flags.cast_signed() & libc::O_EXCL == 0;
-                self.reply_created(volume.create_unnamed(ino, &new, linkable), reply);
+                self.reply_created(volume.create_unnamed(ino, &new, linkable), caller, reply);
             }
             Operation::Unlink { name } => self.reply_empty(volume.unlink(ino, name), reply),
             Operation::Rmdir { name } => self.reply_empty(volume.rmdir(ino, name), reply),
@@ -300,7 +302,17 @@ impl TerraceFs {
         if change == SetAttr::default() || valid.contains(SetattrValid::KILL_SUIDGID) {
             change.kill_priv = self.kill_priv(ino, caller);
         }
-        self.reply_attr(self.volume.setattr(ino, &change), reply);
+        let set = || self.volume.setattr(ino, &change);
+        let attr = if change.size.is_some() { set() } else { self.besides(ino, set) };
+        self.reply_attr(attr, reply);
+    }
+
+    /// Makes a change that brings no data of the file to the kernel.
+    fn besides<T>(&self, ino: Ino, change: impl FnOnce() -> T) -> T {
+        match &self.direct {
+            Some(direct) => direct.change(ino, change),
+            None => change(),
+        }
     }
 
     /// The socket on which a process may ask for files.
@@ -402,7 +414,8 @@ impl TerraceFs {
     fn fallocate(&self, ino: Ino, range: &FallocateIn, reply: Reply) {
         match fallocate(range.mode.cast_signed()) {
             Some(mode) => {
-                let done = self.volume.fallocate(ino, mode, range.offset, range.length);
+                let allocate = || self.volume.fallocate(ino, mode, range.offset, range.length);
+                let done = self.besides(ino, allocate);
                 done.iter().for_each(|()| reply.note_outcome(0));
                 self.reply_empty(done, reply);
             }

@@ -104,11 +104,21 @@ pub struct MountConfig {
     pub ledger: Option<&'static Ledger>,
     /// Adds disks; by default none can be.
     pub add_disk: Option<Arc<DiskAdder>>,
-    /// The socket on which processes may ask for files, to read and write them in PM by
-    /// themselves; by default there is none. The volume must be opened so that it lends.
-    pub direct: Option<PathBuf>,
+    /// The socket on which processes may ask for files; by default there is none. The volume must
+    /// be opened so that it lends.
+    pub direct: Option<LoanSocket>,
     /// Replaces this daemon by one of another program; by default nothing does.
     pub upgrade: Option<Arc<Upgrader>>,
+}
+
+/// A socket on which processes ask for files, to read and write them in PM by themselves. Root's
+/// and those of the daemon's user may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoanSocket {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Processes of the members of this group may, too.
+    pub group: Option<u32>,
 }
 
 impl std::fmt::Debug for MountConfig {

@@ -36,10 +36,12 @@ use terrace_engine::{
     pin_value,
 };
 
+mod direct;
 pub mod server;
 mod upgrade;
 mod wire;
 
+pub use self::direct::{DirectProcess, DirectStatus};
 pub use self::upgrade::{DaemonStatus, Upgrade, Upgraded, Upgrader, upgrade};
 use self::wire::{DATA_BYTES, HEADER_BYTES, Header, PAGE_BYTES};
 use crate::mount_table::is_of_dead;

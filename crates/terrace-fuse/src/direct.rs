@@ -3,25 +3,28 @@
 //!
 //! Invariants:
 //! * A file is lent to a process that has all of its open files. So nobody else reads it through
-//!   the kernel's cache, has it mapped, or appends to it, and whoever opens it takes it back first.
+//!   the kernel's cache, has it mapped, or appends to it. An open takes the file back, unless it is
+//!   the borrower's own and announced (`terrace_store::delegation::Segment::announce`): the
+//!   borrower has the kernel ask for the size before it uses that.
 //! * While a file is lent, or about to be, the kernel caches neither its attributes nor its pages.
 //!   A loan begins after the kernel has dropped all pages, and only if no message since then can
 //!   have brought new ones. Every READ and WRITE takes the file back, in the engine.
 //! * The kernel does not know the size of a file that has been lent. It asks for it when the file
 //!   is opened next ([`opens`]).
 //! * Pages are dropped by the threads here, never by one that takes messages: those that the kernel
-//!   waits for are answered meanwhile.
+//!   waits for are answered meanwhile. A file that was just made has none.
+//! * Few files are lent that nobody has open.
 //! * A process that has ended, or has closed its connection, has nothing lent.
 
 mod opens;
+mod peers;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -29,17 +32,17 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType,
-};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags};
 use terrace_engine::{Attr, FsError, Ino, Volume};
-use terrace_store::delegation::NotLent;
 use terrace_store::delegation::message::{Answer, LAYOUT, MESSAGE_BYTES, Request, Wanted};
+use terrace_store::delegation::{NotLent, Segment};
 use terrace_transport::Ledger;
 use terrace_transport::abi::{OpenFlags, OpenOut};
 
 use self::opens::{Opens, Way};
+use self::peers::Peer;
+use crate::config::LoanSocket;
+use crate::control::DirectStatus;
 use crate::kernel_cache::KernelCache;
 use crate::terms::opened;
 
@@ -51,14 +54,27 @@ const TRIES: usize = 3;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// A loan has no more blocks than this.
 const BLOCKS_MAX: u64 = 16_384;
+/// A file that was just made is lent with so many: most files are short, or are renewed soon.
+const BLOCKS_OF_NEW: u64 = 32;
+/// A file that was lent before is lent again with so many.
+const BLOCKS_AGAIN: u64 = 256;
+/// Lent files that nobody has open.
+const CLOSED_MAX: usize = 8;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Direct {
-    path: PathBuf,
+    socket: LoanSocket,
     shared: Arc<Shared>,
     /// Takes connections; `None` only while this is dropped.
     thread: Option<JoinHandle<()>>,
+}
+
+/// What the kernel may have of a file that is about to be lent.
+#[derive(Clone, Copy, Debug)]
+enum Kernel {
+    MayHavePages,
+    HasNone,
 }
 
 #[derive(Debug)]
@@ -71,13 +87,17 @@ struct Shared {
     lending: Mutex<HashMap<u64, bool>>,
     /// Whether there are any: what keeps other messages from the lock.
     about_to_lend: AtomicUsize,
-    /// Their connections.
-    clients: Mutex<Vec<Arc<OwnedFd>>>,
+    /// Control pages, and announcements of opens.
+    segment: Option<Arc<Segment>>,
+    /// Lent files that were closed; the last one comes last. Some may be open again, or not lent.
+    closed: Mutex<VecDeque<u64>>,
+    /// Processes that are connected.
+    clients: Mutex<Vec<Arc<Peer>>>,
     stopping: AtomicBool,
 }
 
 impl Direct {
-    /// Takes connections at `path`, of this user's and root's processes.
+    /// Takes connections at `socket`.
     ///
     /// # Errors
     /// The system gives no socket there, or no thread.
@@ -85,17 +105,20 @@ impl Direct {
         volume: Arc<Volume>,
         kernel: KernelCache,
         ledger: &'static Ledger,
-        path: &Path,
+        socket: LoanSocket,
     ) -> io::Result<Self> {
         let named = |error: io::Error| {
             let advice = match error.raw_os_error() {
                 Some(libc::ENAMETOOLONG) => "; choose a shorter cache_dir",
                 _ => "",
             };
-            io::Error::new(error.kind(), format!("lend: {}: {error}{advice}", path.display()))
+            let path = socket.path.display();
+            io::Error::new(error.kind(), format!("lend: {path}: {error}{advice}"))
         };
-        let listener = listen(path).map_err(named)?;
+        let listener = peers::listen(&socket).map_err(named)?;
         let shared = Arc::new(Shared {
+            segment: volume.loan_memory().map(|(_, segment)| segment),
+            closed: Mutex::default(),
             volume,
             kernel,
             opens: Opens::new(ledger),
@@ -105,14 +128,31 @@ impl Direct {
             stopping: AtomicBool::new(false),
         });
         let of_thread = Arc::clone(&shared);
-        let run = move || of_thread.take_connections(&listener);
+        let group = socket.group;
+        let run = move || of_thread.take_connections(&listener, group);
         let thread = std::thread::Builder::new().name("terrace-direct".to_owned()).spawn(run)?;
-        Ok(Self { path: path.to_owned(), shared, thread: Some(thread) })
+        Ok(Self { socket, shared, thread: Some(thread) })
     }
 
     /// The socket.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        &self.socket.path
+    }
+
+    /// What `terrace status` tells.
+    pub(crate) fn status(&self) -> DirectStatus {
+        let lent = self.shared.volume.lent();
+        let clients = self.shared.clients.lock();
+        let mut processes: Vec<_> = clients.iter().map(|peer| peer.told()).collect();
+        processes.sort_by_key(|process| process.process);
+        // One that has closed its connection and opened it again has two for a moment.
+        processes.dedup_by_key(|process| process.process);
+        for process in &mut processes {
+            let its = lent.iter().filter(|(_, borrower)| *borrower == process.process);
+            process.inodes = its.map(|(ino, _)| ino.0).collect();
+        }
+        let quarantined_bytes = self.shared.volume.loans().quarantined_bytes;
+        DirectStatus { processes, quarantined_bytes }
     }
 
     /// A READ or WRITE is about to be served: it may bring pages to the kernel's cache.
@@ -135,24 +175,35 @@ impl Direct {
         }
     }
 
-    /// The kernel opens a file that was just made.
-    pub(crate) fn created(&self, ino: Ino) {
+    /// This thread opens a file that was just made. It is lent at once to a process that would ask
+    /// for it with its next call.
+    pub(crate) fn created(&self, ino: Ino, thread: u32) {
         self.shared.opens.open(ino.0);
+
+        if let Some(process) = self.shared.announced_by(thread) {
+            let wanted = Wanted { ino: ino.0, blocks: BLOCKS_OF_NEW, opens: 1 };
+            // If it is not lent, the mount has it.
+            self.shared.lend(wanted, process, Kernel::HasNone);
+        }
     }
 
-    /// The kernel opens a file. A file that is lent comes back first.
+    /// This thread opens a file. A file that another process has comes back first.
     ///
     /// # Errors
     /// `ESTALE`: the kernel is to look the name up again, which it does by itself.
-    pub(crate) fn open(&self, ino: Ino, flags: i32) -> Result<OpenOut, i32> {
+    pub(crate) fn open(&self, ino: Ino, flags: i32, thread: u32) -> Result<OpenOut, i32> {
         let Shared { volume, opens, .. } = &*self.shared;
         // Before anything else: a loan that begins meanwhile finds it.
         opens.open(ino.0);
-        if opens.behind(ino.0).is_some() && volume.is_lent(ino) {
+        let announced = self.shared.announced_by(thread);
+        let borrower = opens.behind(ino.0).and_then(|_| volume.borrower(ino));
+        let is_own = borrower.is_some() && borrower == announced;
+        if borrower.is_some() && !is_own {
             // A file that is gone or damaged is lent to nobody, and calls will say what it is.
             let _ = volume.take_back(ino);
         }
-        let flags = match opens.way(ino.0, flags) {
+        let way = if is_own { Opens::way_of_borrower(flags) } else { opens.way(ino.0, flags) };
+        let flags = match way {
             Way::Cached => OpenFlags::empty(),
             Way::Uncached => OpenFlags::DIRECT_IO,
             Way::AskAgain => {
@@ -164,9 +215,29 @@ impl Direct {
         Ok(OpenOut { open_flags: open.open_flags | flags.bits(), ..open })
     }
 
+    /// Makes a change that brings none of a file's data to the kernel. A process that has the file
+    /// has it again afterwards: it finds the new loan when it finds the end of the old one.
+    pub(crate) fn change<T>(&self, ino: Ino, change: impl FnOnce() -> T) -> T {
+        let Shared { volume, opens, .. } = &*self.shared;
+        if opens.behind(ino.0).is_none() || !volume.is_lent(ino) {
+            return change();
+        }
+        self.shared.watch(ino.0, || {
+            // A message from before the watch has taken it back.
+            let borrower = volume.borrower(ino);
+            let result = change();
+            borrower.into_iter().for_each(|process| self.shared.lend_again(ino.0, process));
+            result
+        })
+    }
+
     /// The kernel has closed a file.
     pub(crate) fn closed(&self, ino: Ino) {
-        self.shared.opens.close(ino.0);
+        let Shared { volume, opens, .. } = &*self.shared;
+        opens.close(ino.0);
+        if opens.behind(ino.0).is_some() && opens.count(ino.0) == 0 && volume.is_lent(ino) {
+            self.shared.note_closed(ino.0);
+        }
     }
 }
 
@@ -174,57 +245,20 @@ impl Drop for Direct {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::Release);
         // Wakes the thread that takes connections.
-        let _ = connect(&self.path);
+        let _ = peers::connect(&self.socket.path);
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the thread that takes connections panicked");
         }
         for client in self.shared.clients.lock().iter() {
             // Its thread ends.
-            let _ = rustix::net::shutdown(client, rustix::net::Shutdown::Both);
+            let _ = rustix::net::shutdown(&client.socket, rustix::net::Shutdown::Both);
         }
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
-fn socket() -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC;
-    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
-}
-
-fn connect(path: &Path) -> io::Result<OwnedFd> {
-    let socket = socket()?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-    Ok(socket)
-}
-
-/// A socket at `path`, in place of one that a daemon has left there.
-fn listen(path: &Path) -> io::Result<OwnedFd> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let socket = socket()?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-    rustix::net::listen(&socket, 64)?;
-    Ok(socket)
-}
-
-/// The process at the other end: its number is 0 if it has none in this namespace.
-fn peer_of(socket: &OwnedFd) -> io::Result<libc::ucred> {
-    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
-    let mut len = size_of_val(&peer) as libc::socklen_t;
-    let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
-    let to = std::ptr::from_mut(&mut peer).cast();
-    // SAFETY: the descriptor is open, and the structure has as many bytes as `len` says.
-    match unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, to, &mut len) } {
-        0 => Ok(peer),
-        _ => Err(io::Error::last_os_error()),
+        let _ = fs::remove_file(&self.socket.path);
     }
 }
 
 impl Shared {
-    fn take_connections(self: &Arc<Self>, listener: &OwnedFd) {
+    fn take_connections(self: &Arc<Self>, listener: &OwnedFd, group: Option<u32>) {
         let mut is_failing = false;
         loop {
             let client = rustix::net::accept_with(listener, SocketFlags::CLOEXEC);
@@ -234,7 +268,10 @@ impl Shared {
             match client {
                 Ok(client) => {
                     is_failing = false;
-                    self.start(client);
+                    // One that is refused sees it closed.
+                    if let Some(client) = Peer::of(client, group) {
+                        self.start(client);
+                    }
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(error) => {
@@ -248,21 +285,18 @@ impl Shared {
         }
     }
 
-    /// Serves a connection in a thread of its own. One that is refused sees it closed.
-    fn start(self: &Arc<Self>, client: OwnedFd) {
-        let Ok(peer) = peer_of(&client) else { return };
-        let is_allowed = peer.uid == 0 || peer.uid == rustix::process::geteuid().as_raw();
-        // A process of another namespace has no number here: nobody could tell that it has ended.
-        let process = u64::try_from(peer.pid).ok().filter(|&process| process != 0 && is_allowed);
-        let Some(process) = process.filter(|_| self.clients.lock().len() < CLIENTS_MAX) else {
-            tracing::debug!("direct: process {} of user {} is refused", peer.pid, peer.uid);
+    /// Serves a connection in a thread of its own, if there are not too many.
+    fn start(self: &Arc<Self>, client: Peer) {
+        let process = client.process;
+        if self.clients.lock().len() >= CLIENTS_MAX {
+            tracing::debug!("direct: process {process} is refused: there are {CLIENTS_MAX} others");
             return;
-        };
+        }
         let client = Arc::new(client);
         self.clients.lock().push(Arc::clone(&client));
         let (this, of_thread) = (Arc::clone(self), Arc::clone(&client));
         let serve = move || {
-            this.serve(&of_thread, process);
+            this.serve(&of_thread.socket, process);
             this.volume.take_back_from(process);
             this.leaves(&of_thread);
         };
@@ -272,7 +306,7 @@ impl Shared {
         }
     }
 
-    fn leaves(&self, client: &Arc<OwnedFd>) {
+    fn leaves(&self, client: &Arc<Peer>) {
         self.clients.lock().retain(|other| !Arc::ptr_eq(other, client));
     }
 
@@ -309,7 +343,9 @@ impl Shared {
         });
         let descriptors = shared.as_ref().map(|(pm, segment)| [pm.as_fd(), *segment]);
         let answer = match request {
-            Some(Request::Hello { .. }) if descriptors.is_some() => Answer::Done,
+            Some(Request::Hello { .. }) if descriptors.is_some() => {
+                Answer::Welcome { process: process as u32 }
+            }
             Some(Request::Borrow(wanted)) => self.borrow(wanted, process),
             Some(Request::Renew(wanted)) => self.renew(wanted, process),
             Some(Request::GiveBack { ino }) => {
@@ -355,21 +391,51 @@ impl Shared {
         wanted.opens > 0 && self.opens.count(wanted.ino) == wanted.opens
     }
 
+    /// The process that has announced an open by this thread, if it is connected.
+    fn announced_by(&self, thread: u32) -> Option<u64> {
+        let process = u64::from(self.segment.as_ref()?.take_announced(thread)?);
+        self.clients.lock().iter().any(|client| client.process == process).then_some(process)
+    }
+
+    /// A lent file is open nowhere. It stays lent, because it may be opened again soon, until
+    /// several others have been closed.
+    fn note_closed(&self, ino: u64) {
+        let mut closed = self.closed.lock();
+        closed.retain(|&other| other != ino);
+        closed.push_back(ino);
+        let oldest = if closed.len() > CLOSED_MAX { closed.pop_front() } else { None };
+        drop(closed);
+        if let Some(oldest) = oldest.filter(|&oldest| self.opens.count(oldest) == 0) {
+            // One that is gone is lent to nobody.
+            let _ = self.volume.take_back(Ino(oldest));
+        }
+    }
+
     /// Lends a file once the kernel has none of it.
     fn borrow(&self, wanted: Wanted, process: u64) -> Answer {
         // A number that is no inode's touches no memory.
         if self.volume.getattr(Ino(wanted.ino)).is_err() {
             return Answer::NotLent(NotLent::NotAFile);
         }
-        self.about_to_lend.fetch_add(1, Ordering::AcqRel);
-        let answer = self.try_to_lend(wanted, process);
-        self.lending.lock().remove(&wanted.ino);
-        self.about_to_lend.fetch_sub(1, Ordering::AcqRel);
-        answer
+        self.lend(wanted, process, Kernel::MayHavePages)
     }
 
-    fn try_to_lend(&self, wanted: Wanted, process: u64) -> Answer {
-        let (ino, blocks) = (wanted.ino, wanted.blocks.min(BLOCKS_MAX));
+    fn lend(&self, wanted: Wanted, process: u64, kernel: Kernel) -> Answer {
+        self.watch(wanted.ino, || self.try_to_lend(wanted, process, kernel))
+    }
+
+    /// Notes, as long as this runs, messages that may bring pages of a file to the kernel's cache.
+    fn watch<T>(&self, ino: u64, run: impl FnOnce() -> T) -> T {
+        self.about_to_lend.fetch_add(1, Ordering::AcqRel);
+        self.lending.lock().insert(ino, false);
+        let result = run();
+        self.lending.lock().remove(&ino);
+        self.about_to_lend.fetch_sub(1, Ordering::AcqRel);
+        result
+    }
+
+    fn try_to_lend(&self, wanted: Wanted, process: u64, kernel: Kernel) -> Answer {
+        let ino = wanted.ino;
         for _ in 0..TRIES {
             if !self.has_all(wanted) {
                 return Answer::NotLent(NotLent::Elsewhere);
@@ -378,23 +444,43 @@ impl Shared {
             if !self.opens.lend(ino) {
                 return Answer::NotLent(NotLent::Off);
             }
-            if let Err(error) = self.kernel.drop_pages(ino, 0, 0) {
+            if let Kernel::MayHavePages = kernel
+                && let Err(error) = self.kernel.drop_pages(ino, 0, 0)
+            {
                 tracing::warn!("inode {ino}: the kernel does not drop its pages: {error}");
                 return Answer::NotLent(NotLent::Off);
             }
-            let lent = match self.volume.lend(Ino(ino), process, blocks) {
-                Ok(Ok(lent)) => lent,
-                Ok(Err(reason)) => return Answer::NotLent(reason),
-                Err(error) => return not_lent(ino, &error),
-            };
-            if self.has_all(wanted) && self.lending.lock().get(&ino) == Some(&false) {
-                let (page, generation) = (lent.page as u64, lent.generation);
-                return Answer::Lent { page, generation, log_is_same: false };
+            if let Some(answer) = self.lend_watched(wanted, process) {
+                return answer;
             }
-            // Another user of it may have brought pages to the kernel's cache.
-            let _ = self.volume.take_back(Ino(ino));
         }
         Answer::NotLent(NotLent::Elsewhere)
+    }
+
+    /// Lends a file of which the kernel had no pages when the watch began. `None`: another user may
+    /// have brought some since then.
+    fn lend_watched(&self, wanted: Wanted, process: u64) -> Option<Answer> {
+        let (ino, blocks) = (wanted.ino, wanted.blocks.min(BLOCKS_MAX));
+        let lent = match self.volume.lend(Ino(ino), process, blocks) {
+            Ok(Ok(lent)) => lent,
+            Ok(Err(reason)) => return Some(Answer::NotLent(reason)),
+            Err(error) => return Some(not_lent(ino, &error)),
+        };
+        if self.has_all(wanted) && self.lending.lock().get(&ino) == Some(&false) {
+            let (page, generation) = (lent.page as u64, lent.generation);
+            return Some(Answer::Lent { page, generation, log_is_same: false });
+        }
+        let _ = self.volume.take_back(Ino(ino));
+        None
+    }
+
+    /// Lends a file again that a process had when the watch began. The process has all of its open
+    /// files, since it would have lost it otherwise.
+    fn lend_again(&self, ino: u64, process: u64) {
+        let wanted = Wanted { ino, blocks: BLOCKS_AGAIN, opens: self.opens.count(ino) };
+        if self.opens.lend(ino) {
+            self.lend_watched(wanted, process);
+        }
     }
 
     /// The kernel has none of a file that is lent.

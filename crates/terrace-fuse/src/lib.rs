@@ -51,7 +51,7 @@ pub mod terms;
 mod transport;
 
 pub use caller::capabilities_in_status;
-pub use config::{MountConfig, Transport, workers_of_a_queue};
+pub use config::{LoanSocket, MountConfig, Transport, workers_of_a_queue};
 pub use heir::{heritage, kept_thresholds};
 pub use kernel_cache::KernelCache;
 pub use mount::{Handover, Mounted, Unmounter, mount, mount_with, take_up};

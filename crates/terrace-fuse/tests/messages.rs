@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use common::{Behind, TestMount, can_mount, is_root};
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, RenameFlags, XattrFlags};
-use terrace_fuse::{Message, MessageSnapshot, MountConfig};
+use terrace_fuse::{LoanSocket, Message, MessageSnapshot, MountConfig};
 
 /// Calls, and what happens before they are counted; both in a directory of their own.
 struct Row {
@@ -245,7 +245,7 @@ fn of_a_mount_that_lends_files() {
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
-    let direct = Some(directory.path().join("socket"));
+    let direct = Some(LoanSocket { path: directory.path().join("socket"), group: None });
     let mount = TestMount::new(Behind::Engine, &MountConfig { direct, ..MountConfig::default() });
     let (file, counts) = (mount.join("file"), mount.mounted.counts());
     let settled = || {

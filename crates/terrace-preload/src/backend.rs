@@ -139,6 +139,20 @@ pub trait Files: Sync {
     ///
     /// The reason why the descriptor stays on the mount. `NotOurs` is final.
     fn adopt(&self, fd: RawFd) -> Result<&'static dyn File, Reason>;
+
+    /// The thread with this number is about to open a file. False: nobody need know; else
+    /// `withdraw` follows the open, and then `is_here` is asked.
+    fn announce(&self, thread: u32) -> bool;
+
+    /// The thread has opened the file, or has failed to.
+    fn withdraw(&self, thread: u32);
+
+    /// Whether the file that was opened is with this process already. Then the kernel does not know
+    /// its size, and it is to be adopted or, if it must stay on the mount, handed back.
+    fn is_here(&self, fd: RawFd) -> bool;
+
+    /// Gives the file back to the mount, and has the kernel ask for its size.
+    fn hand_back(&self, fd: RawFd);
 }
 
 /// One inode. It lives for ever, and all descriptors of the inode get the same one.

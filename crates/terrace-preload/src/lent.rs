@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use terrace_direct::{
-    DirectFile, Fault, Mounts, NoMount, NotLent, PIECE_BYTES_MAX, identity, with_room,
+    DirectFile, Fault, Mount, Mounts, NoMount, NotLent, PIECE_BYTES_MAX, with_room,
 };
 
 use crate::backend::{Carried, File, Files, ProgramBytes, Reason, Refusal};
@@ -63,25 +64,89 @@ fn refusal(of: terrace_direct::Refusal) -> Refusal {
     }
 }
 
+/// Device and inode number of a regular file. The daemon is not asked.
+fn identity(fd: RawFd) -> Option<(u64, u64)> {
+    let (device, ino, kind) = raw::identity(fd)?;
+    (kind == libc::S_IFREG).then_some((device, ino))
+}
+
+/// Mounts that are told of opens. None is ever freed.
+static TOLD: [AtomicPtr<Mount>; 8] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 8];
+
+fn told() -> impl Iterator<Item = &'static Mount> {
+    // SAFETY: what stands there was leaked.
+    TOLD.iter().filter_map(|mount| unsafe { mount.load(Ordering::Acquire).as_ref() })
+}
+
+/// A mount is told of opens from now on, in place of one whose daemon has gone. If there are many,
+/// it is not.
+fn tell(mount: &Arc<Mount>) {
+    let place = TOLD.iter().find(|place| {
+        // SAFETY: what stands there was leaked.
+        unsafe { place.load(Ordering::Acquire).as_ref() }.is_none_or(|other| !other.is_alive())
+    });
+    if let Some(place) = place {
+        place.store(Arc::into_raw(Arc::clone(mount)).cast_mut(), Ordering::Release);
+    }
+}
+
+/// The file of a descriptor.
+fn find(fd: RawFd) -> Result<&'static OneFile, Reason> {
+    let (device, ino) = identity(fd).ok_or(Reason::NotOurs)?;
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: the program has the descriptor open: it makes a call with it.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let mount = known.mounts.of(fd, device, tell).map_err(|why| match why {
+        NoMount::NotOurs => Reason::NotOurs,
+        NoMount::Refused => Reason::Refused,
+    })?;
+    if let Some(file) = known.files.get(&(device, ino))
+        && Arc::ptr_eq(file.0.mount(), &mount)
+    {
+        return Ok(*file);
+    }
+    let file: &'static OneFile =
+        Box::leak(Box::new(OneFile(DirectFile::new(mount, ino, own_opens))));
+    known.files.insert((device, ino), file);
+    Ok(file)
+}
+
 impl Files for Lent {
     fn adopt(&self, fd: RawFd) -> Result<&'static dyn File, Reason> {
-        // SAFETY: the program has the descriptor open: it makes a call with it.
-        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-        let (device, ino) = identity(fd).ok_or(Reason::NotOurs)?;
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let mount = known.mounts.of(fd, device).map_err(|why| match why {
-            NoMount::NotOurs => Reason::NotOurs,
-            NoMount::Refused => Reason::Refused,
-        })?;
-        if let Some(file) = known.files.get(&(device, ino))
-            && Arc::ptr_eq(file.0.mount(), &mount)
-        {
-            return Ok(*file);
-        }
-        let file: &'static OneFile =
-            Box::leak(Box::new(OneFile(DirectFile::new(mount, ino, own_opens))));
-        known.files.insert((device, ino), file);
+        let file = find(fd)?;
+        file.0.take_up();
         Ok(file)
+    }
+
+    #[inline]
+    fn announce(&self, thread: u32) -> bool {
+        told().filter(|mount| mount.announce(thread)).count() > 0
+    }
+
+    #[inline]
+    fn withdraw(&self, thread: u32) {
+        told().for_each(|mount| mount.withdraw(thread));
+    }
+
+    fn is_here(&self, fd: RawFd) -> bool {
+        let Some((device, ino)) = identity(fd) else { return false };
+        if !told().any(|mount| mount.device() == device) {
+            return false;
+        }
+        let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = known.files.get(&(device, ino)).copied();
+        let mount = known.mounts.known(device).map(Arc::clone);
+        drop(known);
+        file.is_some_and(|file| file.0.is_here())
+            || mount.is_some_and(|mount| mount.find(ino).is_some())
+    }
+
+    fn hand_back(&self, fd: RawFd) {
+        if let Ok(file) = find(fd) {
+            file.0.take_up();
+            file.leave(fd);
+            file.come_back();
+        }
     }
 }
 

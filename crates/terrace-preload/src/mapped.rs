@@ -85,6 +85,18 @@ impl Files for Mapped {
         files.insert((stat.st_dev, stat.st_ino), leaked);
         Ok(leaked)
     }
+
+    fn announce(&self, _: u32) -> bool {
+        false
+    }
+
+    fn withdraw(&self, _: u32) {}
+
+    fn is_here(&self, _: RawFd) -> bool {
+        false
+    }
+
+    fn hand_back(&self, _: RawFd) {}
 }
 
 impl Mapping {

@@ -43,12 +43,18 @@ pub(crate) fn start() {
     NOT.copy(variable(c"TERRACE_DIRECT_NOT"));
 }
 
+/// Whether there are patterns.
+#[inline]
+pub(crate) fn any() -> bool {
+    ONLY.get().is_some() || NOT.get().is_some()
+}
+
 /// Whether the patterns keep a descriptor on the mount.
 pub(crate) fn excluded(fd: RawFd) -> bool {
-    let (only, not) = (ONLY.get(), NOT.get());
-    if only.is_none() && not.is_none() {
+    if !any() {
         return false;
     }
+    let (only, not) = (ONLY.get(), NOT.get());
     let mut buffer = [0; 4096];
     match path(fd, &mut buffer) {
         Some(path) => {

@@ -18,15 +18,57 @@ use crate::{patterns, raw, report, switch, thread};
 /// The C library's buffered files use these numbers without asking.
 const STDERR: RawFd = libc::STDERR_FILENO;
 
-/// A call has opened a file and got this number.
-pub(crate) fn opened(fd: RawFd) {
+/// Opens a file by a call that gives its number, or -1.
+#[inline]
+pub(crate) fn open(call: impl FnOnce() -> c_int) -> c_int {
     // What a signal handler opens in the middle of a call, or the backend for itself, stays on the
-    // mount.
-    if fd <= STDERR || !switch::on() || thread::is_inside() {
-        return forget(fd, Reason::Foreign);
+    // mount. Where the user chooses files, most that are made stay there, too.
+    let may_go_direct = switch::on() && !thread::is_inside();
+    let announced =
+        may_go_direct && thread::may_enter() && !patterns::any() && files().announce(thread::id());
+    thread::set_announced(announced);
+    let fd = call();
+    withdraw();
+    if fd >= 0 {
+        match may_go_direct && fd > STDERR {
+            true => opened(fd),
+            false => forget(fd, Reason::Foreign),
+        }
+        if announced {
+            meet(fd);
+        }
     }
+    fd
+}
+
+/// What this thread opens next is not announced. It may have left an open by a jump.
+#[inline]
+pub(crate) fn withdraw() {
+    if thread::set_announced(false) && switch::on() {
+        files().withdraw(thread::id());
+    }
+}
+
+fn opened(fd: RawFd) {
     if let Some(entry) = table::make(fd) {
         set(entry, |word| word.then_mount(Reason::Few));
+    }
+}
+
+/// A file that was opened may be with this process already: then it goes direct at once, or is
+/// handed back.
+fn meet(fd: RawFd) {
+    let Some(_inside) = thread::enter() else { return };
+    if !files().is_here(fd) {
+        return;
+    }
+    if let Some(entry) = table::entry(fd)
+        && !entry.cell.load().stays()
+    {
+        take(fd, entry, None, entry.cell.load());
+    }
+    if direct(fd).is_none() {
+        files().hand_back(fd);
     }
 }
 
@@ -105,10 +147,18 @@ fn description(entry: &Entry) -> Option<&'static Description> {
 /// of the description. Does nothing if a call changes the state meanwhile; a later call asks again.
 #[cold]
 pub(crate) fn adopt(fd: RawFd, entry: &Entry, shared: Option<&'static Description>) {
+    let seen = shared.map_or(&entry.cell, |description| &description.state).load();
+    if seen.due() {
+        take(fd, entry, shared, seen);
+    }
+}
+
+/// Lets a descriptor go direct, if the backend gives its file, and nothing has changed its state.
+fn take(fd: RawFd, entry: &Entry, shared: Option<&'static Description>, seen: Word) {
     if FORKING.load(SeqCst) > 0 {
         return;
     }
-    try_to_adopt(fd, entry, shared);
+    try_to_take(fd, entry, shared, seen);
     // A thread that has begun to fork meanwhile may not have seen it.
     if FORKING.load(SeqCst) > 0
         && let Some(description) = direct(fd)
@@ -118,12 +168,8 @@ pub(crate) fn adopt(fd: RawFd, entry: &Entry, shared: Option<&'static Descriptio
     }
 }
 
-fn try_to_adopt(fd: RawFd, entry: &Entry, shared: Option<&'static Description>) {
+fn try_to_take(fd: RawFd, entry: &Entry, shared: Option<&'static Description>, seen: Word) {
     let cell = shared.map_or(&entry.cell, |description| &description.state);
-    let seen = cell.load();
-    if !seen.due() {
-        return;
-    }
     report::name(fd, &entry.line);
     let refuse = |reason| {
         cell.replace(seen, seen.refused(reason));

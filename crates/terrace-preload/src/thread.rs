@@ -7,12 +7,19 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 
+use crate::raw;
+
 #[repr(C)]
 struct Thread {
     /// How many calls of the library this thread is in.
     depth: Cell<u32>,
     /// Whether the thread may be cancelled at any instruction.
     asynchronous: Cell<u32>,
+    /// The kernel's number of the thread, once it was asked for. That of a forked child's thread is
+    /// its parent's.
+    id: Cell<u32>,
+    /// Whether the thread has announced an open.
+    announced: Cell<u32>,
 }
 
 std::arch::global_asm!(
@@ -20,10 +27,10 @@ std::arch::global_asm!(
     ".hidden terrace_preload_thread",
     ".globl terrace_preload_thread",
     ".type terrace_preload_thread,@object",
-    ".size terrace_preload_thread, 8",
+    ".size terrace_preload_thread, 16",
     ".balign 8",
     "terrace_preload_thread:",
-    ".zero 8",
+    ".zero 16",
     ".popsection",
 );
 
@@ -79,11 +86,37 @@ pub(crate) fn enter() -> Option<Inside> {
     Some(Inside { errno: errno(), thread: PhantomData })
 }
 
+/// Whether `enter` would succeed.
+#[inline]
+pub(crate) fn may_enter() -> bool {
+    // SAFETY: As in `enter`.
+    let thread = unsafe { &*this() };
+    thread.depth.get() | thread.asynchronous.get() == 0
+}
+
+/// Notes whether this thread has announced an open, and tells whether it had.
+#[inline]
+pub(crate) fn set_announced(announced: bool) -> bool {
+    // SAFETY: As in `enter`.
+    unsafe { (*this()).announced.replace(u32::from(announced)) != 0 }
+}
+
 /// Whether this thread is inside the library.
 #[inline]
 pub(crate) fn is_inside() -> bool {
     // SAFETY: As in `enter`.
     unsafe { (*this()).depth.get() != 0 }
+}
+
+/// The kernel's number of this thread.
+#[inline]
+pub(crate) fn id() -> u32 {
+    // SAFETY: As in `enter`.
+    let id = unsafe { &(*this()).id };
+    if id.get() == 0 {
+        id.set(raw::thread_id());
+    }
+    id.get()
 }
 
 /// Notes whether the thread may be cancelled at any instruction.

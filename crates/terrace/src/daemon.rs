@@ -7,7 +7,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::exit;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -262,6 +262,33 @@ pub fn cache_dir(chosen: Option<&Path>) -> Result<PathBuf> {
         return Err(anyhow!("it is not a directory of user {uid} that is closed to others"))
             .with_context(advice);
     }
+    Ok(dir)
+}
+
+/// The directory for the socket of a mount that lends files to the members of a group, who can open
+/// none of [`cache_dir`]: the user's own below /dev/shm; made if need be.
+///
+/// # Errors
+/// It cannot be made, is another's, or this user may not give it to the group.
+pub fn group_dir(name: &str, gid: u32) -> Result<PathBuf> {
+    let uid = geteuid().as_raw();
+    let dir = PathBuf::from(format!("/dev/shm/terrace-{uid}-group-{gid}"));
+    let failed = || format!("lend=group={name}: {}", dir.display());
+    match fs::DirBuilder::new().mode(0o700).create(&dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(error).with_context(failed);
+        }
+        _ => {}
+    }
+    let meta = fs::symlink_metadata(&dir).with_context(failed)?;
+    if !meta.is_dir() || meta.uid() != uid || meta.mode() & 0o027 != 0 {
+        bail!("{}: it is not a directory of user {uid} that is closed to others", failed());
+    }
+    if meta.gid() != gid {
+        let advice = || format!("{}: root or a member of the group may lend to it", failed());
+        std::os::unix::fs::chown(&dir, None, Some(gid)).with_context(advice)?;
+    }
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o750)).with_context(failed)?;
     Ok(dir)
 }
 

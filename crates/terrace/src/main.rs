@@ -9,6 +9,7 @@ mod exit;
 mod first_open;
 mod helper;
 mod keeper;
+mod lend;
 mod memory;
 mod metrics;
 mod models;

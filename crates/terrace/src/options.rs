@@ -18,6 +18,7 @@ use terrace_policy::{Param, Params, TUNABLES, Tunable};
 use self::list::split_list;
 use self::names::IGNORED;
 pub use self::names::OPTIONS;
+use crate::lend::Lend;
 use crate::metrics;
 use crate::models::ModelChoice;
 use crate::output::quoted;
@@ -67,8 +68,8 @@ pub struct MountOptions {
     pub engine: IoEngine,
     /// `direct`, `nodirect`.
     pub direct: bool,
-    /// `lend=`: files may be lent to programs of the same user.
-    pub lends: bool,
+    /// `lend=`.
+    pub lend: Lend,
     /// `disk=PATH`, in the order given.
     pub disks: Vec<PathBuf>,
     /// `model=DEVICE=MODEL`, in the order given.
@@ -109,7 +110,7 @@ impl MountOptions {
             exec: true,
             engine: IoEngine::Auto,
             direct: true,
-            lends: false,
+            lend: Lend::Off,
             disks: Vec::new(),
             models: Vec::new(),
             log: None,
@@ -212,7 +213,7 @@ impl MountOptions {
             "queue_depth" => self.queue_depth = Some(number(value, 2, 1024).map_err(bad)?),
             "threads" => self.threads = Some(number(value, 1, 1024).map_err(bad)?),
             "engine" => self.engine = engine(value).map_err(bad)?,
-            "lend" => self.lends = lend(value).map_err(bad)?,
+            "lend" => self.lend = value.parse().map_err(bad)?,
             "disk" => self.disks.push(value.into()),
             "model" => self.models.push(value.parse().map_err(bad)?),
             "log" => self.log = Some(value.into()),
@@ -237,15 +238,6 @@ impl MountOptions {
 /// The name of an option that takes a value, from its form in the table.
 fn value_option<'a>(form: &&'a str) -> Option<&'a str> {
     form.split_once('=').map(|(name, _)| name)
-}
-
-/// Whether files are lent.
-fn lend(text: &str) -> Result<bool, String> {
-    match text {
-        "off" => Ok(false),
-        "owner" => Ok(true),
-        _ => Err(format!("{} is neither off nor owner", quoted(text))),
-    }
 }
 
 fn number<T: FromStr + PartialOrd + std::fmt::Display>(
@@ -359,7 +351,7 @@ mod tests {
             exec: false,
             engine: IoEngine::Sync,
             direct: false,
-            lends: true,
+            lend: Lend::Owner,
             disks: vec!["/a".into(), "/b".into()],
             models: vec!["pm=pm".parse().unwrap(), "disk2=hdd".parse().unwrap()],
             log: Some("/l".into()),

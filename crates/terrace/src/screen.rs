@@ -9,7 +9,7 @@ use ratatui::widgets::{Block, Paragraph, Row, Table};
 use terrace_engine::{FileRanking, RankedFile, Stats};
 
 use crate::output::in_a_line;
-use crate::report::{FLOWS, cache_line, per_second, pm_stores, share};
+use crate::report::{FLOWS, cache_line, direct_line, per_second, pm_stores, share};
 use crate::size::{format_size, percent};
 
 /// Cells of a bar.
@@ -17,7 +17,7 @@ const BAR_CELLS: u64 = 16;
 /// Lines that a frame and a heading take.
 const FRAME_LINES: usize = 3;
 /// Lines of what is said of the page cache and the predictors, with their frame.
-const REST_LINES: u16 = 5;
+const REST_LINES: u16 = 6;
 
 /// What is drawn.
 #[derive(Clone, Copy, Debug)]
@@ -117,10 +117,12 @@ fn draw_rest(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
         share(lately.predictor_accuracy),
         share(view.total.predictor_accuracy)
     );
+    let direct = direct_line(lately).unwrap_or_else(|| "nothing is lent".to_owned());
     let text = vec![
         Line::from(cached),
         Line::from(format!("predictions that came true: {predictions}")),
         Line::from(format!("stored to PM: {}", pm_stores(view.total))),
+        Line::from(format!("direct path: {direct}")),
     ];
     frame.render_widget(
         Paragraph::new(text).block(Block::bordered().title("page cache, predictors")),
@@ -223,7 +225,7 @@ mod tests {
     use super::*;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
-    use terrace_engine::{CacheStats, TierStats};
+    use terrace_engine::{CacheStats, LoanStats, TierStats};
 
     const MIB: u64 = 1 << 20;
 
@@ -251,6 +253,7 @@ mod tests {
             elapsed_ms,
             tiers: vec![tier(0, 750 * MIB), tier(1, 950 * MIB), tier(2, 1)],
             cache: CacheStats { budget_bytes: 64 * MIB, clean_bytes: 32 * MIB, dirty_bytes: MIB },
+            loans: LoanStats::default(),
             counters: serde_json::from_str(&counters).unwrap(),
             pm_stored_bytes: 11 * factor * MIB,
             pm_fences: 20,
@@ -306,7 +309,7 @@ mod tests {
 
     #[test]
     fn everything_is_on_the_screen() {
-        let lines = text(&drawn(80, 31, &stats(2000, 1)));
+        let lines = text(&drawn(80, 32, &stats(2000, 1)));
         let expected = "\
 \x20/mnt, mounted for 1:02:05                                              q quits
 ┌tiers─────────────────────────────────────────────────────────────────────────┐
@@ -332,6 +335,7 @@ mod tests {
 │█████████······· 1 MiB dirty, 32 MiB clean, of 64 MiB; 75 % hits              │
 │predictions that came true: 90.0 % lately, 90.0 % in all                      │
 │stored to PM: 110 MiB, 1.10 times what writes there asked for                 │
+│direct path: nothing is lent                                                  │
 └──────────────────────────────────────────────────────────────────────────────┘
 ┌hottest and coldest files─────────────────────────────────────────────────────┐
 │     FILE                          BYTES                          READ WRITTEN│

@@ -326,6 +326,8 @@ fn rmdir_held(volume: &Volume, path: Path) -> FsResult<()> {
 
 #[cfg(test)]
 mod tests {
+    use terrace_engine::LoanStats;
+
     use super::*;
     use crate::catalog::PREPS;
     use crate::paths::A;
@@ -340,8 +342,8 @@ mod tests {
         [Op::Create(A), Op::AppendLent(A, 100, 1)]
             .iter()
             .for_each(|op| apply(&volume, op).unwrap());
-        assert_eq!(volume.loans(), (1, 0));
+        assert_eq!(volume.loans().files, 1);
         apply(&volume, &Op::Append(A, 100, 1)).unwrap();
-        assert_eq!(volume.loans(), (0, 0));
+        assert_eq!(volume.loans(), LoanStats::default());
     }
 }

@@ -8,7 +8,7 @@ use terrace_store::sync::Arc;
 use super::Volume;
 use crate::base::types::Ino;
 use crate::inode::resident::loans::Lent;
-use crate::ops::lending::Renewed;
+use crate::ops::lending::{LoanStats, Renewed};
 
 impl Volume {
     /// Why no file of this volume can be lent, whatever the options of the mount.
@@ -69,13 +69,23 @@ impl Volume {
         self.parts.loans.let_go(borrower, page, generation);
     }
 
+    /// The process that a file is lent to.
+    pub fn borrower(&self, ino: Ino) -> Option<u64> {
+        self.parts.loans.borrower(ino)
+    }
+
     /// Whether a file is lent.
     pub fn is_lent(&self, ino: Ino) -> bool {
         self.parts.lending.is_lent(ino)
     }
 
-    /// How many files are lent, and how many blocks are in quarantine.
-    pub fn loans(&self) -> (usize, u64) {
-        (self.parts.loans.lent().len(), self.parts.loans.quarantined_blocks())
+    /// The files that are lent, each with the process that has it.
+    pub fn lent(&self) -> Vec<(Ino, u64)> {
+        self.parts.loans.files()
+    }
+
+    /// What is lent now.
+    pub fn loans(&self) -> LoanStats {
+        self.parts.lending.stats()
     }
 }

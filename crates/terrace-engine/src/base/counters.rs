@@ -92,6 +92,18 @@ counters! {
         "Predictions that did not come true, one per write",
     Fsyncs "fsyncs" Count
         "Calls of fsync and fdatasync that reached the daemon",
+    Loans "loans" Count
+        "Times that a file was lent to a process, which then has it in PM by itself",
+    LoansBroken "loans_broken" Count
+        "Loans that ended in the middle of a call: the process was stopped or has died",
+    DirectReads "direct_reads" Count
+        "Reads by processes themselves, of files that were lent to them",
+    DirectReadBytes "direct_read_bytes" Bytes
+        "Bytes of these reads",
+    DirectWrites "direct_writes" Count
+        "Writes by processes themselves, to files that were lent to them",
+    DirectWrittenBytes "direct_written_bytes" Bytes
+        "Bytes of these writes",
     Stalls "writer_stalls" Count
         "Writes that had to wait for writeback to get pages of the page cache",
     WrittenBack "written_back_bytes" Bytes
@@ -153,8 +165,14 @@ impl Counters {
 
 /// The counters at one moment, or what was added between two. As JSON: an object of names and
 /// numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterSnapshot([u64; COUNTERS]);
+
+impl Default for CounterSnapshot {
+    fn default() -> Self {
+        Self([0; COUNTERS])
+    }
+}
 
 impl CounterSnapshot {
     /// The value of a counter.

@@ -56,7 +56,7 @@ pub(crate) struct Parts {
     pub pages: Arc<PageIo>,
     pub tiering: Tiering,
     pub files: Arc<Files>,
-    pub lending: Lending,
+    pub lending: Arc<Lending>,
     pub attributes: Attributes,
     pub names: Names,
 }
@@ -139,7 +139,7 @@ impl Parts {
             counters: counters.clone(),
             options: options.clone(),
         });
-        let lending = Lending {
+        let lending = Arc::new(Lending {
             store: store.clone(),
             health: health.clone(),
             activity: activity.clone(),
@@ -147,7 +147,7 @@ impl Parts {
             inodes: inodes.clone(),
             loans: loans.clone(),
             tuning: tuning.clone(),
-        };
+        });
         let attributes = Attributes {
             store: store.clone(),
             activity: activity.clone(),

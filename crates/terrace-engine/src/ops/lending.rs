@@ -1,5 +1,9 @@
 //! Lending files to other processes, which then read and write them in PM by themselves.
 
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+use terrace_layout::BLOCK_BYTES;
 use terrace_media::PmKind;
 use terrace_policy::Param;
 use terrace_store::delegation::NotLent;
@@ -31,6 +35,18 @@ pub struct Renewed {
     pub lent: Lent,
     /// The log is as the borrower left it: it need not be read anew.
     pub log_is_same: bool,
+}
+
+/// What is lent now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoanStats {
+    /// Files.
+    pub files: u64,
+    /// Processes that have them.
+    pub processes: u64,
+    /// Bytes of PM to which a process may still store, although its loan has ended.
+    pub quarantined_bytes: u64,
 }
 
 /// See the module.
@@ -148,7 +164,7 @@ impl Lending {
         if is_ahead || inner.log.archive().is_some() || !is_in_pm(file) {
             return Some(NotLent::NotInPm);
         }
-        let blocks = file.size.div_ceil(terrace_layout::BLOCK_BYTES);
+        let blocks = file.size.div_ceil(BLOCK_BYTES);
         let is_long = blocks >= self.tuning.get(Param::LargeBlocks);
         if is_long && !file.habits.is_synchronous() {
             return Some(NotLent::Asynchronous);
@@ -189,6 +205,27 @@ impl Lending {
             let _ = self.take_back(ino);
         }
         self.loans.release_quarantined();
+    }
+
+    /// Counts what processes have done by themselves so far. No loan ends for it.
+    pub fn count(&self) {
+        for (ino, _) in self.loans.files() {
+            // One that is gone is lent to nobody.
+            if let Ok(inode) = self.inodes.get(ino) {
+                inode.inner.peek();
+            }
+        }
+    }
+
+    /// How many files are lent now, and to how many processes.
+    pub fn stats(&self) -> LoanStats {
+        let files = self.loans.files();
+        let processes: HashSet<u64> = files.iter().map(|&(_, process)| process).collect();
+        LoanStats {
+            files: files.len() as u64,
+            processes: processes.len() as u64,
+            quarantined_bytes: self.loans.quarantined_blocks() * BLOCK_BYTES,
+        }
     }
 
     /// Whether a file is lent.

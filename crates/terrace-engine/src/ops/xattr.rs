@@ -182,7 +182,7 @@ impl Attributes {
     /// `ENODATA` if there is none.
     pub fn getxattr(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
         let inode = self.inodes.get(ino)?;
-        let inner = inode.shared()?;
+        let inner = inode.glance()?;
         check_xattr_name(name)?;
         match self.inodes.xattr_value(&inner, name)? {
             Some(value) => Ok(value),
@@ -196,7 +196,7 @@ impl Attributes {
     /// As [`Self::getattr`].
     pub fn listxattr(&self, ino: Ino) -> FsResult<Vec<u8>> {
         let inode = self.inodes.get(ino)?;
-        let inner = inode.shared()?;
+        let inner = inode.glance()?;
         Ok(inner.xattrs.keys().flat_map(|name| name.iter().copied().chain([0])).collect())
     }
 

@@ -139,7 +139,7 @@ impl Ranking {
     }
 
     fn ranked(&self, inode: &Arc<Inode>, paths: &Paths) -> Option<RankedFile> {
-        let inner = inode.shared().ok()?;
+        let inner = inode.glance().ok()?;
         let file = inner.file().ok()?;
         let mut bytes = BTreeMap::<String, u64>::new();
         for (_, extent) in file.index.iter() {

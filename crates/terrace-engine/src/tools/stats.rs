@@ -8,6 +8,7 @@ use terrace_store::superblock::uuid_text;
 
 use crate::base::counters::{Counter, CounterSnapshot};
 use crate::base::words::tier_name;
+use crate::ops::lending::LoanStats;
 use crate::tools::status::Reports;
 
 /// One tier: how full it is, and what its devices did.
@@ -61,6 +62,8 @@ pub struct Stats {
     pub tiers: Vec<TierStats>,
     /// The page cache.
     pub cache: CacheStats,
+    /// What is lent to processes.
+    pub loans: LoanStats,
     /// What was counted in the period.
     pub counters: CounterSnapshot,
     /// Bytes stored to PM in the period, for file data and everything else.
@@ -110,6 +113,7 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
 
 impl Reports {
     pub fn stats(&self) -> Stats {
+        self.lending.count();
         let pm = self.store.pm.stats();
         let cache = &self.cache;
         let stats = Stats {
@@ -121,6 +125,7 @@ impl Reports {
                 clean_bytes: cache.clean_pages() * BLOCK_BYTES,
                 dirty_bytes: cache.dirty_pages() * BLOCK_BYTES,
             },
+            loans: self.lending.stats(),
             counters: self.counters.snapshot(),
             pm_stored_bytes: pm.bytes_stored,
             pm_fences: pm.fences,

@@ -24,6 +24,7 @@ use crate::inode::store::Store;
 use crate::inode::table::Inodes;
 use crate::mount::devices::match_present_devices;
 use crate::mount::parts::Parts;
+use crate::ops::lending::Lending;
 use crate::tiering::drain::Drain;
 use crate::tiering::placement::Placement;
 use crate::tiering::schedule::Schedule;
@@ -112,6 +113,7 @@ pub(crate) struct Reports {
     pub schedule: Arc<Schedule>,
     pub drain: Arc<Drain>,
     pub counters: Arc<Counters>,
+    pub lending: Arc<Lending>,
     pub options: Arc<OpenOptions>,
     pub opened: Instant,
 }
@@ -129,6 +131,7 @@ impl Reports {
             schedule: parts.tiering.schedule.clone(),
             drain: parts.tiering.drain.clone(),
             counters: parts.counters.clone(),
+            lending: parts.lending.clone(),
             options: parts.options.clone(),
             opened: Instant::now(),
         }

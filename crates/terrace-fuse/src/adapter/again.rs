@@ -70,7 +70,7 @@ impl TerraceFs {
             },
             (Operation::Create { name, .. }, Effect::Named(made)) => {
                 match self.looked_up(dir, name, made) {
-                    Some(attr) => self.reply_created(Ok(attr), reply),
+                    Some(attr) => self.reply_created(Ok(attr), request.caller, reply),
                     None => self.answer_first(request, reply),
                 }
             }

@@ -20,8 +20,8 @@ use terrace_policy::Param;
 use terrace_transport::Caller;
 
 use super::{
-    AddDisk, Command, DATA_BYTES, DaemonStatus, DiskAdder, HEADER_BYTES, Header, MoveRange,
-    PAGE_BYTES, RemoveDisk, TakeRecorded, Upgraded, Upgrader,
+    AddDisk, Command, DATA_BYTES, DaemonStatus, DirectStatus, DiskAdder, HEADER_BYTES, Header,
+    MoveRange, PAGE_BYTES, RemoveDisk, TakeRecorded, Upgraded, Upgrader,
 };
 use crate::caller::is_as_powerful;
 use crate::transport::{Serving, TransportStatus};
@@ -35,6 +35,9 @@ const KEPT_FOR: Duration = Duration::from_secs(10);
 /// Extents, and stretches that wait in memory, of one part of a map: most often they fit a page.
 const MAP_ITEMS: usize = 48;
 
+/// Tells what is lent.
+type DirectTeller = dyn Fn() -> DirectStatus + Send + Sync;
+
 /// Answers the commands of a mount.
 #[derive(Default)]
 pub struct ControlServer {
@@ -45,6 +48,8 @@ pub struct ControlServer {
     upgrade: Option<Arc<Upgrader>>,
     /// `None`: no kernel sends the messages.
     serving: Option<Serving>,
+    /// `None`: nothing is lent.
+    direct: Option<Box<DirectTeller>>,
 }
 
 impl std::fmt::Debug for ControlServer {
@@ -99,10 +104,10 @@ impl ControlServer {
         Self { add_disk, upgrade, ..Self::default() }
     }
 
-    /// Of a mount that is served so.
+    /// Of a mount that is served so, and lends files so.
     #[must_use]
-    pub(crate) fn served(self, serving: Serving) -> Self {
-        Self { serving: Some(serving), ..self }
+    pub(crate) fn served(self, serving: Serving, direct: Option<Box<DirectTeller>>) -> Self {
+        Self { serving: Some(serving), direct, ..self }
     }
 
     /// The page that `input`, from this caller, asks for.
@@ -223,6 +228,7 @@ impl ControlServer {
             volume: volume.status(),
             daemon: self.serving.as_ref().map(|_| DaemonStatus::here()),
             transport: self.serving.as_ref().map(Serving::status),
+            direct: self.direct.as_ref().map(|tell| tell()),
         }
     }
 
@@ -264,6 +270,8 @@ struct MountStatus {
     /// `None`: no kernel sends the messages.
     daemon: Option<DaemonStatus>,
     transport: Option<TransportStatus>,
+    /// `None`: nothing is lent.
+    direct: Option<DirectStatus>,
 }
 
 /// Why a caller may not choose the program that runs with the daemon's rights.

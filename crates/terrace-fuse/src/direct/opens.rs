@@ -87,12 +87,21 @@ impl Opens {
             Some(before) => before,
             None => self.0.word(ino),
         };
-        // Nobody reads by it, and an append past the cache is right wherever the end is.
-        let only_appends = flags & (libc::O_APPEND | libc::O_ACCMODE)
-            == libc::O_APPEND | libc::O_WRONLY
-            && word >= LOAN;
-        if word & BEHIND != 0 || only_appends { Way::Uncached } else { Way::Cached }
+        let is_uncached = word & BEHIND != 0 || only_appends(flags) && word >= LOAN;
+        if is_uncached { Way::Uncached } else { Way::Cached }
     }
+
+    /// How the borrower of a file opens it once more: it has the kernel ask for the attributes
+    /// before it uses what the kernel knows.
+    pub fn way_of_borrower(flags: i32) -> Way {
+        if only_appends(flags) { Way::Uncached } else { Way::Cached }
+    }
+}
+
+/// Nobody reads by a file that is opened so, and an append past the cache is right wherever the end
+/// is.
+fn only_appends(flags: i32) -> bool {
+    flags & (libc::O_APPEND | libc::O_ACCMODE) == libc::O_APPEND | libc::O_WRONLY
 }
 
 #[cfg(test)]

@@ -6,107 +6,93 @@ use libc::mode_t;
 
 use crate::{real, state};
 
-/// A number that is new, and may be a file of a mount.
-#[inline]
-fn new(fd: c_int) -> c_int {
-    if fd >= 0 {
-        state::opened(fd);
-    }
-    fd
-}
-
 divert! {
     // The mode is there only with some flags. Where it is not, nobody looks at the register.
     fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-        new(real::open(path, flags, mode))
+        state::open(|| real::open(path, flags, mode))
     }
 
     fn __open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-        new(real::open(path, flags, mode))
+        state::open(|| real::open(path, flags, mode))
     }
 
     fn __open_2(path: *const c_char, flags: c_int) -> c_int {
-        new(real::__open64_2(path, flags))
+        state::open(|| real::__open64_2(path, flags))
     }
 
     fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-        new(real::open64(path, flags, mode))
+        state::open(|| real::open64(path, flags, mode))
     }
 
     fn __open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-        new(real::open64(path, flags, mode))
+        state::open(|| real::open64(path, flags, mode))
     }
 
     fn __open64_2(path: *const c_char, flags: c_int) -> c_int {
-        new(real::__open64_2(path, flags))
+        state::open(|| real::__open64_2(path, flags))
     }
 
     fn openat(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-        new(real::openat(at, path, flags, mode))
+        state::open(|| real::openat(at, path, flags, mode))
     }
 
     fn __openat_2(at: c_int, path: *const c_char, flags: c_int) -> c_int {
-        new(real::__openat64_2(at, path, flags))
+        state::open(|| real::__openat64_2(at, path, flags))
     }
 
     fn openat64(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-        new(real::openat64(at, path, flags, mode))
+        state::open(|| real::openat64(at, path, flags, mode))
     }
 
     fn __openat64_2(at: c_int, path: *const c_char, flags: c_int) -> c_int {
-        new(real::__openat64_2(at, path, flags))
+        state::open(|| real::__openat64_2(at, path, flags))
     }
 
     fn creat(path: *const c_char, mode: mode_t) -> c_int {
-        new(real::creat64(path, mode))
+        state::open(|| real::creat64(path, mode))
     }
 
     fn creat64(path: *const c_char, mode: mode_t) -> c_int {
-        new(real::creat64(path, mode))
+        state::open(|| real::creat64(path, mode))
     }
 
     fn open_by_handle_at(at: c_int, handle: *mut c_void, flags: c_int) -> c_int {
-        new(real::open_by_handle_at(at, handle, flags))
+        state::open(|| real::open_by_handle_at(at, handle, flags))
     }
 
     fn shm_open(name: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-        new(real::shm_open(name, flags, mode))
+        state::open(|| real::shm_open(name, flags, mode))
     }
 
     fn mkstemp(template: *mut c_char) -> c_int {
-        new(real::mkstemp64(template))
+        state::open(|| real::mkstemp64(template))
     }
 
     fn mkstemp64(template: *mut c_char) -> c_int {
-        new(real::mkstemp64(template))
+        state::open(|| real::mkstemp64(template))
     }
 
     fn mkostemp(template: *mut c_char, flags: c_int) -> c_int {
-        new(real::mkostemp64(template, flags))
+        state::open(|| real::mkostemp64(template, flags))
     }
 
     fn mkostemp64(template: *mut c_char, flags: c_int) -> c_int {
-        new(real::mkostemp64(template, flags))
+        state::open(|| real::mkostemp64(template, flags))
     }
 
     fn mkstemps(template: *mut c_char, suffix: c_int) -> c_int {
-        new(real::mkstemps64(template, suffix))
+        state::open(|| real::mkstemps64(template, suffix))
     }
 
     fn mkstemps64(template: *mut c_char, suffix: c_int) -> c_int {
-        new(real::mkstemps64(template, suffix))
+        state::open(|| real::mkstemps64(template, suffix))
     }
 
     fn mkostemps(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
-        new(real::mkostemps64(template, suffix, flags))
+        state::open(|| real::mkostemps64(template, suffix, flags))
     }
 
     fn mkostemps64(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
-        new(real::mkostemps64(template, suffix, flags))
+        state::open(|| real::mkostemps64(template, suffix, flags))
     }
-}
-
-/// What a bare system call gave.
-pub(super) fn by_system_call(fd: c_int) {
-    new(fd);
 }

@@ -7,8 +7,10 @@ use libc::{DIR, FILE};
 use crate::backend::Reason;
 use crate::{real, state};
 
-/// The number of a buffered file belongs to it.
-fn buffered(file: *mut FILE) -> *mut FILE {
+/// Opens a buffered file, whose number belongs to it.
+fn buffered(open: impl FnOnce() -> *mut FILE) -> *mut FILE {
+    state::withdraw();
+    let file = open();
     if !file.is_null() {
         // SAFETY: The C library has just made it.
         state::forget(unsafe { libc::fileno(file) }, Reason::Stdio);
@@ -29,11 +31,11 @@ fn closing(file: *mut FILE) {
 
 divert! {
     fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
-        buffered(real::fopen64(path, mode))
+        buffered(|| real::fopen64(path, mode))
     }
 
     fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE {
-        buffered(real::fopen64(path, mode))
+        buffered(|| real::fopen64(path, mode))
     }
 
     fn freopen(path: *const c_char, mode: *const c_char, file: *mut FILE) -> *mut FILE {
@@ -42,15 +44,15 @@ divert! {
 
     fn freopen64(path: *const c_char, mode: *const c_char, file: *mut FILE) -> *mut FILE {
         closing(file);
-        buffered(real::freopen64(path, mode, file))
+        buffered(|| real::freopen64(path, mode, file))
     }
 
     fn tmpfile() -> *mut FILE {
-        buffered(real::tmpfile64())
+        buffered(|| real::tmpfile64())
     }
 
     fn tmpfile64() -> *mut FILE {
-        buffered(real::tmpfile64())
+        buffered(|| real::tmpfile64())
     }
 
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {

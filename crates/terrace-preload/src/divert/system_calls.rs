@@ -5,9 +5,7 @@ use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use crate::backend::Reason;
 use crate::{real, state};
 
-use super::{
-    asynchronous, copies, data, descriptors, files, messages, position, processes, vectors,
-};
+use super::{asynchronous, copies, data, descriptors, messages, position, processes, vectors};
 
 divert! {
     fn syscall(
@@ -88,6 +86,16 @@ divert! {
     }
 }
 
+/// Whether a call gives a number of a file that may be one of a mount.
+fn opens_a_file(number: c_long) -> bool {
+    match number {
+        libc::SYS_openat | libc::SYS_openat2 | libc::SYS_open_by_handle_at => true,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_open | libc::SYS_creat => true,
+        _ => false,
+    }
+}
+
 /// Calls that change nothing for a descriptor, or give a new one.
 unsafe fn others(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> c_long {
     match number {
@@ -112,14 +120,13 @@ unsafe fn others(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> c_long {
         _ => {}
     }
     // SAFETY: The caller vouches for the arguments.
-    let result = unsafe { real::syscall(number, a, b, c, d, e, f) };
+    let real = || unsafe { real::syscall(number, a, b, c, d, e, f) };
+    if opens_a_file(number) {
+        return c_long::from(state::open(|| real() as c_int));
+    }
+    let result = real();
     let Ok(new) = c_int::try_from(result) else { return result };
     match number {
-        libc::SYS_openat | libc::SYS_openat2 | libc::SYS_open_by_handle_at => {
-            files::by_system_call(new);
-        }
-        #[cfg(target_arch = "x86_64")]
-        libc::SYS_open | libc::SYS_creat => files::by_system_call(new),
         libc::SYS_socket
         | libc::SYS_accept
         | libc::SYS_accept4

@@ -22,6 +22,7 @@ const RECORD: usize = 4;
 const STAMP_EPOCH: usize = 5;
 const BORROWER: usize = 6;
 const POOL_RUNS: usize = 7;
+const TAKEN_UP: usize = 8;
 /// Counters lie in lines of their own: the borrower's readers change them.
 const TALLY: usize = 16;
 const POOL: usize = 32;
@@ -77,12 +78,25 @@ impl<'a> Control<'a> {
             (STAMP_EPOCH, epoch),
             (BORROWER, borrower),
             (POOL_RUNS, 0),
+            (TAKEN_UP, 0),
             (TALLY, 0),
             (TALLY + 1, 0),
             (TALLY + 2, 0),
         ] {
             self.set(word, value);
         }
+    }
+
+    /// Borrower: takes the loan up, which can be done once: who has the loan knows which of its
+    /// blocks are in use. False: it was taken up before.
+    pub fn take_up(&self) -> bool {
+        let taken_up = &self.words[TAKEN_UP];
+        taken_up.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Whether the loan was taken up.
+    pub fn is_taken_up(&self) -> bool {
+        self.get(TAKEN_UP) != 0
     }
 
     /// The inode that is lent; 0: none is.

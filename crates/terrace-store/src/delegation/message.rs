@@ -5,7 +5,7 @@ use super::NotLent;
 
 /// The layout of control pages, and of these messages. A borrower and a daemon that know different
 /// ones have nothing to do with each other.
-pub const LAYOUT: u32 = 1;
+pub const LAYOUT: u32 = 2;
 
 /// Bytes of every message.
 pub const MESSAGE_BYTES: usize = 40;
@@ -29,8 +29,7 @@ pub struct Wanted {
 /// What a borrower asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// The first message: it knows this layout. The answer brings PM's descriptor and that of the
-    /// control pages.
+    /// The first message: it knows this layout. The answer is [`Answer::Welcome`].
     Hello {
         /// [`LAYOUT`].
         layout: u32,
@@ -58,6 +57,11 @@ pub enum Request {
 pub enum Answer {
     /// It is done.
     Done,
+    /// To the first message, with PM's descriptor and that of the control pages.
+    Welcome {
+        /// The borrower's process, as the daemon knows it: it may have another number for itself.
+        process: u32,
+    },
     /// The loan.
     Lent {
         /// Number of the control page.
@@ -128,6 +132,7 @@ impl Answer {
             }
             Answer::NotLent(reason) => encode(2, reason as u32, [0; 4]),
             Answer::Unknown => encode(3, 0, [0; 4]),
+            Answer::Welcome { process } => encode(4, process, [0; 4]),
         }
     }
 
@@ -139,6 +144,7 @@ impl Answer {
             1 => Answer::Lent { page: first, generation: small, log_is_same: second != 0 },
             2 => Answer::NotLent(*NotLent::ALL.get(small as usize)?),
             3 => Answer::Unknown,
+            4 => Answer::Welcome { process: small },
             _ => return None,
         })
     }
@@ -161,6 +167,7 @@ mod tests {
         }
         for answer in [
             Answer::Done,
+            Answer::Welcome { process: u32::MAX },
             Answer::Lent { page: 5, generation: 1 << 29, log_is_same: true },
             Answer::Unknown,
         ]

@@ -1,7 +1,12 @@
 //! Control pages in memory that several processes map.
 //!
-//! The memory is a file: a header (the magic and the layout, a word each, in a page of its own),
-//! and then the control pages.
+//! The memory is a file: a header of one page, and then the control pages. The header has the magic
+//! and the layout, a word each, and *announcements*.
+//!
+//! A thread of a borrower announces that it is about to open a file. The owner is told of the open,
+//! by the kernel, and of the thread that makes it. If this thread has announced it, the file may
+//! stay lent, and a file that is made is lent at once: the borrower looks for it among the control
+//! pages ([`Segment::find`]). Announcements are hints: one that is lost costs a message.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,6 +27,13 @@ use crate::sync::mapped::AtomicU64;
 
 /// The first word of the file.
 const MAGIC: u64 = u64::from_le_bytes(*b"TRCLOANS");
+
+/// The words of the header for announcements: a thread's number in the lower half, its process in
+/// the upper one. Each thread has a place, which others may share.
+const ANNOUNCEMENTS: std::ops::Range<usize> = 64..WORDS;
+
+/// A file that is lent without being asked for has one of so many control pages.
+const PLACES: usize = 8;
 
 /// Bytes of a control page, and of the header.
 const CONTROL_BYTES: usize = WORDS * size_of::<AtomicU64>();
@@ -148,6 +160,53 @@ impl Segment {
         self.pages
     }
 
+    /// Borrower: a thread of it is about to open a file.
+    #[inline]
+    pub fn announce(&self, thread: u32, process: u32) {
+        self.announcement(thread).store(announcement(thread, process), Ordering::SeqCst);
+    }
+
+    /// Borrower: the thread has opened the file.
+    #[inline]
+    pub fn withdraw(&self, thread: u32, process: u32) {
+        // Another thread may have come to the same place.
+        let (place, announced) = (self.announcement(thread), announcement(thread, process));
+        let _ = place.compare_exchange(announced, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Owner: a thread opens a file; the process that has announced that, once.
+    pub fn take_announced(&self, thread: u32) -> Option<u32> {
+        let place = self.announcement(thread);
+        let found = place.load(Ordering::SeqCst);
+        let is_its = thread != 0 && found as u32 == thread;
+        let taken =
+            is_its && place.compare_exchange(found, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        taken.then_some((found >> 32) as u32)
+    }
+
+    fn announcement(&self, thread: u32) -> &AtomicU64 {
+        let place = thread as usize % ANNOUNCEMENTS.len();
+        &self.words(0)[ANNOUNCEMENTS.start + place]
+    }
+
+    /// Owner: the numbers of control pages in the order in which a loan of this inode tries them.
+    pub fn places(&self, ino: u64) -> impl Iterator<Item = usize> + use<> {
+        let (pages, first) = (self.pages, ino as usize % self.pages);
+        (first..pages).chain(0..first)
+    }
+
+    /// Borrower: the control page and the generation of a loan of this inode to `process`, which
+    /// nobody has taken up yet.
+    pub fn find(&self, ino: u64, process: u32) -> Option<(usize, u32)> {
+        self.places(ino).take(PLACES).find_map(|page| {
+            let control = self.control(page);
+            let word = control.last_word();
+            let is_ours = control.ino() == ino && control.borrower() == process.into();
+            let is_new = is_ours && word.lasts() && !control.is_taken_up();
+            is_new.then_some((page, word.generation()))
+        })
+    }
+
     /// The control page with this number.
     ///
     /// # Panics
@@ -169,6 +228,10 @@ impl Segment {
     }
 }
 
+fn announcement(thread: u32, process: u32) -> u64 {
+    u64::from(thread) | u64::from(process) << 32
+}
+
 impl Drop for Segment {
     fn drop(&mut self) {
         let len_bytes = (self.pages + 1) * CONTROL_BYTES;
@@ -181,6 +244,48 @@ impl Drop for Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_announcement_counts_once_and_for_its_thread() {
+        let segment = Segment::new(3).unwrap();
+        let same_place = 5 + ANNOUNCEMENTS.len() as u32;
+        segment.announce(5, 70);
+        assert_eq!([same_place, 6, 0].map(|other| segment.take_announced(other)), [None; 3]);
+        assert_eq!([5, 5].map(|thread| segment.take_announced(thread)), [Some(70), None]);
+        segment.announce(5, 70);
+        segment.announce(same_place, 80);
+        segment.withdraw(5, 70);
+        assert_eq!(
+            (segment.take_announced(5), segment.take_announced(same_place)),
+            (None, Some(80))
+        );
+        segment.announce(5, 70);
+        segment.withdraw(5, 70);
+        assert_eq!(segment.take_announced(5), None);
+    }
+
+    #[test]
+    fn a_loan_is_found_by_its_borrower_until_it_is_taken_up_or_ends() {
+        let segment = Segment::new(20).unwrap();
+        assert_eq!(segment.find(7, 70), None);
+        let places: Vec<usize> = segment.places(47).collect();
+        assert_eq!((&places[..2], places[19]), (&[7, 8][..], 6));
+        let lend = |page: usize| {
+            segment.control(page).prepare(47, 4096, 1, 70);
+            segment.control(page).last_word().lend().generation()
+        };
+        let generation = lend(9);
+        assert_eq!(segment.find(47, 70), Some((9, generation)));
+        assert_eq!((segment.find(47, 71), segment.find(67, 70)), (None, None));
+        assert!(segment.control(9).take_up() && !segment.control(9).take_up());
+        assert_eq!(segment.find(47, 70), None);
+        let generation = lend(9);
+        assert_eq!(segment.find(47, 70), Some((9, generation)));
+        assert!(segment.control(9).word(generation).end());
+        assert_eq!(segment.find(47, 70), None);
+        lend(7 + PLACES);
+        assert_eq!(segment.find(47, 70), None, "nobody looks that far");
+    }
 
     #[test]
     fn a_successor_finds_what_was_left_and_refuses_what_is_none() {

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use terrace_engine::{FsError, FsResult, OpenOptions, Volume};
 use terrace_fuse::control::{self, AddDisk};
-use terrace_fuse::{Ledger, MountConfig, Mounted, RingOffer, Transport, Unmounter};
+use terrace_fuse::{Ledger, LoanSocket, MountConfig, Mounted, RingOffer, Transport, Unmounter};
 use terrace_media::PmKind;
 
 use crate::cli::MountArgs;
@@ -21,6 +21,7 @@ use crate::devices::{Access, DeviceOptions, Devices, identity, refused, tell_exp
 use crate::doctor::ring_remark;
 use crate::exit::{FAILED, Usage};
 use crate::keeper::{self, Cause, Role};
+use crate::lend::Lend;
 use crate::memory;
 use crate::metrics;
 use crate::options::MountOptions;
@@ -67,7 +68,7 @@ pub fn mount(mut request: MountRequest) -> Result<()> {
         return keep(&mut Ready::nobody());
     }
     daemon::in_background(keep)?;
-    if !request.options.lends {
+    if request.options.lend == Lend::Off {
         first_open::in_mount(&request.mountpoint);
     }
     Ok(())
@@ -342,15 +343,16 @@ fn config(request: &MountRequest, ledger: Option<&'static Ledger>) -> MountConfi
 }
 
 /// The socket on which programs may ask for files.
-fn socket(request: &MountRequest, volume: &Volume) -> Result<Option<PathBuf>> {
-    if !request.options.lends {
-        return Ok(None);
-    }
-    if let Some(why) = volume.lends_nothing() {
-        bail!("lend: {}: {why}; mount without it", request.pm.display());
-    }
-    let dir = daemon::cache_dir(request.options.cache_dir.as_deref())?;
-    Ok(Some(dir.join(format!("{}.socket", volume.status().uuid))))
+fn socket(request: &MountRequest, volume: &Volume) -> Result<Option<LoanSocket>> {
+    let options = &request.options;
+    let (dir, group) = match (&options.lend, volume.lends_nothing()) {
+        (Lend::Off, _) => return Ok(None),
+        (_, Some(why)) => bail!("lend: {}: {why}; mount without it", request.pm.display()),
+        (Lend::Owner, _) => (daemon::cache_dir(options.cache_dir.as_deref())?, None),
+        (Lend::Group { name, gid }, _) => (daemon::group_dir(name, *gid)?, Some(*gid)),
+    };
+    let path = dir.join(format!("{}.socket", volume.status().uuid));
+    Ok(Some(LoanSocket { path, group }))
 }
 
 /// Adds a disk to the mounted volume, opened as the others were.
@@ -456,7 +458,7 @@ fn open(
         pm_full_percent: options.pm_full_percent,
         params: options.params,
         heritage: ledger.map(terrace_fuse::heritage),
-        lends: options.lends,
+        lends: options.lend != Lend::Off,
         loans: None,
         workers: true,
     };

@@ -363,7 +363,7 @@ mod tests {
             (|told| told["formats"]["volume_features"] = (1_u64 << 40).into(), "0x10000000000"),
             (|told| told["formats"]["page_cache"] = 0.into(), "page caches of layout 0"),
             (|told| told["formats"]["ledger"] = 0.into(), "ledgers of layout 0; it knows 3"),
-            (|told| told["formats"]["loans"] = 0.into(), "loans of layout 0; it knows 1"),
+            (|told| told["formats"]["loans"] = 0.into(), "loans of layout 0; it knows 2"),
             (|told| told["formats"]["kernel"]["answers"] = 9.into(), "answers of kind 9"),
             (|told| told["formats"]["colour"] = 9.into(), "`colour`"),
             (|told| told["part"] = json!({ "Cook": {} }), "`Cook`"),

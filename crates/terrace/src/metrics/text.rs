@@ -86,6 +86,21 @@ const OF_VOLUME: &[Metric<Stats>] = &[
         "Bytes of dirty pages in the page cache",
         |stats| stats.cache.dirty_bytes,
     ),
+    Metric("terrace_lent_files", Kind::Gauge, "Files that processes have by themselves", |stats| {
+        stats.loans.files
+    }),
+    Metric(
+        "terrace_borrowing_processes",
+        Kind::Gauge,
+        "Processes that have files by themselves",
+        |stats| stats.loans.processes,
+    ),
+    Metric(
+        "terrace_quarantined_bytes",
+        Kind::Gauge,
+        "Bytes of PM that nobody gets before a stopped process goes on or ends",
+        |stats| stats.loans.quarantined_bytes,
+    ),
     Metric(
         "terrace_pm_stored_bytes_total",
         Kind::Counter,

@@ -38,7 +38,7 @@ impl MountOptions {
             ("pm_full", self.pm_full_percent.to_string()),
             ("transport", transport(self.transport).to_owned()),
             ("engine", engine(self.engine).to_owned()),
-            ("lend", if self.lends { "owner" } else { "off" }.to_owned()),
+            ("lend", self.lend.to_string()),
         ];
         let mut optional = |name, value: Option<String>| values.extend(value.map(|v| (name, v)));
         optional("cache", number(self.cache_bytes));
@@ -88,7 +88,7 @@ mod tests {
             "pm_full=80,threads=3,transport=io_uring,queue_depth=9,engine=sync,transport=auto",
             r"disk=/a\,b,disk=/b,model=pm=pm,model=disk=ssd,model=disk2=hdd,log=/l",
             "engine=uring,metrics=/run/m,group=4M,migrate_rate=100M,migrate=0,cold_age=7",
-            "metrics=127.0.0.1:9464,lend=owner",
+            "metrics=127.0.0.1:9464,lend=group=root",
         ] {
             let mut options = MountOptions::new(true);
             options.apply(&list.replace("model=disk=ssd", "model=disk=sata-ssd"), false).unwrap();

@@ -58,7 +58,11 @@ pub const OPTIONS: &[(&str, &str)] = &[
         "engine=uring|sync|auto",
         "how disks are driven: io_uring, pread/pwrite, or what the system allows (default: auto)",
     ),
-    ("lend=off|owner", "programs of your own may read and write PM themselves (default: off)"),
+    (
+        "lend=off|owner|group=NAME",
+        "whose programs may read and write PM themselves: nobody's, yours, or those of the members \
+         of a group, too (default: off)",
+    ),
     ("direct", "disk I/O bypasses the kernel's page cache, where the disk can (default)"),
     ("nodirect", "disk I/O goes through the kernel's page cache"),
     ("disk=PATH", "where a disk of the volume is now, if not where it was; may be repeated"),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use terrace_engine::{Counter, Stats, Unit};
+use terrace_engine::{Counter, LoanStats, Stats, Unit, counted};
 
 use super::Table;
 use crate::size::{format_size, percent};
@@ -81,7 +81,28 @@ pub fn stats_live(stats: &Stats, headings: bool) -> String {
     if !flows.is_empty() {
         let _ = writeln!(text, "flows  {}", flows.join(", "));
     }
+    if let Some(line) = direct_line(stats) {
+        let _ = writeln!(text, "direct {line}");
+    }
     text
+}
+
+/// The direct path in a line: what is lent, and what processes did by themselves, per second.
+/// `None`: nothing is lent, and nothing was done.
+pub fn direct_line(stats: &Stats) -> Option<String> {
+    let rate = |counter| per_second(stats.counters.get(counter), stats.elapsed_ms);
+    let (reads, writes) = (rate(Counter::DirectReads), rate(Counter::DirectWrites));
+    let loans = &stats.loans;
+    if *loans == LoanStats::default() && reads + writes == 0 {
+        return None;
+    }
+    let files = counted(loans.files, "file", "files");
+    let to = counted(loans.processes, "process", "processes");
+    let mut text = format!("{files} lent to {to}; {reads} reads/s, {writes} writes/s");
+    if loans.quarantined_bytes > 0 {
+        let _ = write!(text, "; {} in quarantine", format_size(loans.quarantined_bytes));
+    }
+    Some(text)
 }
 
 /// What was done since the volume was mounted: tiers, and every counter.
@@ -175,13 +196,15 @@ mod tests {
             file_read_bytes: reads * 4096,
         };
         let counters = r#"{"cache_hits": 3, "cache_misses": 1, "pm_written_bytes": 10485760,
-            "writer_stalls": 1, "written_back_bytes": 4194304, "predicted_right": 9,
+            "writer_stalls": 1, "written_back_bytes": 4194304, "direct_writes": 6,
+            "predicted_right": 9,
             "predicted_wrong": 1}"#;
         Stats {
             uuid: "0123".to_owned(),
             elapsed_ms: 2000,
             tiers: vec![tier(0, 512 * MIB, 0, 10), tier(1, 3 * MIB, 1000, 4)],
             cache: CacheStats { budget_bytes: 64 * MIB, clean_bytes: MIB, dirty_bytes: 2 * MIB },
+            loans: LoanStats { files: 2, processes: 1, quarantined_bytes: 0 },
             counters: serde_json::from_str(counters).unwrap(),
             pm_stored_bytes: 11 * MIB,
             pm_fences: 20,
@@ -198,6 +221,7 @@ pm        512 MiB     512 MiB        0         5         0 B       5 MiB
 disk1       3 MiB    1021 MiB      500         2    1.95 MiB       2 MiB
 cache  2 MiB dirty, 1 MiB clean, of 64 MiB; 75 % hits; 1 writer waited for it
 flows  to PM 5 MiB/s, written back 2 MiB/s
+direct 2 files lent to 1 process; 0 reads/s, 3 writes/s
 ";
         assert_eq!(stats_live(&stats(), true), expected);
         assert_eq!(stats_live(&stats(), false), expected.split_once('\n').unwrap().1);

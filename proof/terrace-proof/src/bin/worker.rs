@@ -5,21 +5,27 @@
 //! | line | call | numbers of the answer |
 //! |---|---|---|
 //! | `open NAME rw?act?x?` | open; letters: read, write, append, create, truncate, exclusive | |
+//! | `unlink NAME` | unlink | |
+//! | `stat NAME` | stat | the size |
+//! | `buffered NAME` | fopen, fread of all of it, fclose | as for `read` |
 //! | `close` | close | |
 //! | `write LEN SEED`, `pwrite OFFSET LEN SEED` | write, pwrite | how many bytes |
 //! | `read LEN`, `pread OFFSET LEN` | read, pread | how many bytes, and their checksum |
 //! | `seek OFFSET`, `end` | lseek from the beginning, to the end | the position |
 //! | `truncate LEN`, `sync`, `size` | ftruncate, fdatasync, fstat | of `size`: the size |
+//! | `allocate OFFSET LEN`, `reserve OFFSET LEN` | fallocate; that keeps the size | |
+//! | `mode MODE` | fchmod | |
 //! | `map` | mmap of all of it, as fstat says, read and unmapped | as for `read` |
 //! | `copy NAME` | copy_file_range of all of it to the end of a file | how many bytes |
 //! | `dup` | dup, and the first number is closed | |
 //!
-//! All but `open` name the handle first, as it numbers them: `N write 100 7`.
+//! All but the first four name the handle first, as `open` numbers them: `N write 100 7`.
 
-use std::fs::{File, OpenOptions};
+use std::ffi::CString;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::process::ExitCode;
 
 use terrace_proof::{crc32c, pattern};
@@ -61,6 +67,12 @@ fn carry_out(handles: &mut Vec<Option<File>>, words: &[&str]) -> io::Result<Vec<
         handles[free] = Some(file);
         return Ok(vec![free as u64]);
     }
+    match words {
+        ["unlink", name] => return std::fs::remove_file(name).map(|()| Vec::new()),
+        ["stat", name] => return Ok(vec![std::fs::metadata(name)?.len()]),
+        ["buffered", name] => return buffered(name).map(|bytes| checked(&bytes)),
+        _ => {}
+    }
     let [handle, rest @ ..] = words else { return Err(wrong(words)) };
     let slot = handle.parse().ok().and_then(|number: usize| handles.get_mut(number));
     let slot = slot.ok_or_else(|| wrong(words))?;
@@ -83,7 +95,6 @@ fn call(file: &mut File, words: &[&str]) -> io::Result<Vec<u64>> {
         return copy(file, &target).map(|len| vec![len]);
     }
     let numbers: Vec<u64> = arguments.iter().filter_map(|word| word.parse().ok()).collect();
-    let checked = |bytes: &[u8]| vec![bytes.len() as u64, u64::from(crc32c(bytes))];
     match (*name, numbers.as_slice()) {
         ("write", &[len, seed]) => Ok(vec![file.write(&pattern(seed, len as usize))? as u64]),
         ("pwrite", &[at, len, seed]) => {
@@ -103,10 +114,50 @@ fn call(file: &mut File, words: &[&str]) -> io::Result<Vec<u64>> {
         ("end", []) => Ok(vec![file.seek(SeekFrom::End(0))?]),
         ("truncate", &[len]) => file.set_len(len).map(|()| Vec::new()),
         ("sync", []) => file.sync_data().map(|()| Vec::new()),
+        ("allocate", &[at, len]) => allocate(file, 0, at, len),
+        ("reserve", &[at, len]) => allocate(file, libc::FALLOC_FL_KEEP_SIZE, at, len),
+        ("mode", &[mode]) => {
+            file.set_permissions(Permissions::from_mode(mode as u32)).map(|()| Vec::new())
+        }
         ("size", []) => Ok(vec![file.metadata()?.len()]),
         ("map", []) => map(file).map(|bytes| checked(&bytes)),
         _ => Err(wrong(words)),
     }
+}
+
+fn checked(bytes: &[u8]) -> Vec<u64> {
+    vec![bytes.len() as u64, u64::from(crc32c(bytes))]
+}
+
+fn allocate(file: &File, mode: i32, at: u64, len: u64) -> io::Result<Vec<u64>> {
+    let (at, len) = (at.cast_signed(), len.cast_signed());
+    // SAFETY: no memory is involved.
+    match unsafe { libc::fallocate(file.as_raw_fd(), mode, at, len) } {
+        0 => Ok(Vec::new()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// All of a file, as the C library's buffered files read it.
+fn buffered(name: &str) -> io::Result<Vec<u8>> {
+    let path = CString::new(name)?;
+    // SAFETY: both texts end with a zero.
+    let file = unsafe { libc::fopen(path.as_ptr(), c"r".as_ptr()) };
+    if file.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    let (mut bytes, mut piece) = (Vec::new(), [0_u8; 3000]);
+    loop {
+        // SAFETY: the file is open, and `piece` has as many bytes.
+        let read = unsafe { libc::fread(piece.as_mut_ptr().cast(), 1, piece.len(), file) };
+        if read == 0 {
+            break;
+        }
+        bytes.extend_from_slice(&piece[..read]);
+    }
+    // SAFETY: it is open, and is not used any more.
+    unsafe { libc::fclose(file) };
+    Ok(bytes)
 }
 
 /// All of a file, by a mapping.

@@ -26,21 +26,37 @@ struct Handle {
 
 #[derive(Debug, Default)]
 struct Model {
-    files: [Option<Vec<u8>>; FILES.len()],
+    /// All that there were; those without a name may be open still.
+    files: Vec<Vec<u8>>,
+    /// The files that have the names.
+    named: [Option<usize>; FILES.len()],
     handles: [[Option<Handle>; HANDLES_MAX]; 3],
 }
 
 const EBADF: i32 = libc::EBADF;
 
 impl Model {
-    fn open(&mut self, process: usize, file: usize, letters: &str) -> Answer {
+    /// The file of a name, which is made if there is none.
+    fn named(&mut self, name: usize) -> usize {
+        *self.named[name].get_or_insert_with(|| {
+            self.files.push(Vec::new());
+            self.files.len() - 1
+        })
+    }
+
+    /// The contents that a name leads to.
+    fn contents(&self, name: usize) -> Option<&Vec<u8>> {
+        self.named[name].map(|file| &self.files[file])
+    }
+
+    fn open(&mut self, process: usize, name: usize, letters: &str) -> Answer {
         let has = |letter| letters.contains(letter);
-        if self.files[file].is_none() && !has('c') {
+        if self.named[name].is_none() && !has('c') {
             return Err(libc::ENOENT);
         }
-        let bytes = self.files[file].get_or_insert_default();
+        let file = self.named(name);
         if has('t') {
-            bytes.clear();
+            self.files[file].clear();
         }
         let free = self.handles[process].iter().position(Option::is_none).expect("a free one");
         let handle = Handle {
@@ -57,8 +73,7 @@ impl Model {
     fn call(&mut self, process: usize, number: usize, name: &str, numbers: &[u64]) -> Answer {
         let slot = &mut self.handles[process][number];
         let handle = slot.as_mut().expect("an open one");
-        let bytes = self.files[handle.file].as_mut().expect("it is open");
-        let checked = |bytes: &[u8]| vec![bytes.len() as u64, u64::from(crc32c(bytes))];
+        let bytes = &mut self.files[handle.file];
         let part = |at: u64, len: u64| {
             let end = bytes.len().min((at + len) as usize);
             checked(&bytes[end.min(at as usize)..end])
@@ -68,9 +83,14 @@ impl Model {
                 *slot = None;
                 Ok(Vec::new())
             }
-            ("dup" | "sync", []) => Ok(Vec::new()),
-            ("write" | "pwrite" | "truncate", _) if !handle.writable => {
+            ("dup" | "sync", []) | ("mode", [_]) => Ok(Vec::new()),
+            ("write" | "pwrite" | "truncate" | "allocate" | "reserve", _) if !handle.writable => {
                 Err(if name == "truncate" { libc::EINVAL } else { EBADF })
+            }
+            ("reserve", _) => Ok(Vec::new()),
+            ("allocate", &[at, len]) => {
+                bytes.resize(bytes.len().max((at + len) as usize), 0);
+                Ok(Vec::new())
             }
             ("map", []) if bytes.is_empty() => Ok(checked(&[])),
             ("map", []) if !handle.readable => Err(libc::EACCES),
@@ -114,14 +134,17 @@ impl Model {
     /// Copies all of a file to the end of another.
     fn copy(&mut self, process: usize, number: usize, target: usize) -> Answer {
         let handle = self.handles[process][number].expect("an open one");
-        let from = self.files[handle.file].clone().expect("it is open");
-        let to = self.files[target].get_or_insert_default();
+        let (from, to) = (self.files[handle.file].clone(), self.named(target));
         if !handle.readable {
             return Err(EBADF);
         }
-        to.extend_from_slice(&from);
+        self.files[to].extend_from_slice(&from);
         Ok(vec![from.len() as u64])
     }
+}
+
+fn checked(bytes: &[u8]) -> Vec<u64> {
+    vec![bytes.len() as u64, u64::from(crc32c(bytes))]
 }
 
 fn put(bytes: &mut Vec<u8>, at: u64, data: &[u8]) {
@@ -157,7 +180,7 @@ impl Mixture {
     fn call(&mut self, process: usize, handle: usize) -> Result<()> {
         let rng = &mut self.rng;
         let file = self.model.handles[process][handle].context("an open one")?.file;
-        let end = self.model.files[file].as_ref().map_or(0, Vec::len) as u64;
+        let end = self.model.files[file].len() as u64;
         // Small and large ones, at the end, at pages' ends and elsewhere.
         let len = *rng.pick(&[1, 10, 100, 128, 1000, 4095, 4096, 4097, 8192, 10_000]);
         let at = match rng.below(4) {
@@ -168,7 +191,7 @@ impl Mixture {
         };
         let seed = rng.below(1000);
         let is_long = end + len > LEN_MAX;
-        let line = match rng.below(if is_long { 1 } else { 22 }) {
+        let line = match rng.below(if is_long { 1 } else { 24 }) {
             0 => format!("truncate {}", rng.below(1 + end)),
             1..=6 => format!("write {len} {seed}"),
             7..=10 => format!("pwrite {at} {len} {seed}"),
@@ -181,6 +204,9 @@ impl Mixture {
             20 if rng.one_in(20) => "map".to_owned(),
             20 if rng.one_in(2) && end < LEN_MAX / 4 => return self.copy(process, handle),
             20 => "dup".to_owned(),
+            21 if rng.one_in(2) => format!("mode {}", 0o600 | rng.below(0o100)),
+            21 => format!("reserve {at} {len}"),
+            22 => format!("allocate {at} {len}"),
             _ => format!("pread 0 {LEN_MAX}"),
         };
         let (name, arguments) = line.split_once(' ').unwrap_or((&line, ""));
@@ -191,14 +217,34 @@ impl Mixture {
 
     fn copy(&mut self, process: usize, handle: usize) -> Result<()> {
         let file = self.model.handles[process][handle].context("an open one")?.file;
-        let target = 1 - file;
+        // Not to itself.
+        let target = usize::from(self.model.named[0] == Some(file));
         let expected = self.model.copy(process, handle, target);
         self.step(process, &format!("{handle} copy {}", FILES[target]), &expected)
+    }
+
+    /// A process makes a call by a name.
+    fn by_name(&mut self, process: usize) -> Result<()> {
+        let name = self.rng.below(FILES.len() as u64) as usize;
+        let contents = self.model.contents(name).ok_or(libc::ENOENT);
+        let (call, expected) = match self.rng.below(4) {
+            0 => ("unlink", contents.map(|_| Vec::new())),
+            1 => ("buffered", contents.map(|bytes| checked(bytes))),
+            _ => ("stat", contents.map(|bytes| vec![bytes.len() as u64])),
+        };
+        self.step(process, &format!("{call} {}", FILES[name]), &expected)?;
+        if call == "unlink" {
+            self.model.named[name] = None;
+        }
+        Ok(())
     }
 
     /// A process makes some calls on one of its open files.
     fn burst(&mut self) -> Result<()> {
         let process = self.rng.below(3) as usize;
+        if self.rng.one_in(3) {
+            self.by_name(process)?;
+        }
         let open = |model: &Model| -> Vec<usize> {
             (0..HANDLES_MAX).filter(|&i| model.handles[process][i].is_some()).collect()
         };
@@ -239,8 +285,8 @@ fn mixture(directory: &Path, report: &Path, seed: u64, bursts: usize) -> Result<
     }
     let workers = std::mem::take(&mut mixture.workers);
     workers.into_iter().try_for_each(Worker::finish)?;
-    for (name, bytes) in FILES.iter().zip(&mixture.model.files) {
-        let Some(bytes) = bytes else { continue };
+    for (number, name) in FILES.iter().enumerate() {
+        let Some(bytes) = mixture.model.contents(number) else { continue };
         let found = std::fs::read(directory.join(name))?;
         ensure!(found == *bytes, "seed {seed}: {name} is not as it was written");
     }
@@ -262,9 +308,9 @@ fn seeds(name: &str, options: &str, seeds: std::ops::Range<u64>, bursts: usize) 
     volume.check()
 }
 
-/// **P-50** A program that reads and writes a file directly, under `terrace run`, and programs on
-/// the mount see each other's calls: each call sees all that have returned before, whoever made
-/// them, also through descriptors that append, mappings and copies by the kernel.
+/// **P-50** A program that reads and writes a file directly, under `terrace run` or by libterrace,
+/// and programs on the mount see each other's calls: each call sees all that have returned before,
+/// whoever made them, also through descriptors that append, mappings and copies by the kernel.
 #[test]
 fn processes_see_what_others_do() {
     let more = if std::env::var_os("TERRACE_LONG").is_some() { 1000 } else { 30 };

@@ -109,15 +109,29 @@ impl Loans {
         self.pages.lock().iter().flatten().map(|&(ino, _)| ino).collect()
     }
 
+    /// The files that are lent, each with the process that has it. Those of broken loans are not.
+    pub fn files(&self) -> Vec<(Ino, u64)> {
+        let broken = self.quarantined_pages();
+        let pages = self.pages.lock();
+        let lent = pages.iter().enumerate().filter(|(page, _)| !broken.contains(page));
+        lent.filter_map(|(_, of)| *of).collect()
+    }
+
     /// The files that are lent to this process.
     pub fn lent_to(&self, borrower: u64) -> Vec<Ino> {
         let pages = self.pages.lock();
         pages.iter().flatten().filter(|of| of.1 == borrower).map(|&(ino, _)| ino).collect()
     }
 
+    /// The process that this file is lent to.
+    pub fn borrower(&self, ino: Ino) -> Option<u64> {
+        let pages = self.pages.lock();
+        pages.iter().flatten().find(|of| of.0 == ino).map(|&(_, process)| process)
+    }
+
     /// Whether this file is lent.
     pub fn is_lent(&self, ino: Ino) -> bool {
-        self.pages.lock().iter().flatten().any(|of| of.0 == ino)
+        self.borrower(ino).is_some()
     }
 
     fn control(&self, page: usize) -> Control<'_> {
@@ -163,12 +177,14 @@ impl Loans {
             books,
             adopted: Adopted::default(),
         }));
+        self.counters.add(Counter::Loans, 1);
         Ok(Lent { page, generation })
     }
 
     fn take_page(&self, ino: Ino, borrower: u64) -> FsResult<usize> {
+        let segment = self.segment.as_ref().expect("files are lent only with control pages");
         let mut pages = self.pages.lock();
-        match pages.iter().position(Option::is_none) {
+        match segment.places(ino.0).find(|&page| pages[page].is_none()) {
             Some(page) => {
                 pages[page] = Some((ino, borrower));
                 Ok(page)
@@ -246,17 +262,26 @@ impl Loan {
     /// Counts the borrower's reads, writes and syncs as if they had come as messages.
     fn count(&mut self, inner: &mut Inner) {
         let Self { loans, adopted, .. } = self;
-        let writes = std::mem::take(&mut adopted.writes);
-        loans.counters.add(Counter::PmWrites, writes);
-        loans.counters.add(Counter::WrittenPm, std::mem::take(&mut adopted.bytes));
+        let (writes, bytes) =
+            (std::mem::take(&mut adopted.writes), std::mem::take(&mut adopted.bytes));
         let tally = loans.control(self.page).tally();
         let before = std::mem::replace(&mut adopted.tally, tally);
         let read_bytes = tally.read_bytes.wrapping_sub(before.read_bytes);
         let (reads, syncs) =
             (tally.reads.wrapping_sub(before.reads), tally.syncs.wrapping_sub(before.syncs));
-        loans.counters.add(Counter::PmReads, reads);
-        loans.counters.add(Counter::ReadPm, read_bytes);
-        loans.counters.add(Counter::Fsyncs, syncs);
+        for (counter, amount) in [
+            (Counter::PmWrites, writes),
+            (Counter::DirectWrites, writes),
+            (Counter::WrittenPm, bytes),
+            (Counter::DirectWrittenBytes, bytes),
+            (Counter::PmReads, reads),
+            (Counter::DirectReads, reads),
+            (Counter::ReadPm, read_bytes),
+            (Counter::DirectReadBytes, read_bytes),
+            (Counter::Fsyncs, syncs),
+        ] {
+            loans.counters.add(counter, amount);
+        }
         let (Some(inode), Ok((_, file))) = (self.inode.upgrade(), inner.file_mut()) else { return };
         // As if as much had been written before each sync.
         let blocks = std::mem::take(&mut adopted.blocks);
@@ -292,6 +317,7 @@ impl Inner {
                 if let Err(error) = adopted {
                     loan.complain(&error);
                 }
+                loans.counters.add(Counter::LoansBroken, 1);
                 loan.break_up(self);
             }
         }
@@ -300,11 +326,23 @@ impl Inner {
 
     /// Brings a lent file up to date, without taking it back.
     pub fn look_at(&mut self) {
-        let Some(mut loan) = self.loan.take() else { return };
         let deadline = Instant::now() + PATIENCE;
+        if !self.look_until(deadline) {
+            self.take_back_until(deadline);
+        }
+    }
+
+    /// The same, unless the borrower is in the middle of a call just now.
+    pub fn peek_at(&mut self) {
+        self.look_until(Instant::now());
+    }
+
+    /// Brings a lent file up to date. False: the borrower does not let go until `deadline`.
+    fn look_until(&mut self, deadline: Instant) -> bool {
+        let Some(mut loan) = self.loan.take() else { return true };
         if !wait(loan.borrower, deadline, || loan.word().look()) {
             self.loan = Some(loan);
-            return self.take_back_until(deadline);
+            return false;
         }
         let adopted = loan.adopt(self);
         loan.count(self);
@@ -316,6 +354,7 @@ impl Inner {
         if !is_sound {
             self.take_back();
         }
+        true
     }
 
     /// The process that the file is lent to.

@@ -62,6 +62,13 @@ impl Borrowable {
         self.0.read()
     }
 
+    /// Brings it up to date, unless it is in use just now, here or by its borrower.
+    pub fn peek(&self) {
+        if let Some(mut inner) = self.0.try_write() {
+            inner.peek_at();
+        }
+    }
+
     /// The process that has it now.
     pub fn borrower(&self) -> Option<u64> {
         self.0.read().borrower()

@@ -151,6 +151,11 @@ impl Loans {
         quarantined.iter().flat_map(|of| &of.runs).map(|&(_, blocks)| blocks).sum()
     }
 
+    /// The control pages of loans that are in quarantine.
+    pub fn quarantined_pages(&self) -> Vec<usize> {
+        self.quarantined.lock().iter().map(|of| of.page).collect()
+    }
+
     /// The processes on whose account blocks are in quarantine.
     pub fn quarantined_for(&self) -> Vec<u64> {
         self.quarantined.lock().iter().map(|of| of.borrower).collect()

@@ -1,8 +1,18 @@
 //! Processes that borrow, as the system shows them.
 
+use rustix::process::{Pid, test_kill_process};
+
+/// Whether there is a process of this number. It may be one that `/proc` hides from other users.
+fn exists(process: u64) -> bool {
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}
+
 /// Whether a process has ended: none of its stores is still to come.
 pub(super) fn is_gone(process: u64) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{process}/stat")) else { return true };
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{process}/stat")) else {
+        return !exists(process);
+    };
     // Behind the name, which may hold anything, comes the state: of the first thread, which others
     // may outlive.
     let state = stat.rsplit(')').next().and_then(|rest| rest.trim().chars().next());
@@ -30,5 +40,7 @@ mod tests {
         }
         child.wait().unwrap();
         assert!(is_gone(process));
+        assert!(exists(std::process::id().into()) && exists(1) && !exists(process));
+        assert!(!exists(0) && !exists(u64::MAX), "no processes have these numbers");
     }
 }
