@@ -1,13 +1,26 @@
-//! The mounts that this process knows.
+//! The mounts that this process knows, and which files are on one.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use rustix::fs::{AtFlags, FileType, StatxFlags};
+
 use crate::mount::{Mount, NoMount};
 
 /// `f_type` of every FUSE mount.
 const FUSE_SUPER_MAGIC: i64 = 0x6573_5546;
+
+/// Device and inode number of an open file, if it is a regular one. The kernel tells what it knows:
+/// no file system is asked.
+#[must_use]
+pub fn identity(fd: BorrowedFd<'_>) -> Option<(u64, u64)> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let statx = rustix::fs::statx(fd, c"", flags, StatxFlags::TYPE | StatxFlags::INO).ok()?;
+    let is_regular = FileType::from_raw_mode(statx.stx_mode.into()) == FileType::RegularFile;
+    let device = rustix::fs::makedev(statx.stx_dev_major, statx.stx_dev_minor);
+    is_regular.then_some((device, statx.stx_ino))
+}
 
 fn is_on_fuse(fd: BorrowedFd<'_>) -> bool {
     rustix::fs::fstatfs(fd).is_ok_and(|system| system.f_type == FUSE_SUPER_MAGIC)
@@ -24,36 +37,21 @@ impl Mounts {
         Self(BTreeMap::new())
     }
 
-    /// The mount with this device number, if it is known.
-    pub fn known(&self, device: u64) -> Option<&Arc<Mount>> {
-        self.0.get(&device)
-    }
-
-    /// The mount that the open file is on, whose device number is `device`. `found` gets one that
-    /// was not known before.
+    /// The mount that the open file is on, whose device number is `device`.
     ///
     /// # Errors
     /// As [`Mount::of`].
-    pub fn of(
-        &mut self,
-        fd: BorrowedFd<'_>,
-        device: u64,
-        found: impl FnOnce(&Arc<Mount>),
-    ) -> Result<Arc<Mount>, NoMount> {
-        let known = self.known(device);
-        // The number of a mount that has ended may be that of another one.
-        if let Some(mount) = known.filter(|mount| mount.is_alive()) {
+    pub fn of(&mut self, fd: BorrowedFd<'_>, device: u64) -> Result<Arc<Mount>, NoMount> {
+        // The number of a mount that has ended may be that of another one. If the daemon of one that
+        // has not ended is dead, its successor may not be there yet.
+        let is_same = |mount: &&Arc<Mount>| mount.is_alive() || is_on_fuse(fd) && mount.has(fd);
+        if let Some(mount) = self.0.get(&device).filter(is_same) {
             return Ok(Arc::clone(mount));
         }
         if !is_on_fuse(fd) {
             return Err(NoMount::NotOurs);
         }
-        // Its daemon may be dead, and its successor not there yet.
-        if let Some(mount) = known.filter(|mount| mount.has(fd)) {
-            return Ok(Arc::clone(mount));
-        }
         let mount = Arc::new(Mount::of(fd, device)?);
-        found(&mount);
         // Numbers of descriptors that it holds may be the program's by now: it is never closed.
         std::mem::forget(self.0.insert(device, Arc::clone(&mount)));
         Ok(mount)

@@ -20,7 +20,7 @@ pub use terrace_store::delegation::NotLent;
 pub use self::borrowed::{Borrowed, Fault, Give, PIECE_BYTES_MAX, Reason, Refusal};
 pub use self::file::DirectFile;
 pub use self::handle::{Error, File, Usage, Why};
-pub use self::known::Mounts;
+pub use self::known::{Mounts, identity};
 pub use self::mount::{Mount, NoMount};
 pub use self::room::with_room;
 pub use self::wiped::WipedOnFork;

@@ -197,11 +197,6 @@ impl Mount {
         self.segment.find(ino, self.process)
     }
 
-    /// Whether the daemon has gone.
-    pub fn is_gone(&self) -> bool {
-        self.connection.lock().is_none()
-    }
-
     pub(crate) fn pm(&self) -> &Arc<Pm> {
         &self.pm
     }

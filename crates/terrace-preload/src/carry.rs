@@ -33,6 +33,16 @@ pub(crate) struct Call<'a> {
 /// same at an offset.
 #[inline(always)]
 pub(crate) fn carry(call: &Call, real: impl Fn(Option<i64>) -> isize) -> isize {
+    // A function that has something to clean up can be left at its calls only, not at any
+    // instruction. This one has nothing.
+    if thread::is_asynchronous() {
+        return real(None);
+    }
+    carry_out(call, real)
+}
+
+#[inline(never)]
+fn carry_out(call: &Call, real: impl Fn(Option<i64>) -> isize) -> isize {
     let Some(entry) = table::entry(call.fd) else { return real(None) };
     let word = entry.cell.load();
     // A call that would wait for ever in the kernel can be cancelled, so one that is carried can.

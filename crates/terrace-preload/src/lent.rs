@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use terrace_direct::{
-    DirectFile, Fault, Mount, Mounts, NoMount, NotLent, PIECE_BYTES_MAX, with_room,
+    DirectFile, Fault, Mount, Mounts, NoMount, NotLent, PIECE_BYTES_MAX, identity, with_room,
 };
 
 use crate::backend::{Carried, File, Files, ProgramBytes, Reason, Refusal};
@@ -64,12 +64,6 @@ fn refusal(of: terrace_direct::Refusal) -> Refusal {
     }
 }
 
-/// Device and inode number of a regular file. The daemon is not asked.
-fn identity(fd: RawFd) -> Option<(u64, u64)> {
-    let (device, ino, kind) = raw::identity(fd)?;
-    (kind == libc::S_IFREG).then_some((device, ino))
-}
-
 /// Mounts that are told of opens. None is ever freed.
 static TOLD: [AtomicPtr<Mount>; 8] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 8];
 
@@ -81,6 +75,9 @@ fn told() -> impl Iterator<Item = &'static Mount> {
 /// A mount is told of opens from now on, in place of one whose daemon has gone. If there are many,
 /// it is not.
 fn tell(mount: &Arc<Mount>) {
+    if told().any(|known| std::ptr::eq(known, Arc::as_ptr(mount))) {
+        return;
+    }
     let place = TOLD.iter().find(|place| {
         // SAFETY: what stands there was leaked.
         unsafe { place.load(Ordering::Acquire).as_ref() }.is_none_or(|other| !other.is_alive())
@@ -90,16 +87,23 @@ fn tell(mount: &Arc<Mount>) {
     }
 }
 
+/// Device and inode number of a regular file.
+fn identity_of(fd: RawFd) -> Option<(u64, u64)> {
+    // SAFETY: the program has the descriptor open: it makes a call with it.
+    identity(unsafe { BorrowedFd::borrow_raw(fd) })
+}
+
 /// The file of a descriptor.
 fn find(fd: RawFd) -> Result<&'static OneFile, Reason> {
-    let (device, ino) = identity(fd).ok_or(Reason::NotOurs)?;
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (device, ino) = identity_of(fd).ok_or(Reason::NotOurs)?;
     // SAFETY: the program has the descriptor open: it makes a call with it.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    let mount = known.mounts.of(fd, device, tell).map_err(|why| match why {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mount = known.mounts.of(fd, device).map_err(|why| match why {
         NoMount::NotOurs => Reason::NotOurs,
         NoMount::Refused => Reason::Refused,
     })?;
+    tell(&mount);
     if let Some(file) = known.files.get(&(device, ino))
         && Arc::ptr_eq(file.0.mount(), &mount)
     {
@@ -129,16 +133,15 @@ impl Files for Lent {
     }
 
     fn is_here(&self, fd: RawFd) -> bool {
-        let Some((device, ino)) = identity(fd) else { return false };
-        if !told().any(|mount| mount.device() == device) {
+        let Some((device, ino)) = identity_of(fd) else { return false };
+        let mut mounts = told().filter(|mount| mount.device() == device).peekable();
+        if mounts.peek().is_none() {
             return false;
         }
         let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let file = known.files.get(&(device, ino)).copied();
-        let mount = known.mounts.known(device).map(Arc::clone);
         drop(known);
-        file.is_some_and(|file| file.0.is_here())
-            || mount.is_some_and(|mount| mount.find(ino).is_some())
+        file.is_some_and(|file| file.0.is_here()) || mounts.any(|mount| mount.find(ino).is_some())
     }
 
     fn hand_back(&self, fd: RawFd) {

@@ -79,21 +79,6 @@ pub(crate) fn thread_id() -> u32 {
     unsafe { call(libc::SYS_gettid, [0; 6]) as u32 }
 }
 
-/// Device number, inode number and kind (`S_IFMT`) of an open file, as the kernel knows them.
-pub(crate) fn identity(fd: RawFd) -> Option<(u64, u64, u32)> {
-    let mut statx = std::mem::MaybeUninit::<libc::statx>::zeroed();
-    let (path, into) = (c"".as_ptr() as usize, statx.as_mut_ptr() as usize);
-    let flags = (libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC) as usize;
-    let wanted = (libc::STATX_TYPE | libc::STATX_INO) as usize;
-    // SAFETY: The path ends with a zero. The kernel writes to the structure, which lives.
-    let failed = unsafe { call(libc::SYS_statx, [fd as usize, path, flags, wanted, into, 0]) };
-    // SAFETY: All zero is a value of it, and so is what the kernel has written.
-    let statx = unsafe { statx.assume_init() };
-    let device = libc::makedev(statx.stx_dev_major, statx.stx_dev_minor);
-    let kind = u32::from(statx.stx_mode) & libc::S_IFMT;
-    (failed == 0).then_some((device, statx.stx_ino, kind))
-}
-
 /// Writes to a descriptor, past the diverted function.
 pub(crate) fn write(fd: RawFd, bytes: &[u8]) -> isize {
     // SAFETY: The kernel only reads the bytes.

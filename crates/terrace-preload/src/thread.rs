@@ -119,6 +119,13 @@ pub(crate) fn id() -> u32 {
     id.get()
 }
 
+/// Whether the thread may be cancelled at any instruction.
+#[inline(always)]
+pub(crate) fn is_asynchronous() -> bool {
+    // SAFETY: As in `enter`.
+    unsafe { (*this()).asynchronous.get() != 0 }
+}
+
 /// Notes whether the thread may be cancelled at any instruction.
 pub(crate) fn set_asynchronous(asynchronous: bool) {
     // SAFETY: As in `enter`.

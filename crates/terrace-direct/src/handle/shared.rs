@@ -9,10 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
-use rustix::fs::FileType;
 
 use crate::file::DirectFile;
-use crate::known::Mounts;
+use crate::known::{Mounts, identity};
 use crate::mount::{Mount, NoMount};
 
 /// What the open files of one inode share.
@@ -65,17 +64,14 @@ pub(super) fn forks() -> u32 {
 /// # Errors
 /// The file cannot go direct. One that a child has, too, never can.
 pub(super) fn opened(fd: BorrowedFd<'_>, forks_then: u32) -> Result<Arc<Shared>, NoMount> {
-    let stat = rustix::fs::fstat(fd).map_err(|_| NoMount::NotOurs)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(NoMount::NotOurs);
-    }
+    let (device, ino) = identity(fd).ok_or(NoMount::NotOurs)?;
     let mut table = TABLE.lock();
     if forks() != forks_then {
         return Err(NoMount::Refused);
     }
-    let mount = table.mounts.of(fd, stat.st_dev, |_| {})?;
-    let entry = table.files.entry(key(&mount, stat.st_ino)).or_insert_with(|| Entry {
-        shared: Arc::new(Shared::new(mount, stat.st_ino)),
+    let mount = table.mounts.of(fd, device)?;
+    let entry = table.files.entry(key(&mount, ino)).or_insert_with(|| Entry {
+        shared: Arc::new(Shared::new(mount, ino)),
         descriptors: Vec::new(),
     });
     entry.descriptors.push(fd.as_raw_fd());
