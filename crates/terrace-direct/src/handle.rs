@@ -4,9 +4,11 @@
 //! * A file goes direct only if this process has all its open files to itself: nobody else gets the
 //!   descriptor.
 //! * A child has its parent's open files, but no loan ([`forks`]).
+//! * In a process that `terrace run` has started, only the library of that borrows ([`preloaded`]).
 
 mod error;
 mod forks;
+mod preloaded;
 mod shared;
 mod system;
 mod usage;
@@ -122,13 +124,16 @@ enum Call<'a> {
 impl Way {
     fn of(descriptor: BorrowedFd<'_>, opened_in: u32) -> Self {
         let forks = shared::forks();
-        let (shared, why) = match forks::may_go_direct(opened_in) {
-            true => match shared::opened(descriptor, forks) {
+        let (shared, why) = if !forks::may_go_direct(opened_in) {
+            (OnceLock::new(), Why::Shared)
+        } else if preloaded::is_preloaded() {
+            (OnceLock::new(), Why::Preloaded)
+        } else {
+            match shared::opened(descriptor, forks) {
                 Ok(shared) => (OnceLock::from(shared), Why::NotOurs),
                 Err(NoMount::NotOurs) => (OnceLock::new(), Why::NotOurs),
                 Err(NoMount::Refused) => (OnceLock::new(), Why::Refused),
-            },
-            false => (OnceLock::new(), Why::Shared),
+            }
         };
         let (calls_left, adopting) = (AtomicU32::new(PATIENCE), RwLock::new(()));
         let descriptor = descriptor.as_raw_fd();

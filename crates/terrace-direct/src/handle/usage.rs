@@ -15,6 +15,8 @@ pub enum Why {
     NotOurs,
     /// The daemon lends nothing to this process, or not this file.
     Refused,
+    /// The program is run by `terrace run`, whose library has the direct path then.
+    Preloaded,
     /// The process has forked since, or is a child of one that had used the library.
     Shared,
     /// The arguments are for the kernel to judge, or too many bytes.
@@ -31,9 +33,10 @@ pub enum Why {
 
 impl Why {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::NotOurs,
         Self::Refused,
+        Self::Preloaded,
         Self::Shared,
         Self::Arguments,
         Self::OtherProcess,
@@ -54,6 +57,7 @@ impl Why {
         match self {
             Self::NotOurs => c"not on a mount that lends files",
             Self::Refused => c"refused",
+            Self::Preloaded => c"under terrace run",
             Self::Shared => c"shared with a process",
             Self::Arguments => c"arguments",
             Self::OtherProcess => c"another process",

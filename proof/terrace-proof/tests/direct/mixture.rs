@@ -308,9 +308,9 @@ fn seeds(name: &str, options: &str, seeds: std::ops::Range<u64>, bursts: usize) 
     volume.check()
 }
 
-/// **P-50** A program that reads and writes a file directly, under `terrace run`, and programs on
-/// the mount see each other's calls: each call sees all that have returned before, whoever made
-/// them, also through descriptors that append, mappings and copies by the kernel.
+/// **P-50** A program that reads and writes a file directly, under `terrace run` or by libterrace,
+/// and programs on the mount see each other's calls: each call sees all that have returned before,
+/// whoever made them, also through descriptors that append, mappings and copies by the kernel.
 #[test]
 fn processes_see_what_others_do() {
     let more = if std::env::var_os("TERRACE_LONG").is_some() { 1000 } else { 30 };

@@ -5,9 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use terrace_proof::{Rng, crc32c, pattern, proof};
+use terrace_proof::{Rng, Scratch, crc32c, pattern, proof, run};
 
-use crate::program::{direct_calls, volume, worker};
+use crate::program::{Library, direct_calls, source, volume, worker};
 use crate::worker::Worker;
 
 /// A longer write takes the mount.
@@ -99,6 +99,26 @@ fn a_reader_on_the_mount_sees_each_write() {
         ensure!(writer.ask("open file rw")? == Ok(vec![0]));
         ensure!(writer.ask("0 size")? == Ok(vec![expected.len() as u64]));
         writer.finish()?;
+        volume.check()
+    });
+}
+
+#[test]
+fn a_program_in_c_meets_the_edges() {
+    proof(|| {
+        let mut volume = volume("libterrace-c-edges")?;
+        let library = Library::new()?;
+        let edges = source("proof/terrace-proof/tests/libterrace/edges.c");
+        for arguments in [&[][..], &["-static"]] {
+            let program = library.compile("cc", &edges, arguments)?;
+            let printed = run(library.command(&program).arg(volume.join("file")))?;
+            let direct: u64 = printed.trim_end_matches(" direct\n").parse().context("a number")?;
+            ensure!(direct > 450 || !volume.is_mount(), "{printed}");
+            std::fs::remove_file(volume.join("file"))?;
+            let elsewhere = Scratch::new("libterrace-c-edges-elsewhere")?;
+            let printed = run(library.command(&program).arg(elsewhere.join("file")))?;
+            ensure!(printed == "0 direct\n", "{printed}");
+        }
         volume.check()
     });
 }

@@ -65,6 +65,24 @@ fn the_example_in_c_goes_direct() {
     });
 }
 
+/// The daemon tells borrowers apart by their processes, and there the other library borrows.
+#[test]
+fn under_terrace_run_the_library_takes_the_mount() {
+    proof(|| {
+        let mut volume = volume("libterrace-run")?;
+        let library = Library::new()?;
+        let log = source("crates/terrace-c/examples/log.c");
+        let program = library.compile("cc", &log, &[])?;
+        let mut command = volume.terrace("run")?;
+        command.arg("--").arg(program).arg(volume.join("log")).arg(RECORDS.to_string());
+        let printed = run(command.env("LD_LIBRARY_PATH", library.directory()))?;
+        ensure!(printed.contains("\n0 calls went direct, "), "{printed}");
+        ensure!(printed.contains("(under terrace run)"), "{printed}");
+        check(&volume.join("log"), 1)?;
+        volume.check()
+    });
+}
+
 #[test]
 fn the_example_in_python_goes_direct() {
     proof(|| {
@@ -87,9 +105,10 @@ fn the_example_in_rust_goes_direct() {
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--quiet", "--locked", "--package", "terrace-direct"]);
         run(build.args(["--example", "log"]).current_dir(source(".")))?;
-        let deps = std::env::current_exe()?;
-        let debug = deps.parent().and_then(Path::parent).context("no directory of the build")?;
-        let program = debug.join("examples/log");
+        let test = std::env::current_exe()?;
+        // target/PROFILE/deps
+        let target = test.ancestors().nth(3).context("no directory of the build")?;
+        let program = target.join("debug/examples/log");
         example(&volume, || Ok(Command::new(&program)))?;
         volume.check()
     });

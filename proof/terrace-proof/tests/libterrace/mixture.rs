@@ -167,6 +167,7 @@ fn mixture(directory: &Path, seed: u64, bursts: usize) -> Result<u64> {
     Ok(direct)
 }
 
+/// P-50, by the library.
 #[test]
 fn processes_see_what_others_do() {
     let seeds = if std::env::var_os("TERRACE_LONG").is_some() { 1000 } else { 30 };
