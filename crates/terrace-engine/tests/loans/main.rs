@@ -2,6 +2,9 @@
 //! volume that lends them.
 #![cfg(not(shuttle))]
 
+mod rig;
+mod wild;
+
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,92 +13,12 @@ use std::thread;
 
 use terrace_direct::{Borrowed, Reason, Refusal};
 use terrace_engine::{
-    Bug, CheckOptions, Counter, Fallocate, FileKind, FormatOptions, Ino, Lent, LoanStats, NewInode,
-    OpenOptions, SetAttr, Volume, WriteOptions, check, format, plant,
+    Bug, Counter, Fallocate, Ino, LoanStats, SetAttr, Volume, WriteOptions, plant,
 };
-use terrace_media::{Disk, Pm, memory_disk, on_step};
-use terrace_store::delegation::{NotLent, Segment};
+use terrace_media::on_step;
+use terrace_store::delegation::NotLent;
 
-const FILE: NewInode =
-    NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 1, gid: 2, rdev: 0 };
-/// A process that lives as long as the test.
-const ME: u64 = 1;
-const BLOCK_BYTES: u64 = 4096;
-const NOTHING: LoanStats = LoanStats { files: 0, processes: 0, quarantined_bytes: 0 };
-
-struct Rig {
-    pm: Arc<Pm>,
-    disk: Arc<dyn Disk>,
-    segment: Arc<Segment>,
-}
-
-impl Rig {
-    fn new() -> Self {
-        let rig = Rig {
-            pm: Pm::anonymous(4 << 20),
-            disk: memory_disk(64 << 20),
-            segment: Arc::new(Segment::new(4).unwrap()),
-        };
-        let options = FormatOptions { shards: Some(2), ..Default::default() };
-        format(&rig.pm, std::slice::from_ref(&rig.disk), &options).unwrap();
-        rig
-    }
-
-    fn open(&self) -> Arc<Volume> {
-        let options = OpenOptions {
-            cache_bytes: 8 << 20,
-            loans: Some(self.segment.clone()),
-            pm_full_percent: 100,
-            workers: false,
-            ..Default::default()
-        };
-        Volume::open(self.pm.clone(), vec![self.disk.clone()], options, &|_, _, _| {}).unwrap()
-    }
-
-    /// Leaves the volume as a killed daemon would and opens it again.
-    fn crash(&self, volume: Arc<Volume>) -> Arc<Volume> {
-        volume.abandon();
-        std::mem::forget(volume);
-        self.open()
-    }
-
-    fn borrowed(&self, lent: Lent) -> Borrowed {
-        let (pm, segment) = (self.pm.clone(), self.segment.clone());
-        Borrowed::new(pm, segment, lent.page, lent.generation, ME as u32).unwrap()
-    }
-
-    fn borrow(&self, volume: &Volume, ino: Ino) -> Borrowed {
-        self.borrowed(volume.lend(ino, ME, 64).unwrap().unwrap())
-    }
-
-    fn assert_sound(&self) {
-        let options = CheckOptions { data: true, ..CheckOptions::default() };
-        let report =
-            check(&self.pm, std::slice::from_ref(&self.disk), &options, &|_, _, _| {}).unwrap();
-        assert!(report.problems.is_empty(), "{:?}", report.problems);
-    }
-}
-
-fn create(volume: &Volume, name: &[u8]) -> Ino {
-    volume.create(Ino::ROOT, name, &FILE).unwrap().ino
-}
-
-fn contents(volume: &Volume, ino: Ino) -> Vec<u8> {
-    let mut bytes = vec![0; volume.getattr(ino).unwrap().size as usize];
-    assert_eq!(volume.read(ino, 0, &mut bytes).unwrap(), bytes.len());
-    bytes
-}
-
-fn read(file: &Borrowed, offset: u64, len: usize) -> Result<Vec<u8>, Refusal> {
-    let mut bytes = Vec::new();
-    let n = file.read_at(offset, len, &mut |at, piece| {
-        assert_eq!(at, bytes.len());
-        bytes.extend_from_slice(piece);
-        Ok(())
-    })?;
-    assert_eq!(n, bytes.len());
-    Ok(bytes)
-}
+use self::rig::{BLOCK_BYTES, ME, NOTHING, Rig, contents, create, read};
 
 const ENDED: Refusal = Refusal::Mount(Reason::Ended);
 

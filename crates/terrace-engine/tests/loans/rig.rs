@@ -1,0 +1,92 @@
+//! A volume whose files are lent to this process.
+
+use std::sync::Arc;
+
+use terrace_direct::{Borrowed, Refusal};
+use terrace_engine::{
+    CheckOptions, FileKind, FormatOptions, Ino, Lent, LoanStats, NewInode, OpenOptions, Volume,
+    check, format,
+};
+use terrace_media::{Disk, Pm, memory_disk};
+use terrace_store::delegation::Segment;
+
+pub const FILE: NewInode =
+    NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 1, gid: 2, rdev: 0 };
+/// A process that lives as long as the test.
+pub const ME: u64 = 1;
+pub const BLOCK_BYTES: u64 = 4096;
+pub const NOTHING: LoanStats = LoanStats { files: 0, processes: 0, quarantined_bytes: 0 };
+
+pub struct Rig {
+    pub pm: Arc<Pm>,
+    pub disk: Arc<dyn Disk>,
+    pub segment: Arc<Segment>,
+}
+
+impl Rig {
+    pub fn new() -> Self {
+        let rig = Rig {
+            pm: Pm::anonymous(4 << 20),
+            disk: memory_disk(64 << 20),
+            segment: Arc::new(Segment::new(4).unwrap()),
+        };
+        let options = FormatOptions { shards: Some(2), ..Default::default() };
+        format(&rig.pm, std::slice::from_ref(&rig.disk), &options).unwrap();
+        rig
+    }
+
+    pub fn open(&self) -> Arc<Volume> {
+        let options = OpenOptions {
+            cache_bytes: 8 << 20,
+            loans: Some(self.segment.clone()),
+            pm_full_percent: 100,
+            workers: false,
+            ..Default::default()
+        };
+        Volume::open(self.pm.clone(), vec![self.disk.clone()], options, &|_, _, _| {}).unwrap()
+    }
+
+    /// Leaves the volume as a killed daemon would and opens it again.
+    pub fn crash(&self, volume: Arc<Volume>) -> Arc<Volume> {
+        volume.abandon();
+        std::mem::forget(volume);
+        self.open()
+    }
+
+    pub fn borrowed(&self, lent: Lent) -> Borrowed {
+        let (pm, segment) = (self.pm.clone(), self.segment.clone());
+        Borrowed::new(pm, segment, lent.page, lent.generation, ME as u32).unwrap()
+    }
+
+    pub fn borrow(&self, volume: &Volume, ino: Ino) -> Borrowed {
+        self.borrowed(volume.lend(ino, ME, 64).unwrap().unwrap())
+    }
+
+    pub fn assert_sound(&self) {
+        let options = CheckOptions { data: true, ..CheckOptions::default() };
+        let report =
+            check(&self.pm, std::slice::from_ref(&self.disk), &options, &|_, _, _| {}).unwrap();
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
+    }
+}
+
+pub fn create(volume: &Volume, name: &[u8]) -> Ino {
+    volume.create(Ino::ROOT, name, &FILE).unwrap().ino
+}
+
+pub fn contents(volume: &Volume, ino: Ino) -> Vec<u8> {
+    let mut bytes = vec![0; volume.getattr(ino).unwrap().size as usize];
+    assert_eq!(volume.read(ino, 0, &mut bytes).unwrap(), bytes.len());
+    bytes
+}
+
+pub fn read(file: &Borrowed, offset: u64, len: usize) -> Result<Vec<u8>, Refusal> {
+    let mut bytes = Vec::new();
+    let n = file.read_at(offset, len, &mut |at, piece| {
+        assert_eq!(at, bytes.len());
+        bytes.extend_from_slice(piece);
+        Ok(())
+    })?;
+    assert_eq!(n, bytes.len());
+    Ok(bytes)
+}
