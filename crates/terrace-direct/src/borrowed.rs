@@ -367,6 +367,16 @@ impl Borrowed {
         if self.lasts() { Ok(self.file.size) } else { Err(Reason::Ended.into()) }
     }
 
+    /// Size (bytes), pieces of 512 bytes, and time of the last change (nanoseconds since 1970).
+    ///
+    /// # Errors
+    /// [`Refusal::Mount`].
+    pub fn attributes(&self) -> Result<(u64, u64, i64), Refusal> {
+        let blocks_512 = self.file.index.blocks() * (BLOCK_BYTES / 512);
+        let attributes = (self.size()?, blocks_512, self.file.mtime.0);
+        if self.lasts() { Ok(attributes) } else { Err(Reason::Ended.into()) }
+    }
+
     /// All that was written is durable already; the daemon's predictors hear of it.
     ///
     /// # Errors

@@ -422,6 +422,12 @@ impl DirectFile {
         self.look(Borrowed::size)
     }
 
+    /// Size (bytes), pieces of 512 bytes, and time of the last change (nanoseconds since 1970), if
+    /// the file is borrowed.
+    pub fn attributes(&self) -> Option<(u64, u64, i64)> {
+        self.shared().ok()?.as_ref()?.attributes().ok()
+    }
+
     /// Makes everything durable, which it is.
     ///
     /// # Errors

@@ -42,8 +42,8 @@ impl Mounts {
     /// # Errors
     /// As [`Mount::of`].
     pub fn of(&mut self, fd: BorrowedFd<'_>, device: u64) -> Result<Arc<Mount>, NoMount> {
-        // The number of a mount that has ended may be that of another one. If the daemon of one that
-        // has not ended is dead, its successor may not be there yet.
+        // The number of a mount that has ended may be that of another one. If the daemon of one
+        // that has not ended is dead, its successor may not be there yet.
         let is_same = |mount: &&Arc<Mount>| mount.is_alive() || is_on_fuse(fd) && mount.has(fd);
         if let Some(mount) = self.0.get(&device).filter(is_same) {
             return Ok(Arc::clone(mount));

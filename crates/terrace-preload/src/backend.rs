@@ -130,6 +130,17 @@ impl From<Fault> for Refusal {
 /// The outcome of a call to the backend.
 pub type Carried<T> = Result<T, Refusal>;
 
+/// What changes with a file's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// Bytes.
+    pub size: u64,
+    /// Pieces of 512 bytes that the file takes.
+    pub blocks_512: u64,
+    /// Last change of the data (nanoseconds since 1970).
+    pub mtime_ns: i64,
+}
+
 /// Gives files. The process has one.
 pub trait Files: Sync {
     /// Looks at an open descriptor, by system calls if need be, and gives the file if it may go
@@ -153,6 +164,12 @@ pub trait Files: Sync {
 
     /// Gives the file back to the mount, and has the kernel ask for its size.
     fn hand_back(&self, fd: RawFd);
+
+    /// Whether any files may be with this process.
+    fn has_any(&self) -> bool;
+
+    /// The attributes of a file that is with this process, by device and inode number.
+    fn attributes(&self, device: u64, ino: u64) -> Option<Attributes>;
 }
 
 /// One inode. It lives for ever, and all descriptors of the inode get the same one.
@@ -168,6 +185,8 @@ pub trait File: Sync {
     fn append(&self, from: &ProgramBytes) -> Carried<(u64, usize)>;
     /// The size.
     fn size(&self) -> Carried<u64>;
+    /// Its attributes, if it is with this process just now.
+    fn attributes(&self) -> Option<Attributes>;
     /// Makes durable all that was written.
     fn sync(&self) -> Carried<()>;
     /// Sets the size.

@@ -18,6 +18,7 @@ macro_rules! divert {
 }
 
 mod asynchronous;
+mod attributes;
 mod copies;
 pub(crate) mod data;
 mod descriptors;

@@ -10,7 +10,7 @@ use terrace_direct::{
     DirectFile, Fault, Mount, Mounts, NoMount, NotLent, PIECE_BYTES_MAX, identity, with_room,
 };
 
-use crate::backend::{Carried, File, Files, ProgramBytes, Reason, Refusal};
+use crate::backend::{Attributes, Carried, File, Files, ProgramBytes, Reason, Refusal};
 use crate::{opens, raw};
 
 /// The backend.
@@ -144,6 +144,18 @@ impl Files for Lent {
         file.is_some_and(|file| file.0.is_here()) || mounts.any(|mount| mount.find(ino).is_some())
     }
 
+    fn has_any(&self) -> bool {
+        told().next().is_some()
+    }
+
+    fn attributes(&self, device: u64, ino: u64) -> Option<Attributes> {
+        told().find(|mount| mount.device() == device)?;
+        let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = known.files.get(&(device, ino)).copied();
+        drop(known);
+        file?.attributes()
+    }
+
     fn hand_back(&self, fd: RawFd) {
         if let Ok(file) = find(fd) {
             file.0.take_up();
@@ -199,6 +211,11 @@ impl File for OneFile {
 
     fn size(&self) -> Carried<u64> {
         self.0.size().map_err(refusal)
+    }
+
+    fn attributes(&self) -> Option<Attributes> {
+        let (size, blocks_512, mtime_ns) = self.0.attributes()?;
+        Some(Attributes { size, blocks_512, mtime_ns })
     }
 
     fn sync(&self) -> Carried<()> {

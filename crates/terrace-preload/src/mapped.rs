@@ -12,7 +12,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use crate::backend::{Carried, File, Files, ProgramBytes, Reason, Refusal};
+use crate::backend::{Attributes, Carried, File, Files, ProgramBytes, Reason, Refusal};
 use crate::environment::variable;
 use crate::raw;
 
@@ -97,6 +97,14 @@ impl Files for Mapped {
     }
 
     fn hand_back(&self, _: RawFd) {}
+
+    fn has_any(&self) -> bool {
+        false
+    }
+
+    fn attributes(&self, _: u64, _: u64) -> Option<Attributes> {
+        None
+    }
 }
 
 impl Mapping {
@@ -217,6 +225,10 @@ impl File for Mapping {
         Ok(self.length())
     }
 
+    fn attributes(&self) -> Option<Attributes> {
+        None
+    }
+
     fn sync(&self) -> Carried<()> {
         self.may(0)
     }
@@ -251,6 +263,10 @@ impl File for Instant {
 
     fn size(&self) -> Carried<u64> {
         Ok(0)
+    }
+
+    fn attributes(&self) -> Option<Attributes> {
+        None
     }
 
     fn sync(&self) -> Carried<()> {

@@ -1,6 +1,6 @@
 //! Bare system calls of the library's own. They touch neither `errno` nor the diverted functions.
 
-use std::ffi::{c_int, c_long};
+use std::ffi::{c_char, c_int, c_long};
 use std::os::fd::RawFd;
 use std::sync::atomic::AtomicU32;
 
@@ -77,6 +77,18 @@ pub(crate) fn ask_attributes(fd: RawFd) {
 pub(crate) fn thread_id() -> u32 {
     // SAFETY: No memory is involved.
     unsafe { call(libc::SYS_gettid, [0; 6]) as u32 }
+}
+
+/// The usual attributes of a file, as the kernel knows them: it asks nobody.
+pub(crate) fn statx(at: RawFd, path: *const c_char, flags: c_int) -> Option<libc::statx> {
+    let mut statx = std::mem::MaybeUninit::<libc::statx>::zeroed();
+    let flags = (flags | libc::AT_STATX_DONT_SYNC) as usize;
+    let (wanted, into) = (libc::STATX_BASIC_STATS as usize, statx.as_mut_ptr() as usize);
+    // SAFETY: The kernel survives a bad path, and writes to the structure, which lives.
+    let failed =
+        unsafe { call(libc::SYS_statx, [at as usize, path as usize, flags, wanted, into, 0]) };
+    // SAFETY: All zero is a value of it, and so is what the kernel has written.
+    (failed == 0).then(|| unsafe { statx.assume_init() })
 }
 
 /// Writes to a descriptor, past the diverted function.

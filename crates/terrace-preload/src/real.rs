@@ -171,6 +171,13 @@ real! {
     fn sync_file_range(fd: c_int, at: off_t, len: off_t, flags: c_uint) -> c_int;
     fn ftruncate64(fd: c_int, len: off_t) -> c_int = libc::SYS_ftruncate;
 
+    fn fstat(fd: c_int, into: *mut libc::stat) -> c_int = libc::SYS_fstat;
+    fn fstatat(at: c_int, path: *const c_char, into: *mut libc::stat, flags: c_int) -> c_int
+        = libc::SYS_newfstatat;
+    fn statx(
+        at: c_int, path: *const c_char, flags: c_int, wanted: c_uint, into: *mut libc::statx
+    ) -> c_int = libc::SYS_statx;
+
     fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int, early;
     fn __open64_2(path: *const c_char, flags: c_int) -> c_int, early;
     fn openat64(at: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int

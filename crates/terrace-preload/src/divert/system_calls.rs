@@ -5,7 +5,9 @@ use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use crate::backend::Reason;
 use crate::{real, state};
 
-use super::{asynchronous, copies, data, descriptors, messages, position, processes, vectors};
+use super::{
+    asynchronous, attributes, copies, data, descriptors, messages, position, processes, vectors,
+};
 
 divert! {
     fn syscall(
@@ -44,6 +46,14 @@ divert! {
                 c_long::from(position::sync_file_range(fd, b as i64, c as i64, d as c_uint))
             }
             libc::SYS_ftruncate => c_long::from(position::ftruncate64(fd, b as i64)),
+            libc::SYS_fstat => c_long::from(attributes::fstat(fd, b as *mut _)),
+            libc::SYS_newfstatat => {
+                c_long::from(attributes::fstatat(fd, b as *const _, c as *mut _, d as c_int))
+            }
+            libc::SYS_statx => {
+                let (path, wanted) = (b as *const c_char, d as c_uint);
+                c_long::from(attributes::statx(fd, path, c as c_int, wanted, e as *mut _))
+            }
             libc::SYS_close => c_long::from(descriptors::close(fd)),
             libc::SYS_close_range => {
                 c_long::from(descriptors::close_range(a as c_uint, b as c_uint, c as c_int))

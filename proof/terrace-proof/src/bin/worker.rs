@@ -7,6 +7,7 @@
 //! | `open NAME rw?act?x?` | open; letters: read, write, append, create, truncate, exclusive | |
 //! | `unlink NAME` | unlink | |
 //! | `stat NAME` | stat | the size |
+//! | `attributes NAME` | stat | size, pieces of 512 bytes, mode, links, owner, mtime, ctime (ns) |
 //! | `buffered NAME` | fopen, fread of all of it, fclose | as for `read` |
 //! | `close` | close | |
 //! | `write LEN SEED`, `pwrite OFFSET LEN SEED` | write, pwrite | how many bytes |
@@ -15,17 +16,18 @@
 //! | `truncate LEN`, `sync`, `size` | ftruncate, fdatasync, fstat | of `size`: the size |
 //! | `allocate OFFSET LEN`, `reserve OFFSET LEN` | fallocate; that keeps the size | |
 //! | `mode MODE` | fchmod | |
+//! | `attributes` | fstat | as for `attributes NAME` |
 //! | `map` | mmap of all of it, as fstat says, read and unmapped | as for `read` |
 //! | `copy NAME` | copy_file_range of all of it to the end of a file | how many bytes |
 //! | `dup` | dup, and the first number is closed | |
 //!
-//! All but the first four name the handle first, as `open` numbers them: `N write 100 7`.
+//! All but the first five name the handle first, as `open` numbers them: `N write 100 7`.
 
 use std::ffi::CString;
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::process::ExitCode;
 
 use terrace_proof::{crc32c, pattern};
@@ -70,6 +72,7 @@ fn carry_out(handles: &mut Vec<Option<File>>, words: &[&str]) -> io::Result<Vec<
     match words {
         ["unlink", name] => return std::fs::remove_file(name).map(|()| Vec::new()),
         ["stat", name] => return Ok(vec![std::fs::metadata(name)?.len()]),
+        ["attributes", name] => return attributes(&std::fs::metadata(name)?),
         ["buffered", name] => return buffered(name).map(|bytes| checked(&bytes)),
         _ => {}
     }
@@ -119,10 +122,18 @@ fn call(file: &mut File, words: &[&str]) -> io::Result<Vec<u64>> {
         ("mode", &[mode]) => {
             file.set_permissions(Permissions::from_mode(mode as u32)).map(|()| Vec::new())
         }
+        ("attributes", []) => attributes(&file.metadata()?),
         ("size", []) => Ok(vec![file.metadata()?.len()]),
         ("map", []) => map(file).map(|bytes| checked(&bytes)),
         _ => Err(wrong(words)),
     }
+}
+
+fn attributes(of: &Metadata) -> io::Result<Vec<u64>> {
+    let time = |seconds: i64, nanoseconds: i64| (seconds * 1_000_000_000 + nanoseconds) as u64;
+    let (mtime, ctime) = (time(of.mtime(), of.mtime_nsec()), time(of.ctime(), of.ctime_nsec()));
+    let (mode, links, owner) = (of.mode().into(), of.nlink(), of.uid().into());
+    Ok(vec![of.len(), of.blocks(), mode, links, owner, mtime, ctime])
 }
 
 fn checked(bytes: &[u8]) -> Vec<u64> {

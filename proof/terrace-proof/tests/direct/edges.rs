@@ -1,5 +1,7 @@
 //! Calls at the edges of what goes direct.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
@@ -69,6 +71,53 @@ fn a_lent_file_that_is_opened_by_its_descriptor_can_be_mapped() {
         direct.finish()?;
         let direct = direct_calls(&report)?;
         ensure!(direct > 100, "{direct} calls went direct");
+        volume.check()
+    });
+}
+
+/// The library tells what it knows, and the daemon tells others.
+#[test]
+fn attributes_of_a_lent_file_are_the_same_for_all() {
+    proof(|| {
+        let mut volume = VolumeSpec::new("direct-attributes").options("lend=owner").mount()?;
+        let scratch = Scratch::new("direct-attributes-reports")?;
+        let report = scratch.join("report");
+        let mut direct = Worker::start(volume.root(), Some(&report))?;
+        let mut other = Worker::start(volume.root(), None)?;
+        ensure!(direct.ask("open first wc")? == Ok(vec![0]));
+        (0..10).try_for_each(|seed| direct.ask(&format!("0 write 100 {seed}")).map(drop))?;
+        ensure!(direct.ask("open file rwc")? == Ok(vec![1]));
+        for step in 0..200 {
+            let line = match step % 8 {
+                0 => format!("1 pwrite {} 5000 {step}", step * 700),
+                1 => format!("1 write 100 {step}"),
+                2 => format!("1 truncate {}", step * 500),
+                3 => format!("1 mode {}", 0o600 + step % 64),
+                4 => format!("1 reserve {} 9000", step * 600),
+                _ => format!("1 pwrite {} 10 {step}", step * 300),
+            };
+            let done = direct.ask(&line)?;
+            ensure!(done.is_ok(), "{line}: {done:?}");
+            match step % 50 {
+                // It takes the file back.
+                49 => std::fs::hard_link(volume.join("file"), volume.join(&format!("{step}")))?,
+                at if at % 5 == 1 => {
+                    let mode = Permissions::from_mode(0o640 + step % 8);
+                    std::fs::set_permissions(volume.join("file"), mode)?;
+                }
+                _ => {}
+            }
+            let seen = [direct.ask("1 attributes")?, direct.ask("attributes file")?];
+            let seen_by_other = other.ask("attributes file")?;
+            ensure!(
+                seen.iter().all(|seen| *seen == seen_by_other) && seen_by_other.is_ok(),
+                "step {step}: {seen:?}, {seen_by_other:?}"
+            );
+        }
+        direct.finish()?;
+        other.finish()?;
+        let calls = direct_calls(&report)?;
+        ensure!(calls > 80, "{calls} calls went direct");
         volume.check()
     });
 }
