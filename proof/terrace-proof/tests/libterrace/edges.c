@@ -93,11 +93,50 @@ static unsigned long forks(const char *path)
 	return before.direct_calls;
 }
 
+/* The library and the system's calls take turns on one file. */
+static void beside(const char *path)
+{
+	int n = 0, read = -1;
+	off_t at = -1;
+	/* Under terrace run, its library knows the mount then. */
+	int descriptor = open(path, O_RDWR | O_CLOEXEC);
+	for (int i = 0; i < 20; i++)
+		CHECK(write(descriptor, &n, sizeof n) == sizeof n);
+	CHECK(close(descriptor) == 0);
+	terrace_file *file = terrace_open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	CHECK(file != NULL);
+	for (int round = 0; round < 20; round++) {
+		for (int i = 0; i < 50; i++, n++) {
+			CHECK(terrace_append(file, &n, sizeof n, &at) == sizeof n);
+			CHECK(at == n * (off_t)sizeof n);
+		}
+		descriptor = open(path, O_RDWR | O_APPEND | O_CLOEXEC);
+		CHECK(descriptor >= 0);
+		CHECK(terrace_append(file, &n, sizeof n, &at) == sizeof n && at == n * (off_t)sizeof n);
+		n++;
+		for (int i = 0; i < 30; i++, n++) {
+			CHECK(write(descriptor, &n, sizeof n) == sizeof n);
+			int more = ++n;
+			CHECK(terrace_append(file, &more, sizeof more, &at) == sizeof more);
+			CHECK(at == more * (off_t)sizeof more);
+			CHECK(pread(descriptor, &read, sizeof read, at) == sizeof read && read == more);
+		}
+		CHECK(lseek(descriptor, 0, SEEK_END) == n * (off_t)sizeof n);
+		CHECK(close(descriptor) == 0);
+	}
+	CHECK(terrace_size(file) == n * (off_t)sizeof n);
+	for (int i = 0; i < n; i++)
+		CHECK(terrace_pread(file, &read, sizeof read, i * (off_t)sizeof i) == sizeof read && read == i);
+	CHECK(terrace_close(file) == 0);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 2)
 		return 2;
 	arguments(argv[1]);
+	beside(argv[1]);
+	CHECK(truncate(argv[1], 0) == 0);
 	unsigned long direct = forks(argv[1]);
 	printf("%lu direct\n", direct);
 	return failures == 0 ? 0 : 1;

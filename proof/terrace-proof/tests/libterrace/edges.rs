@@ -119,6 +119,14 @@ fn a_program_in_c_meets_the_edges() {
             let printed = run(library.command(&program).arg(elsewhere.join("file")))?;
             ensure!(printed == "0 direct\n", "{printed}");
         }
+        if volume.is_mount() {
+            // Then the other library may have the file.
+            let program = library.compile("cc", &edges, &[])?;
+            let mut command = volume.terrace("run")?;
+            command.arg("--").arg(program).arg(volume.join("file"));
+            let printed = run(command.env("LD_LIBRARY_PATH", library.directory()))?;
+            ensure!(printed == "0 direct\n", "{printed}");
+        }
         volume.check()
     });
 }
