@@ -254,6 +254,10 @@ impl Drop for Direct {
             let _ = rustix::net::shutdown(&client.socket, rustix::net::Shutdown::Both);
         }
         let _ = fs::remove_file(&self.socket.path);
+        if let (Some(_), Some(directory)) = (self.socket.group, self.socket.path.parent()) {
+            // It is for sockets alone. Other mounts may have theirs there.
+            let _ = fs::remove_dir(directory);
+        }
     }
 }
 

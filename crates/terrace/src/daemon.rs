@@ -282,7 +282,7 @@ pub fn group_dir(name: &str, gid: u32) -> Result<PathBuf> {
     }
     let meta = fs::symlink_metadata(&dir).with_context(failed)?;
     if !meta.is_dir() || meta.uid() != uid || meta.mode() & 0o027 != 0 {
-        bail!("{}: it is not a directory of user {uid} that is closed to others", failed());
+        bail!("{}: it is no directory of user {uid} that is closed to others", failed());
     }
     if meta.gid() != gid {
         let advice = || format!("{}: root or a member of the group may lend to it", failed());

@@ -4,4 +4,5 @@
 mod deaths;
 mod edges;
 mod mixture;
+mod status;
 mod worker;
