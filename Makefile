@@ -26,7 +26,8 @@ help:
 	@echo "make crash-long  200 kills and power cuts under load, then crash states for a night:"
 	@echo "            ROUNDS=200 HOURS=8 SEED=1"
 	@echo "make bench  benchmarks, each beside its baseline; ARGS='--filter read' measures some of them,"
-	@echo "            ARGS='--reach --before FILE' those of the mount, beside an older program's"
+	@echo "            ARGS='--reach --before FILE' those of the mount, beside an older program's;"
+	@echo "            ARGS=--direct those of the direct path"
 	@echo "make bench-objects  the paper's figures and tables of the Java part, then benchmarks of its access paths;"
 	@echo "            EVALUATION='--only graph --data FILE' or ARGS='ReadBench -f 1' measures some of one of the two"
 	@echo "make fuzz   fuzzers on every decoder and on recovery; TARGET=recover FUZZ_SECONDS=600 for one of them"
@@ -86,7 +87,7 @@ install:
 
 bench:
 	@scripts/setup.sh bench
-	$(CARGO) build --release --locked --package terrace
+	$(CARGO) build --release --locked --package terrace --package terrace-preload
 	TERRACE_BIN="$${CARGO_TARGET_DIR:-$(CURDIR)/target}/release/terrace" \
 		$(CARGO) run --release --locked --package terrace-bench -- $(ARGS)
 

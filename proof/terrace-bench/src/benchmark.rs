@@ -178,6 +178,11 @@ impl Benchmark {
             .any(|ground| ground.has_image()))
     }
 
+    /// Whether programs are run directly.
+    pub fn needs_direct(&self) -> bool {
+        matches!(self, Benchmark::Contest(contest) if contest.ground == Ground::Lending)
+    }
+
     /// Whether it runs RocksDB.
     pub fn needs_rocksdb(&self) -> bool {
         self.does_one_of(&rocksdb::FILLS)

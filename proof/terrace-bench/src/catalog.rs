@@ -2,6 +2,7 @@
 
 use crate::benchmark::{Against, Benchmark, Contest, How, Measurement};
 use crate::depth;
+use crate::direct;
 use crate::dram;
 use crate::engine::{self, OnVolume};
 use crate::files::{self, OnFiles};
@@ -145,6 +146,35 @@ macro_rules! null_and_journals {
             },
             Against { reach: $xfs, ..reported(XFS_LOG, Ground::XfsLog, How::Files($how)) },
         ]
+    };
+}
+
+/// A program that is run directly on a mount that lends, beside the same program on that mount, on
+/// tmpfs and on journalling file systems: the ratios to reach of the last three.
+macro_rules! direct {
+    ($name:literal, $both:expr, $tmpfs:expr, $ext4:expr, $xfs:expr) => {
+        Benchmark::Contest(Contest {
+            place: "direct",
+            name: $name,
+            ground: Ground::Lending,
+            how: How::Files($both.direct),
+            against: &[
+                reported("the mount", Ground::Lending, How::Files($both.plain)),
+                Against {
+                    reach: $tmpfs,
+                    ..reported("tmpfs", Ground::Tmpfs, How::Files($both.plain))
+                },
+                Against {
+                    reach: $ext4,
+                    ..reported(EXT4_JOURNAL, Ground::Ext4Journal, How::Files($both.plain))
+                },
+                Against {
+                    reach: $xfs,
+                    ..reported(XFS_LOG, Ground::XfsLog, How::Files($both.plain))
+                },
+            ],
+            ..BARE
+        })
     };
 }
 
@@ -296,6 +326,15 @@ pub static CATALOG: &[Benchmark] = &[
         depth::random_read,
         &[target("ext4", Ground::Ext4, How::Files(depth::random_read), 0.9)],
     )),
+    direct!("4 KiB overwrite + fdatasync", direct::OVERWRITE, Some(1.1), None, None),
+    direct!("4 KiB random read", direct::READ, Some(1.2), None, None),
+    direct!("128-byte append + fdatasync", direct::APPEND, Some(0.6), None, None),
+    direct!("create, write 4 KiB, close", direct::CREATE, None, None, None),
+    direct!("RocksDB fillseq, sync", rocksdb::FILLSEQ, Some(1.3), Some(80.0), Some(90.0)),
+    direct!("RocksDB fillrandom, sync", rocksdb::FILLRANDOM, Some(1.0), None, None),
+    direct!("SQLite commit, WAL", direct::SQLITE_WAL, None, Some(10.0), Some(10.0)),
+    direct!("SQLite commit, PERSIST", direct::SQLITE_PERSIST, None, Some(5.0), Some(5.0)),
+    direct!("SQLite commit, DELETE", direct::SQLITE_DELETE, None, Some(4.0), Some(4.0)),
     Benchmark::Contest(mounted(
         "RocksDB fillseq, sync",
         rocksdb::fillseq,

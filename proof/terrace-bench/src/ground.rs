@@ -10,6 +10,9 @@ pub enum Ground {
     /// A mounted volume whose PM has room for everything; `durable` as in `terrace mount -o
     /// durable`.
     Mount { durable: bool },
+    /// A volume that Terrace's own program has mounted, whose PM has room for everything, and whose
+    /// files are lent.
+    Lending,
     /// A mounted volume that keeps file data on its disk.
     MountOnDisk,
     /// A mounted volume with a disk like that of [`Ground::MountOnDisk`] and all that the policy
@@ -37,6 +40,7 @@ impl Ground {
         matches!(
             self,
             Ground::Mount { .. }
+                | Ground::Lending
                 | Ground::MountOnDisk
                 | Ground::Tiered { .. }
                 | Ground::Null { .. }
@@ -59,8 +63,10 @@ impl Ground {
 
     /// Whether a volume is behind it.
     pub fn is_volume(self) -> bool {
-        let is_mounted =
-            matches!(self, Ground::Mount { .. } | Ground::MountOnDisk | Ground::Tiered { .. });
+        let is_mounted = matches!(
+            self,
+            Ground::Mount { .. } | Ground::Lending | Ground::MountOnDisk | Ground::Tiered { .. }
+        );
         is_mounted || self.is_in_process()
     }
 }
@@ -71,6 +77,7 @@ impl fmt::Display for Ground {
             Ground::Engine => "engine",
             Ground::Mount { durable: false } => "mount",
             Ground::Mount { durable: true } => "mount -o durable",
+            Ground::Lending => "mount that lends",
             Ground::MountOnDisk => "mount, file on disk",
             Ground::Tiered { small: false, durable: false } => "mount, PM and disk",
             Ground::Tiered { small: false, durable: true } => "mount -o durable, PM and disk",

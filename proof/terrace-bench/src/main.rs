@@ -15,6 +15,7 @@
 //! | `policy`, `prediction` | what placement costs a write, and how often it is right |
 //! | `message` | what messages cost, by servers in processes of their own |
 //! | `large`, `dram` | mount and recovery of very many files; memory that inodes take |
+//! | `direct`, `daemon` | programs that are run directly; Terrace's own program |
 //! | `stage`, `ground` | the file systems of one benchmark, gone when dropped |
 //! | `bed`, `kernel`, `disk` | a volume; file systems of the kernel's; the disk under them |
 //! | `switch` | has the kernel offer FUSE over io_uring for a moment |
@@ -31,7 +32,9 @@ mod bed;
 mod benchmark;
 mod catalog;
 mod contest;
+mod daemon;
 mod depth;
+mod direct;
 mod disk;
 mod dram;
 mod engine;
@@ -87,9 +90,10 @@ use stage::{Stage, why_no_fuse};
 static HEAP: heap::Counting = heap::Counting;
 
 fn main() -> ExitCode {
-    let outcome = match nothing::asked_for() {
-        Some(service) => service.serve(),
-        None => run(&Options::parse()),
+    let outcome = match (nothing::asked_for(), direct::asked_for()) {
+        (Some(service), _) => service.serve(),
+        (_, Some(calls)) => calls.make(),
+        _ => run(&Options::parse()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -109,6 +113,7 @@ fn run(options: &Options) -> Result<()> {
     // Where that is not permitted, mounts are those of the system, and removed like all else.
     let _ = kernel::isolate_mounts();
     interrupt::listen()?;
+    daemon::choose(options)?;
     if let Some(operation) = options.profile {
         return profile::run(operation, options);
     }
@@ -184,6 +189,7 @@ fn select(options: &Options) -> Result<(Vec<&'static Benchmark>, Vec<Row>)> {
     });
     skip("RocksDB", Benchmark::needs_rocksdb, &rocksdb::why_not);
     skip("fio", Benchmark::needs_fio, &depth::why_not);
+    skip("direct programs", Benchmark::needs_direct, &daemon::why_not);
     skip("trees of files", Benchmark::needs_trees, &trees::why_not);
     if selected.is_empty() {
         bail!("no row is left to measure");

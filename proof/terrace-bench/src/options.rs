@@ -22,6 +22,9 @@ pub struct Options {
     /// Measure only the rows by which the mount is judged.
     #[arg(long)]
     pub reach: bool,
+    /// Measure only the rows by which the direct path is judged.
+    #[arg(long, conflicts_with = "reach")]
+    pub direct: bool,
     /// A run to try things out: everything smaller and shorter, figures that mean little.
     #[arg(long)]
     pub quick: bool,
@@ -96,6 +99,7 @@ impl Options {
     /// Whether a row of this name is selected.
     pub fn selects(&self, row_name: &str) -> bool {
         (!self.reach || reach::contains(row_name))
+            && (!self.direct || row_name.starts_with("direct: "))
             && row_name.to_lowercase().contains(&self.filter.to_lowercase())
     }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use crate::daemon::directly;
+use crate::direct::Both;
 use crate::files::OnFiles;
 use crate::kernel::run;
 use crate::workload::{Sizes, Workload};
@@ -20,21 +22,33 @@ const PUTS_MAX: u64 = 30_000;
 /// What of `db_bench` runs, and on how large a database.
 #[derive(Clone, Copy, Debug)]
 enum Fill {
-    /// `fillseq` of as many puts as fill a round: none of them leaves RocksDB's log and its table
-    /// in memory.
-    Log,
+    /// As many puts as fill a round: none of them leaves RocksDB's log and its table in memory.
+    Log { benchmark: &'static str, is_direct: bool },
     /// All of a database: its tables are flushed and merged. RocksDB's default sizes are divided by
     /// `smaller`.
     Database { benchmark: &'static str, puts: u64, smaller: u64 },
 }
 
 /// The workloads that run RocksDB.
-pub const FILLS: [OnFiles; 3] = [fillseq, fillseq_all, fillrandom_all];
+pub const FILLS: [OnFiles; 6] =
+    [fillseq, fillseq_all, fillrandom_all, FILLSEQ.direct, FILLRANDOM.direct, FILLRANDOM.plain];
 
 /// Puts into a new database, as long as a round lasts.
 pub fn fillseq(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
-    start(Fill::Log, directory, sizes)
+    start(Fill::Log { benchmark: "fillseq", is_direct: false }, directory, sizes)
 }
+
+/// The same directly, and by itself.
+pub const FILLSEQ: Both = Both {
+    direct: |on, sizes| start(Fill::Log { benchmark: "fillseq", is_direct: true }, on, sizes),
+    plain: fillseq,
+};
+
+/// Puts in random order into a new database.
+pub const FILLRANDOM: Both = Both {
+    direct: |on, sizes| start(Fill::Log { benchmark: "fillrandom", is_direct: true }, on, sizes),
+    plain: |on, sizes| start(Fill::Log { benchmark: "fillrandom", is_direct: false }, on, sizes),
+};
 
 /// Puts of a whole database in the order of their keys.
 pub fn fillseq_all(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
@@ -62,7 +76,7 @@ fn database(benchmark: &'static str, sizes: Sizes) -> Fill {
 
 fn start(fill: Fill, directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
     let puts = match fill {
-        Fill::Log => PUTS_MIN,
+        Fill::Log { .. } => PUTS_MIN,
         Fill::Database { puts, .. } => puts,
     };
     Ok(Box::new(Filling {
@@ -100,7 +114,7 @@ impl Workload for Filling {
     fn run(&mut self, ops: u64) -> Result<()> {
         let micros = db_bench(self.fill, &self.database, ops)?;
         self.spent = Duration::from_secs_f64(micros * 1e-6 * ops as f64);
-        if let Fill::Log = self.fill {
+        if let Fill::Log { .. } = self.fill {
             // A little more than a round, so that one run does.
             let fill = 1.1 * self.round.as_secs_f64() / (micros * 1e-6);
             self.puts = (fill as u64).clamp(PUTS_MIN, PUTS_MAX);
@@ -115,11 +129,11 @@ impl Workload for Filling {
 
 /// Runs it; returns microseconds per put.
 fn db_bench(fill: Fill, database: &Path, puts: u64) -> Result<f64> {
-    let benchmark = match fill {
-        Fill::Log => "fillseq",
-        Fill::Database { benchmark, .. } => benchmark,
+    let (benchmark, is_direct) = match fill {
+        Fill::Log { benchmark, is_direct } => (benchmark, is_direct),
+        Fill::Database { benchmark, .. } => (benchmark, false),
     };
-    let mut command = Command::new("db_bench");
+    let mut command = directly(is_direct, Path::new("db_bench"))?;
     command
         .args(["--sync=1", "--compression_type=none", "--threads=1", "--disable_wal=0"])
         .arg(format!("--benchmarks={benchmark}"))

@@ -15,6 +15,7 @@ use terrace_media::Pm;
 use terrace_nullfs::mount_null;
 
 use crate::bed::{Bed, DiskKind};
+use crate::daemon::{self, Daemon, Place};
 use crate::disk::{DiskProbe, disk_directory, is_tmpfs};
 use crate::ground::Ground;
 use crate::kernel::{KernelMount, LOG_BYTES, disk_image};
@@ -42,6 +43,7 @@ const XFS_BYTES_MIN: u64 = 320 << 20;
 pub struct Site {
     ground: Ground,
     fuse: Option<Mounted>,
+    daemon: Option<Daemon>,
     kernel: Option<KernelMount>,
     bed: Option<Bed>,
     /// Where its files are; unused in process.
@@ -57,8 +59,9 @@ impl Site {
         mounts: &Path,
     ) -> Result<Self> {
         let name = format!("{ground:?}").replace(|c: char| !c.is_ascii_alphanumeric(), "");
+        let directory = mounts.join(&name);
         let mut site =
-            Self { ground, fuse: None, kernel: None, bed: None, directory: mounts.join(&name) };
+            Self { ground, fuse: None, daemon: None, kernel: None, bed: None, directory };
         let device =
             || disk_image(&mounts.join(format!("{name}-image")), image_bytes(ground, sizes));
         let config = |durable| MountConfig {
@@ -92,6 +95,22 @@ impl Site {
                 let bed = Bed::new(memory, &name, pm_bytes(ground, sizes), &disk, in_pm(durable))?;
                 site.fuse = Some(mount(bed.volume().clone(), &site.directory, &config(durable))?);
                 site.bed = Some(bed);
+            }
+            Ground::Lending => {
+                let [pm, log] = ["pm", "log"].map(|of| memory.join(format!("{name}-{of}")));
+                let place = Place {
+                    pm: (&pm, pm_bytes(ground, sizes)),
+                    disk: (&mounts.join(format!("{name}-disk")), SPARE_DISK_BYTES),
+                    mountpoint: &site.directory,
+                    log: &log,
+                };
+                let way = match transport {
+                    Transport::IoUring => "io_uring",
+                    Transport::Device => "device",
+                    Transport::Auto => "auto",
+                };
+                let options = format!("lend=owner,transport={way},cache_dir={}", memory.display());
+                site.daemon = Some(Daemon::new(daemon::program()?, place, Some(&options))?);
             }
             Ground::MountOnDisk => {
                 let device = device()?;
@@ -133,6 +152,9 @@ impl Site {
         }
         if let Some(mounted) = self.kernel {
             mounted.unmount()?;
+        }
+        if let Some(mut daemon) = self.daemon {
+            daemon.unmount()?;
         }
         self.bed.map_or(Ok(()), |mut bed| bed.close())
     }

@@ -113,7 +113,7 @@ fn a_tiny_run_measures_every_row_and_leaves_nothing() {
         }
         // What touches a disk says how fast that was.
         let loads = ["mount: fileserver", "mount: web", "mount: varmail"];
-        let marks = ["on disk", "RocksDB fillseq", "small PM"];
+        let marks = ["on disk", "RocksDB fillseq", "small PM", "direct: "];
         let trees = ["mount: untar", "mount: rm", "mount: cp", "mount: git", "mount: build"];
         let on_disk = marks.iter().chain(&trees).chain(&loads).any(|mark| name.contains(mark));
         assert_eq!(number("fdatasync_us").is_some_and(|us| us > 0.0), on_disk, "{row}");
@@ -163,6 +163,8 @@ fn a_tiny_run_measures_every_row_and_leaves_nothing() {
         ("mount: build vs ext4", "are skipped"),
         ("prediction: SQLite, transactions vs always right", "rows on mounts are skipped"),
         ("mount: RocksDB fillseq, sync vs XFS, log in memory", "are skipped"),
+        ("direct: 4 KiB random read vs tmpfs", "are skipped"),
+        ("direct: SQLite commit, DELETE vs ext4 data=journal, journal in memory", "are skipped"),
     ];
     for (name, reason) in kinds {
         assert!(row(name).is_some() || told.contains(reason), "{name} is missing:\n{told}");

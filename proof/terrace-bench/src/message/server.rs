@@ -3,15 +3,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use rustix::thread::sched_getaffinity;
 use tempfile::TempDir;
 use terrace_fuse::Transport;
 
 use super::nothing::{Nothing, Service};
-use crate::kernel::run;
+use crate::daemon::{self, Daemon, Place};
 use crate::options::Options;
 use crate::stage::{memory_directory, new_directory};
 use crate::switch::Switch;
@@ -103,15 +102,15 @@ impl Server {
     }
 
     fn program(self, options: &Options) -> Result<PathBuf> {
-        let (path, remedy) = match (self, &options.before) {
+        let path = match (self, &options.before) {
             (Server::Before, None) => bail!("--before names no older program"),
-            (Server::Before, Some(before)) => (before.clone(), "--before FILE"),
-            _ => (terrace(options)?, "`cargo build --release -p terrace`, or --terrace FILE"),
+            (Server::Before, Some(before)) => before.clone(),
+            _ => return daemon::program().map(Path::to_owned),
         };
         match path.is_file() {
             // A bare name would be looked for in PATH.
             true => Ok(std::path::absolute(&path)?),
-            false => bail!("{} is no program: {remedy}", path.display()),
+            false => bail!("{} is no program: --before FILE", path.display()),
         }
     }
 
@@ -143,9 +142,11 @@ impl Server {
                 };
                 Process::Nothing(service.start()?)
             }
-            Server::Before | Server::Terrace { .. } => {
-                Process::Terrace(self.daemon(self.program(options)?, pm_bytes(options), &served)?)
-            }
+            Server::Before | Server::Terrace { .. } => Process::Terrace(self.daemon(
+                &self.program(options)?,
+                pm_bytes(options),
+                &served,
+            )?),
         });
         // As on a mount that was in use before: since its first open, the kernel asks nobody when
         // files are opened and closed.
@@ -156,34 +157,15 @@ impl Server {
         Ok(served)
     }
 
-    fn daemon(self, program: PathBuf, pm_bytes: u64, served: &Served) -> Result<Daemon> {
-        let (pm, disk) = (served.memory().join("pm"), served.mounts.path().join("disk"));
-        run(Command::new(&program)
-            .args(["format", "-q", "--pm"])
-            .arg(format!("{}:{}M", pm.display(), pm_bytes >> 20))
-            .arg("--disk")
-            .arg(format!("{}:{}M", disk.display(), DISK_BYTES >> 20)))?;
-        let mut mount = Command::new(&program);
-        mount.args(["mount", "-q", "--log"]).arg(served.memory().join("log"));
-        if let Some(options) = self.mount_options(served.memory()) {
-            mount.arg("-o").arg(options);
-        }
-        run(mount.arg(pm).arg(served.mountpoint()))?;
-        Ok(Daemon { program, mountpoint: served.mountpoint(), mounted: true })
+    fn daemon(self, program: &Path, pm_bytes: u64, served: &Served) -> Result<Daemon> {
+        let place = Place {
+            pm: (&served.memory().join("pm"), pm_bytes),
+            disk: (&served.mounts.path().join("disk"), DISK_BYTES),
+            mountpoint: &served.mountpoint(),
+            log: &served.memory().join("log"),
+        };
+        Daemon::new(program, place, self.mount_options(served.memory()).as_deref())
     }
-}
-
-/// The program that is measured: what `--terrace` says, the environment, or the one beside this
-/// one.
-fn terrace(options: &Options) -> Result<PathBuf> {
-    if let Some(program) = &options.terrace {
-        return Ok(program.clone());
-    }
-    if let Some(program) = std::env::var_os("TERRACE_BIN") {
-        return Ok(program.into());
-    }
-    let ours = std::env::current_exe().context("finding this program")?;
-    Ok(ours.with_file_name("terrace"))
 }
 
 /// A server that serves. Fields are dropped in this order: the mount before its directories.
@@ -226,9 +208,7 @@ impl Served {
         let Some(Process::Terrace(daemon)) = &self.process else {
             bail!("only volumes have a state");
         };
-        let mut command = Command::new(&daemon.program);
-        let printed = run(command.args(["status", "--json"]).arg(&daemon.mountpoint))?;
-        serde_json::from_str(&printed).context("the state of a mount")
+        daemon.status()
     }
 
     /// Unmounts it and waits until the server has ended.
@@ -240,39 +220,6 @@ impl Served {
             Some(Process::Nothing(nothing)) => nothing.stop(),
             Some(Process::Terrace(mut daemon)) => daemon.unmount(),
             None => Ok(()),
-        }
-    }
-}
-
-/// A daemon of Terrace.
-#[derive(Debug)]
-struct Daemon {
-    program: PathBuf,
-    mountpoint: PathBuf,
-    mounted: bool,
-}
-
-impl Daemon {
-    fn unmount(&mut self) -> Result<()> {
-        self.mounted = false;
-        let mut command = Command::new(&self.program);
-        // Not by `run`, which also fails when the run is to end.
-        let output = command.args(["umount", "-q"]).arg(&self.mountpoint).output()?;
-        let told = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "terrace umount: {}", told.trim());
-        Ok(())
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        if self.mounted
-            && let Err(error) = self.unmount()
-        {
-            let place = self.mountpoint.display();
-            eprintln!(
-                "terrace-bench: {place} may stay mounted: {error:#}; `terrace umount` ends it"
-            );
         }
     }
 }
