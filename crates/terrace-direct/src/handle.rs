@@ -78,7 +78,7 @@ pub struct File {
     descriptor: OwnedFd,
     path: PathBuf,
     counts: Counts,
-    /// Who has it may move the position of the open file.
+    /// Its holder may move the position of the open file.
     position: Mutex<()>,
     is_regular: bool,
     is_readable: bool,

@@ -125,8 +125,7 @@ impl Loans {
 
     /// The process that this file is lent to.
     pub fn borrower(&self, ino: Ino) -> Option<u64> {
-        let pages = self.pages.lock();
-        pages.iter().flatten().find(|of| of.0 == ino).map(|&(_, process)| process)
+        self.files().into_iter().find(|of| of.0 == ino).map(|(_, process)| process)
     }
 
     /// Whether this file is lent.
