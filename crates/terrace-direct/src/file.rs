@@ -240,7 +240,6 @@ impl DirectFile {
             Ok(mut loan) => {
                 self.calls_left.store(0, Ordering::Relaxed);
                 self.calls_next.store(CALLS_FIRST, Ordering::Relaxed);
-                self.calls.store(0, Ordering::Relaxed);
                 self.unsynced.store(0, Ordering::Relaxed);
                 self.blocks.store(BLOCKS_FIRST, Ordering::Relaxed);
                 // One that cannot be read is given back, and the mount says why.
@@ -264,6 +263,8 @@ impl DirectFile {
             }
             Some(Answer::NotLent(why)) => {
                 *loan = None;
+                // Those were calls on the mount.
+                self.calls.store(0, Ordering::Relaxed);
                 self.wait_longer();
                 return Err(Reason::NotLent(why));
             }
@@ -295,6 +296,7 @@ impl DirectFile {
         }
         match Borrowed::new(pm, segment, page, generation, self.mount.process()) {
             Ok(borrowed) => {
+                self.calls.store(0, Ordering::Relaxed);
                 *loan = Some(borrowed);
                 Ok(())
             }

@@ -60,6 +60,8 @@ const BLOCKS_OF_NEW: u64 = 32;
 const BLOCKS_AGAIN: u64 = 256;
 /// Lent files that nobody has open.
 const CLOSED_MAX: usize = 8;
+/// Threads whose open was refused and has not come again; some never come.
+const REFUSED_MAX: usize = 4096;
 
 /// See the module.
 #[derive(Debug)]
@@ -91,6 +93,8 @@ struct Shared {
     segment: Option<Arc<Segment>>,
     /// Lent files that were closed; the last one comes last. Some may be open again, or not lent.
     closed: Mutex<VecDeque<u64>>,
+    /// By thread: the file that it is about to open again, because its open was refused.
+    refused: Mutex<HashMap<u32, u64>>,
     /// Processes that are connected.
     clients: Mutex<Vec<Arc<Peer>>>,
     stopping: AtomicBool,
@@ -119,6 +123,7 @@ impl Direct {
         let shared = Arc::new(Shared {
             segment: volume.loan_memory().map(|(_, segment)| segment),
             closed: Mutex::default(),
+            refused: Mutex::default(),
             volume,
             kernel,
             opens: Opens::new(ledger),
@@ -202,12 +207,16 @@ impl Direct {
             // A file that is gone or damaged is lent to nobody, and calls will say what it is.
             let _ = volume.take_back(ino);
         }
+        let is_again = self.shared.opens_again(thread, ino.0);
         let way = if is_own { Opens::way_of_borrower(flags) } else { opens.way(ino.0, flags) };
         let flags = match way {
             Way::Cached => OpenFlags::empty(),
+            // The file was lent once more after the kernel had looked up its name.
+            Way::AskAgain if is_again => OpenFlags::DIRECT_IO,
             Way::Uncached => OpenFlags::DIRECT_IO,
             Way::AskAgain => {
                 opens.close(ino.0);
+                self.shared.will_open_again(thread, ino.0);
                 return Err(libc::ESTALE);
             }
         };
@@ -401,6 +410,21 @@ impl Shared {
         self.clients.lock().iter().any(|client| client.process == process).then_some(process)
     }
 
+    /// The kernel opens a file twice, in the same thread, if the first open is refused with ESTALE. A
+    /// second refusal would reach the program.
+    fn will_open_again(&self, thread: u32, ino: u64) {
+        let mut refused = self.refused.lock();
+        if refused.len() >= REFUSED_MAX {
+            refused.clear();
+        }
+        refused.insert(thread, ino);
+    }
+
+    /// Whether this open is the second one.
+    fn opens_again(&self, thread: u32, ino: u64) -> bool {
+        self.refused.lock().remove(&thread) == Some(ino)
+    }
+
     /// A lent file is open nowhere. It stays lent, because it may be opened again soon, until
     /// several others have been closed.
     fn note_closed(&self, ino: u64) {
@@ -443,6 +467,10 @@ impl Shared {
         for _ in 0..TRIES {
             if !self.has_all(wanted) {
                 return Answer::NotLent(NotLent::Elsewhere);
+            }
+            // The kernel keeps what it has of a file that cannot be lent.
+            if let (Kernel::MayHavePages, Some(reason)) = (kernel, self.volume.obstacle(Ino(ino))) {
+                return Answer::NotLent(reason);
             }
             self.lending.lock().insert(ino, false);
             if !self.opens.lend(ino) {

@@ -33,6 +33,11 @@ impl Volume {
         self.parts.lending.lend(ino, borrower, blocks)
     }
 
+    /// Why a file cannot be lent now; `None`: nothing is known to be in the way. A loan ends.
+    pub fn obstacle(&self, ino: Ino) -> Option<NotLent> {
+        self.parts.lending.obstacle_of(ino)
+    }
+
     /// Lends a file anew to the process that has it, with its log tidied up.
     ///
     /// # Errors

@@ -148,6 +148,13 @@ impl Lending {
             .then_some("it is no memory that programs can make durable without system calls")
     }
 
+    /// Why a file cannot be lent now; `None`: nothing is known to be in the way.
+    pub fn obstacle_of(&self, ino: Ino) -> Option<NotLent> {
+        let inode = self.inodes.get(ino).ok()?;
+        let inner = inode.shared().ok()?;
+        self.obstacle(&inode, &inner)
+    }
+
     fn obstacle(&self, inode: &Inode, inner: &Inner) -> Option<NotLent> {
         let Ok(file) = inner.file() else { return Some(NotLent::NotAFile) };
         let meta = &inner.meta;

@@ -1,11 +1,14 @@
 //! Calls at the edges of what goes direct.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use terrace_proof::{Scratch, VolumeSpec, crc32c, pattern, proof};
+use anyhow::{Context, Result, anyhow, ensure};
+use terrace_proof::{Scratch, VolumeSpec, crc32c, pattern, proof, run};
 
 use crate::worker::{Worker, direct_calls};
 
@@ -71,6 +74,92 @@ fn a_lent_file_that_is_opened_by_its_descriptor_can_be_mapped() {
         direct.finish()?;
         let direct = direct_calls(&report)?;
         ensure!(direct > 100, "{direct} calls went direct");
+        volume.check()
+    });
+}
+
+/// An open that meets a lent file is refused once, and the kernel repeats it. The borrower may have
+/// the file again by then.
+#[test]
+fn others_can_always_open_a_file_that_is_busy() {
+    proof(|| {
+        let mut volume = VolumeSpec::new("direct-busy").options("lend=owner").mount()?;
+        let scratch = Scratch::new("direct-busy-reports")?;
+        let report = scratch.join("report");
+        let mut direct = Worker::start(volume.root(), Some(&report))?;
+        ensure!(direct.ask("open file rwc")? == Ok(vec![0]));
+        let (root, path) = (volume.root().to_owned(), volume.join("file"));
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| -> Result<()> {
+            let others: Vec<_> = (0..2)
+                .map(|_| {
+                    let (root, path, is_over) = (&root, &path, &is_over);
+                    scope.spawn(move || -> Result<u64> {
+                        let mut opens = 0;
+                        while !is_over.load(Ordering::Relaxed) {
+                            let file = File::open(path)
+                                .with_context(|| format!("open {opens} in {}", root.display()))?;
+                            file.read_at(&mut [0; 100], 0)?;
+                            opens += 1;
+                        }
+                        Ok(opens)
+                    })
+                })
+                .collect();
+            let begun = Instant::now();
+            let mut wrote = Ok(());
+            for seed in 0.. {
+                if begun.elapsed() > Duration::from_secs(3) || wrote.is_err() {
+                    break;
+                }
+                let line = format!("0 pwrite {} 100 {seed}", seed % 64 * 100);
+                wrote = direct.ask(&line).and_then(|done| {
+                    ensure!(done == Ok(vec![100]), "{line}: {done:?}");
+                    Ok(())
+                });
+            }
+            is_over.store(true, Ordering::Relaxed);
+            for other in others {
+                let opens = other.join().map_err(|_| anyhow!("a thread panicked"))??;
+                ensure!(opens > 10, "{opens} opens");
+            }
+            wrote
+        })?;
+        direct.finish()?;
+        volume.check()
+    });
+}
+
+/// The kernel keeps its pages of a file that cannot be lent, however often it is read.
+#[test]
+fn a_file_that_cannot_be_lent_is_read_from_the_kernel_s_cache() {
+    proof(|| {
+        let mut volume = VolumeSpec::new("direct-on-disk").options("lend=owner").mount()?;
+        let scratch = Scratch::new("direct-on-disk-reports")?;
+        let mut direct = Worker::start(volume.root(), Some(&scratch.join("report")))?;
+        let bytes = pattern(7, 256 << 10);
+        std::fs::write(volume.join("file"), &bytes)?;
+        run(volume.terrace("pin")?.arg("1").arg(volume.join("file")))?;
+        let read_bytes = || -> Result<u64> {
+            let stats =
+                run(volume.terrace("stats")?.args(["--once", "--json"]).arg(volume.root()))?;
+            let stats: serde_json::Value = serde_json::from_str(&stats)?;
+            let counter = |name: &str| stats["counters"][name].as_u64().unwrap_or(0);
+            let tiers = stats["tiers"].as_array().context("no tiers")?;
+            let of_tiers = tiers.iter().filter_map(|tier| tier["file_read_bytes"].as_u64());
+            Ok(counter("cache_read_bytes") + of_tiers.sum::<u64>())
+        };
+        ensure!(direct.ask("open file r")? == Ok(vec![0]));
+        let before = read_bytes()?;
+        for step in 0..20_000_usize {
+            let at = step % 64 * 4096;
+            let piece = &bytes[at..at + 4096];
+            let expected = Ok(vec![4096, u64::from(crc32c(piece))]);
+            ensure!(direct.ask(&format!("0 pread {at} 4096"))? == expected, "step {step}");
+        }
+        let came = read_bytes()? - before;
+        ensure!(came < 8 * bytes.len() as u64, "{came} bytes were read by messages");
+        direct.finish()?;
         volume.check()
     });
 }
