@@ -346,7 +346,7 @@ impl File {
         self.counts.read()
     }
 
-    /// What it was opened as.
+    /// The path that it was opened by.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -439,7 +439,7 @@ impl File {
     }
 }
 
-/// What is wrong with flags of open(2), and the remedy.
+/// The fault of flags of open(2), and its remedy.
 fn refused(others: i32, access: i32) -> Option<&'static str> {
     let has = |flag| others & flag == flag;
     match others {

@@ -41,7 +41,7 @@ pub struct Mount {
 #[derive(Debug)]
 struct Connection {
     socket: OwnedFd,
-    /// Which socket that is.
+    /// Device and inode number of that socket.
     number: (u64, u64),
     /// This process, as the daemon knows it.
     process: u32,

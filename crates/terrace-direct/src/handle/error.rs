@@ -1,4 +1,4 @@
-//! What a call on a file could not do.
+//! Errors of calls on a file.
 
 use std::error;
 use std::fmt;

@@ -14,7 +14,7 @@ use crate::file::DirectFile;
 use crate::known::{Mounts, identity};
 use crate::mount::{Mount, NoMount};
 
-/// What the open files of one inode share.
+/// The state that open files of one inode share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub direct: DirectFile,

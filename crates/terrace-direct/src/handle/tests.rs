@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// Where files are in memory.
+/// A directory in memory.
 fn directory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap()
 }

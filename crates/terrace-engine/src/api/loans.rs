@@ -89,7 +89,7 @@ impl Volume {
         self.parts.loans.files()
     }
 
-    /// What is lent now.
+    /// The loans of this moment.
     pub fn loans(&self) -> LoanStats {
         self.parts.lending.stats()
     }

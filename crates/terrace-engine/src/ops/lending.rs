@@ -37,7 +37,7 @@ pub struct Renewed {
     pub log_is_same: bool,
 }
 
-/// What is lent now.
+/// Loans at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LoanStats {

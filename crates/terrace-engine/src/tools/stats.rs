@@ -62,7 +62,7 @@ pub struct Stats {
     pub tiers: Vec<TierStats>,
     /// The page cache.
     pub cache: CacheStats,
-    /// What is lent to processes.
+    /// Loans to processes.
     pub loans: LoanStats,
     /// What was counted in the period.
     pub counters: CounterSnapshot,
