@@ -410,8 +410,8 @@ impl Shared {
         self.clients.lock().iter().any(|client| client.process == process).then_some(process)
     }
 
-    /// The kernel opens a file twice, in the same thread, if the first open is refused with ESTALE. A
-    /// second refusal would reach the program.
+    /// The kernel opens a file twice, in the same thread, if the first open is refused with ESTALE.
+    /// A second refusal would reach the program.
     fn will_open_again(&self, thread: u32, ino: u64) {
         let mut refused = self.refused.lock();
         if refused.len() >= REFUSED_MAX {

@@ -569,6 +569,6 @@ mod tests {
     fn the_rows_of_rocksdb_are_known() {
         let names: Vec<String> =
             CATALOG.iter().filter(|b| b.needs_rocksdb()).map(Benchmark::title).collect();
-        assert!(names.len() == 6 && names.iter().all(|name| name.contains("RocksDB")), "{names:?}");
+        assert!(names.len() == 8 && names.iter().all(|name| name.contains("RocksDB")), "{names:?}");
     }
 }
