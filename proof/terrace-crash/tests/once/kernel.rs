@@ -401,8 +401,10 @@ impl<'a> Kernel<'a> {
         if !is_answered {
             probing = Some(self.send_behind(probe.clone())?);
         }
-        let mut is_over = false;
-        while !is_over || self.open.iter().any(|open| open.aside) || !self.steps.disarm() {
+        // A daemon may die after the last answer. Over /dev/fuse its successor says that it begins.
+        let (mut is_over, mut begins) = (false, false);
+        while !is_over || begins || self.open.iter().any(|open| open.aside) || !self.steps.disarm()
+        {
             match self.event()? {
                 Event::Answer(number, answer) => {
                     let of = self.settle(number, &answer)?;
@@ -415,8 +417,12 @@ impl<'a> Kernel<'a> {
                     is_over = true;
                 }
                 Event::Aside => {}
-                Event::Resend => self.resend()?,
+                Event::Resend => {
+                    begins = false;
+                    self.resend()?;
+                }
                 Event::Died => {
+                    begins = self.rings.is_none();
                     carried.deaths.push(self.bury()?);
                     let waits = is_answered && carried.answer.is_none();
                     let last = if waits { 2 } else { 1 };
