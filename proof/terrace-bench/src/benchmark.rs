@@ -6,6 +6,7 @@
 use anyhow::Result;
 
 use crate::depth;
+use crate::direct;
 use crate::engine::OnVolume;
 use crate::files::OnFiles;
 use crate::ground::Ground;
@@ -180,7 +181,12 @@ impl Benchmark {
 
     /// Whether programs are run directly.
     pub fn needs_direct(&self) -> bool {
-        matches!(self, Benchmark::Contest(contest) if contest.ground == Ground::Lending)
+        self.row_names().iter().all(|name| name.starts_with(direct::ROWS))
+    }
+
+    /// Whether it runs SQLite against the clock.
+    pub fn needs_sqlite(&self) -> bool {
+        self.does_one_of(&direct::SQLITE)
     }
 
     /// Whether it runs RocksDB.

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::daemon::directly;
 use crate::direct::Both;
+use crate::direct::share::Share;
 use crate::files::OnFiles;
 use crate::kernel::run;
 use crate::workload::{Sizes, Workload};
@@ -79,13 +80,13 @@ fn start(fill: Fill, directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>
         Fill::Log { .. } => PUTS_MIN,
         Fill::Database { puts, .. } => puts,
     };
-    Ok(Box::new(Filling {
-        fill,
-        database: directory.join("db"),
-        puts,
-        round: sizes.round,
-        spent: Duration::ZERO,
-    }))
+    let (database, round, spent) = (directory.join("db"), sizes.round, Duration::ZERO);
+    let mut filling = Filling { fill, database, puts, round, spent, share: None };
+    if let Fill::Log { is_direct: true, .. } = fill {
+        filling.prepare(puts)?;
+        filling.share = Some(Share::of(db_bench_command(fill, &filling.database, puts)?)?);
+    }
+    Ok(Box::new(filling))
 }
 
 struct Filling {
@@ -95,6 +96,7 @@ struct Filling {
     puts: u64,
     round: Duration,
     spent: Duration,
+    share: Option<Share>,
 }
 
 impl Workload for Filling {
@@ -125,10 +127,21 @@ impl Workload for Filling {
     fn spent(&self) -> Option<Duration> {
         Some(self.spent)
     }
+
+    fn note(&self) -> Option<String> {
+        self.share.as_ref().map(Share::note)
+    }
 }
 
 /// Runs it; returns microseconds per put.
 fn db_bench(fill: Fill, database: &Path, puts: u64) -> Result<f64> {
+    let (Fill::Log { benchmark, .. } | Fill::Database { benchmark, .. }) = fill;
+    let printed = run(&mut db_bench_command(fill, database, puts)?)?;
+    micros_per_op(&printed, benchmark)
+        .with_context(|| format!("db_bench reports no time: {printed}"))
+}
+
+fn db_bench_command(fill: Fill, database: &Path, puts: u64) -> Result<Command> {
     let (benchmark, is_direct) = match fill {
         Fill::Log { benchmark, is_direct } => (benchmark, is_direct),
         Fill::Database { benchmark, .. } => (benchmark, false),
@@ -147,9 +160,7 @@ fn db_bench(fill: Fill, database: &Path, puts: u64) -> Result<f64> {
     if let Fill::Database { smaller, .. } = fill {
         command.args(scaled_settings(smaller));
     }
-    let printed = run(&mut command)?;
-    micros_per_op(&printed, benchmark)
-        .with_context(|| format!("db_bench reports no time: {printed}"))
+    Ok(command)
 }
 
 /// RocksDB's default sizes divided by `smaller`: tables in memory and files of 64 MiB, 256 MiB of
