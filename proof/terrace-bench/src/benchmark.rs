@@ -191,7 +191,7 @@ impl Benchmark {
 
     /// Whether it runs RocksDB.
     pub fn needs_rocksdb(&self) -> bool {
-        self.does_one_of(&rocksdb::FILLS)
+        self.does_one_of(&rocksdb::FILLS) || self.does_one_of(&rocksdb::ycsb::ALL)
     }
 
     /// Whether it runs the programs that work on trees of files.

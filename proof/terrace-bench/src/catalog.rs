@@ -537,6 +537,9 @@ mod tests {
     fn the_rows_of_rocksdb_are_known() {
         let names: Vec<String> =
             all().filter(|b| b.needs_rocksdb()).map(Benchmark::title).collect();
-        assert!(names.len() == 6 && names.iter().all(|name| name.contains("RocksDB")), "{names:?}");
+        assert!(
+            names.len() == 12 && names.iter().all(|name| name.contains("RocksDB")),
+            "{names:?}"
+        );
     }
 }

@@ -23,8 +23,8 @@ use crate::files::OnFiles;
 use crate::workload::{Sizes, Workload};
 
 use calls::Call;
-pub use role::Both;
-use role::{Way, role};
+use role::role;
+pub use role::{Both, Way};
 use sqlite::commits;
 
 /// What the names of these rows begin with.

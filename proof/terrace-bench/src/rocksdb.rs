@@ -1,5 +1,7 @@
 //! RocksDB's own benchmark, `db_bench`, with a sync after each put of 1 KB. The time is what it
-//! reports.
+//! reports. Mixtures of reads and writes are in `ycsb`.
+
+pub mod ycsb;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,6 +21,9 @@ const VALUE_BYTES: u64 = 1000;
 const PUTS_MIN: u64 = 100;
 /// Below the size at which RocksDB would begin to flush tables to files.
 const PUTS_MAX: u64 = 30_000;
+
+/// Operations of a run that is counted, and not timed.
+const COUNTED: u64 = 10_000;
 
 /// What of `db_bench` runs, and on how large a database.
 #[derive(Clone, Copy, Debug)]
@@ -83,8 +88,8 @@ fn start(fill: Fill, directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>
     let (database, round, spent) = (directory.join("db"), sizes.round, Duration::ZERO);
     let mut filling = Filling { fill, database, puts, round, spent, share: None };
     if let Fill::Log { is_direct: true, .. } = fill {
-        filling.prepare(puts)?;
-        filling.share = Some(Share::of(db_bench_command(fill, &filling.database, puts)?)?);
+        filling.prepare(COUNTED)?;
+        filling.share = Some(Share::of(db_bench_command(fill, &filling.database, COUNTED)?)?);
     }
     Ok(Box::new(filling))
 }
@@ -146,20 +151,22 @@ fn db_bench_command(fill: Fill, database: &Path, puts: u64) -> Result<Command> {
         Fill::Log { benchmark, is_direct } => (benchmark, is_direct),
         Fill::Database { benchmark, .. } => (benchmark, false),
     };
-    let mut command = directly(is_direct, Path::new("db_bench"))?;
-    command
-        .args(["--sync=1", "--compression_type=none", "--threads=1", "--disable_wal=0"])
-        .arg(format!("--benchmarks={benchmark}"))
-        .args([
-            format!("--key_size={KEY_BYTES}"),
-            format!("--value_size={VALUE_BYTES}"),
-            format!("--num={puts}"),
-        ])
-        .arg(format!("--db={}", database.display()))
-        .arg(format!("--wal_dir={}", database.display()));
+    let mut command = base_command(is_direct, database)?;
+    command.arg("--sync=1").arg(format!("--benchmarks={benchmark}")).arg(format!("--num={puts}"));
     if let Fill::Database { smaller, .. } = fill {
         command.args(scaled_settings(smaller));
     }
+    Ok(command)
+}
+
+/// `db_bench` with what all benchmarks have in common.
+fn base_command(is_direct: bool, database: &Path) -> Result<Command> {
+    let mut command = directly(is_direct, Path::new("db_bench"))?;
+    command
+        .args(["--compression_type=none", "--threads=1", "--disable_wal=0"])
+        .args([format!("--key_size={KEY_BYTES}"), format!("--value_size={VALUE_BYTES}")])
+        .arg(format!("--db={}", database.display()))
+        .arg(format!("--wal_dir={}", database.display()));
     Ok(command)
 }
 

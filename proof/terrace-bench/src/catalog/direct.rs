@@ -5,7 +5,7 @@ use crate::benchmark::{Against, Benchmark, Contest, How, Measurement};
 use crate::direct::{self, moments};
 use crate::engine;
 use crate::ground::Ground;
-use crate::rocksdb;
+use crate::rocksdb::{self, ycsb};
 use crate::trees;
 
 /// A program that is run directly on a mount that lends, beside the same program on that mount, on
@@ -132,6 +132,12 @@ pub static CATALOG: &[Benchmark] = &[
     }),
     direct!("RocksDB fillseq, sync", rocksdb::FILLSEQ, Some(1.3), Some(80.0), Some(90.0)),
     direct!("RocksDB fillrandom, sync", rocksdb::FILLRANDOM, Some(1.0), None, None),
+    direct!("RocksDB like YCSB A", ycsb::A, None, None, None),
+    direct!("RocksDB like YCSB B", ycsb::B, None, None, None),
+    direct!("RocksDB like YCSB C", ycsb::C, None, None, None),
+    direct!("RocksDB like YCSB D", ycsb::D, None, None, None),
+    direct!("RocksDB like YCSB E", ycsb::E, None, None, None),
+    direct!("RocksDB like YCSB F", ycsb::F, None, None, None),
     direct!("SQLite commit, WAL", direct::SQLITE_WAL, None, Some(10.0), Some(10.0)),
     direct!("SQLite commit, PERSIST", direct::SQLITE_PERSIST, None, Some(5.0), Some(5.0)),
     direct!("SQLite commit, DELETE", direct::SQLITE_DELETE, None, Some(4.0), Some(4.0)),
