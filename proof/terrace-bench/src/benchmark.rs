@@ -6,14 +6,13 @@
 use anyhow::Result;
 
 use crate::depth;
-use crate::direct;
 use crate::engine::OnVolume;
 use crate::files::OnFiles;
 use crate::ground::Ground;
 use crate::options::Options;
 use crate::progress::Progress;
+use crate::reach;
 use crate::report::{Row, Unit};
-use crate::rocksdb;
 use crate::stage::Room;
 use crate::trees;
 use crate::workload::Sizes;
@@ -181,17 +180,17 @@ impl Benchmark {
 
     /// Whether programs are run directly.
     pub fn needs_direct(&self) -> bool {
-        self.row_names().iter().all(|name| name.starts_with(direct::ROWS))
+        self.row_names().iter().all(|name| name.starts_with(reach::DIRECT))
     }
 
     /// Whether it runs SQLite against the clock.
     pub fn needs_sqlite(&self) -> bool {
-        self.does_one_of(&direct::SQLITE)
+        self.is_contest_of("SQLite")
     }
 
     /// Whether it runs RocksDB.
     pub fn needs_rocksdb(&self) -> bool {
-        self.does_one_of(&rocksdb::FILLS) || self.does_one_of(&rocksdb::ycsb::ALL)
+        self.is_contest_of("RocksDB")
     }
 
     /// Whether it runs the programs that work on trees of files.
@@ -204,10 +203,18 @@ impl Benchmark {
         self.does_one_of(&depth::ALL)
     }
 
+    /// Closures have no address by which they could be found.
+    fn is_contest_of(&self, program: &str) -> bool {
+        matches!(self, Benchmark::Contest(contest) if contest.name.contains(program))
+    }
+
     fn does_one_of(&self, workloads: &[OnFiles]) -> bool {
-        matches!(self, Benchmark::Contest(contest)
-            if matches!(contest.how, How::Files(how) if workloads.iter()
-                .any(|&one| std::ptr::fn_addr_eq(how, one))))
+        let is_one = |how: How| {
+            matches!(how, How::Files(how) if workloads.iter()
+                .any(|&one| std::ptr::fn_addr_eq(how, one)))
+        };
+        matches!(self, Benchmark::Contest(contest) if is_one(contest.how)
+            || contest.against.iter().any(|against| is_one(against.how)))
     }
 
     /// What it needs while it runs.

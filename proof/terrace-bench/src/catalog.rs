@@ -1,5 +1,5 @@
-//! Which benchmarks there are, what each is compared with, and the ratio it is to reach. Those of the
-//! direct path are in `direct`.
+//! Which benchmarks there are, what each is compared with, and the ratio it is to reach. Those of
+//! the direct path are in `direct`.
 
 mod direct;
 
@@ -534,12 +534,16 @@ mod tests {
         }
     }
     #[test]
-    fn the_rows_of_rocksdb_are_known() {
-        let names: Vec<String> =
-            all().filter(|b| b.needs_rocksdb()).map(Benchmark::title).collect();
-        assert!(
-            names.len() == 12 && names.iter().all(|name| name.contains("RocksDB")),
-            "{names:?}"
-        );
+    fn rows_that_need_programs_are_known() {
+        let titles = |needs: fn(&Benchmark) -> bool| -> Vec<String> {
+            all().filter(|benchmark| needs(benchmark)).map(Benchmark::title).collect()
+        };
+        let rocksdb = titles(Benchmark::needs_rocksdb);
+        assert!(rocksdb.len() == 14 && rocksdb.iter().all(|name| name.contains("RocksDB")));
+        let trees = titles(Benchmark::needs_trees);
+        assert!(trees.len() == 8 && trees.iter().any(|name| name == "direct: build"), "{trees:?}");
+        assert_eq!(titles(Benchmark::needs_sqlite).len(), 3);
+        let direct = titles(Benchmark::needs_direct);
+        assert!(direct.iter().all(|name| name.starts_with("direct: ")), "{direct:?}");
     }
 }

@@ -27,9 +27,6 @@ use role::role;
 pub use role::{Both, Way};
 use sqlite::commits;
 
-/// What the names of these rows begin with.
-pub const ROWS: &str = "direct: ";
-
 /// Declares programs, each made by a function from what it does, how it runs, where, and how much.
 macro_rules! both {
     ($($(#[$meta:meta])* $name:ident = $make:ident($what:expr);)*) => {$(
@@ -63,9 +60,6 @@ both! {
     /// See [`SQLITE_WAL`].
     SQLITE_DELETE = commits("delete");
 }
-
-/// The workloads that run SQLite.
-pub const SQLITE: [OnFiles; 3] = [SQLITE_WAL.direct, SQLITE_PERSIST.direct, SQLITE_DELETE.direct];
 
 /// The overwrites under `terrace run`, on a file of no mount.
 pub const IDLE: OnFiles = |directory, sizes| role(Call::Overwrite, Way::Idle, directory, sizes);

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 use terrace_fuse::Transport;
 
-use crate::direct;
 use crate::reach;
 
 /// Below this, a batch of cold reads would not fit into the file of a benchmark on a mount.
@@ -100,7 +99,7 @@ impl Options {
     /// Whether a row of this name is selected.
     pub fn selects(&self, row_name: &str) -> bool {
         (!self.reach || reach::contains(row_name))
-            && (!self.direct || row_name.starts_with(direct::ROWS))
+            && (!self.direct || row_name.starts_with(reach::DIRECT))
             && row_name.to_lowercase().contains(&self.filter.to_lowercase())
     }
 

@@ -1,4 +1,8 @@
-//! The rows by which the mount is judged, whatever else there is to measure.
+//! The rows by which the mount is judged, and those of the direct path, whatever else there is to
+//! measure.
+
+/// What the names of the direct path's rows begin with.
+pub const DIRECT: &str = "direct: ";
 
 /// What the names of these rows begin with.
 const ROWS: &[&str] = &[

@@ -12,7 +12,6 @@ use anyhow::{Context, Result};
 use crate::daemon::directly;
 use crate::direct::Both;
 use crate::direct::share::Share;
-use crate::files::OnFiles;
 use crate::kernel::run;
 use crate::workload::{Sizes, Workload};
 
@@ -34,10 +33,6 @@ enum Fill {
     /// `smaller`.
     Database { benchmark: &'static str, puts: u64, smaller: u64 },
 }
-
-/// The workloads that run RocksDB.
-pub const FILLS: [OnFiles; 6] =
-    [fillseq, fillseq_all, fillrandom_all, FILLSEQ.direct, FILLRANDOM.direct, FILLRANDOM.plain];
 
 /// Puts into a new database, as long as a round lasts.
 pub fn fillseq(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {

@@ -34,9 +34,8 @@ const DOUBLINGS: u64 = 5;
 const TREE: &str = "tree";
 const COPY: &str = "copy";
 
-/// All workloads of this module.
-pub const ALL: [OnFiles; 8] =
-    [unpack, remove, copy, clone, build, UNPACK.direct, CLONE.direct, BUILD.direct];
+/// All workloads of this module, run by themselves.
+pub const ALL: [OnFiles; 5] = [unpack, remove, copy, clone, build];
 
 /// [`unpack`] directly, and by itself.
 pub const UNPACK: Both =

@@ -82,12 +82,14 @@ mod tests {
 
     #[test]
     fn calls_are_added_over_files_and_processes() {
-        let report = "Terrace's direct path, process 2999: calls and bytes\n         \
-                      9           8732 direct, 3 524 mount (few calls)  /mnt/a.db-journal\n\
-                      Terrace's direct path, process 3000: calls and bytes\n         \
-                      6          20496 direct, 4 8192 mount (few calls), 8 1 mount (mapped)  /mnt/a\n        \
-                      70              0 direct  /mnt/a direct, 5 5 mount (x)\n";
-        let share = Share::parse(report);
+        let lines = [
+            "Terrace's direct path, process 2999: calls and bytes",
+            "         9  8732 direct, 3 524 mount (few calls)  /mnt/a.db-journal",
+            "Terrace's direct path, process 3000: calls and bytes",
+            "         6  20496 direct, 4 8192 mount (few calls), 8 1 mount (mapped)  /mnt/a",
+            "        70  0 direct  /mnt/a direct, 5 5 mount (x)",
+        ];
+        let share = Share::parse(&lines.join("\n"));
         let mount = [("few calls".to_owned(), 7), ("mapped".to_owned(), 8)];
         assert_eq!(share, Share { direct: 85, mount: mount.into() });
         assert_eq!(share.note(), "85 % of calls direct; else mapped");

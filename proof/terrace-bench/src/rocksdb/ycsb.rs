@@ -10,7 +10,6 @@ use anyhow::{Context, Result};
 use super::{COUNTED, KEY_BYTES, VALUE_BYTES, base_command, micros_per_op};
 use crate::direct::share::Share;
 use crate::direct::{Both, Way};
-use crate::files::OnFiles;
 use crate::kernel::run;
 use crate::workload::{Sizes, Workload};
 
@@ -57,9 +56,6 @@ mixes! {
     /// Reads, each followed by a write of what was read.
     F = mix("updaterandom", &[]);
 }
-
-/// The workloads of this module that run directly.
-pub const ALL: [OnFiles; 6] = [A.direct, B.direct, C.direct, D.direct, E.direct, F.direct];
 
 struct Mixed {
     mix: Mix,
