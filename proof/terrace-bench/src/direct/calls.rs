@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
@@ -37,7 +37,7 @@ pub enum Call {
     OverwriteShared,
     /// The same so often, and then as often again, timed apart.
     OverwriteTwice,
-    /// The same until somebody ends the process.
+    /// The same until standard input ends.
     OverwriteWithoutEnd,
     /// pread of a block at a random place.
     Read,
@@ -95,6 +95,11 @@ impl Calls {
                 let mut blocks = self.blocks(BLOCKS)?;
                 println!("{BEGUN}");
                 std::io::stdout().flush()?;
+                // It ends with the process that has started it.
+                std::thread::spawn(|| {
+                    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+                    std::process::exit(0)
+                });
                 loop {
                     blocks.repeat(self.call, self.ops)?;
                 }

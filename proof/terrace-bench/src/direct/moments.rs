@@ -196,7 +196,7 @@ impl Overwriter {
     fn start(directory: &Path, sizes: Sizes) -> Result<Self> {
         let many = file_bytes(sizes) / BLOCK_BYTES as u64;
         let mut command = command(true, Call::OverwriteWithoutEnd, BATCH, many, directory)?;
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let child = child.context("starting a program that overwrites")?;
         let mut overwriter = Self { child, file: directory.join(BLOCKS) };
         let told = overwriter.child.stdout.take().context("its output is a pipe")?;

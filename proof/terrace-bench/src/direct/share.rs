@@ -61,7 +61,7 @@ impl Share {
     pub fn note(&self) -> String {
         let others: u64 = self.mount.values().sum();
         if self.direct + others == 0 {
-            return "no call went direct".to_owned();
+            return "no file was asked for".to_owned();
         }
         // Not rounded up to all of them.
         let percent = (self.direct as f64 / (self.direct + others) as f64 * 1000.0).floor() / 10.0;
@@ -93,6 +93,6 @@ mod tests {
         let mount = [("few calls".to_owned(), 7), ("mapped".to_owned(), 8)];
         assert_eq!(share, Share { direct: 85, mount: mount.into() });
         assert_eq!(share.note(), "85 % of calls direct; else mapped");
-        assert_eq!(Share::parse("").note(), "no call went direct");
+        assert_eq!(Share::parse("").note(), "no file was asked for");
     }
 }
