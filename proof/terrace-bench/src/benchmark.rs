@@ -193,6 +193,11 @@ impl Benchmark {
         self.is_contest_of("RocksDB")
     }
 
+    /// Whether it runs a server of MariaDB.
+    pub fn needs_mariadb(&self) -> bool {
+        self.is_contest_of("MariaDB")
+    }
+
     /// Whether it runs the programs that work on trees of files.
     pub fn needs_trees(&self) -> bool {
         self.does_one_of(&trees::ALL)

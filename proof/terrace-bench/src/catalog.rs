@@ -543,6 +543,7 @@ mod tests {
         let trees = titles(Benchmark::needs_trees);
         assert!(trees.len() == 8 && trees.iter().any(|name| name == "direct: build"), "{trees:?}");
         assert_eq!(titles(Benchmark::needs_sqlite).len(), 3);
+        assert_eq!(titles(Benchmark::needs_mariadb), ["direct: MariaDB commit"]);
         let direct = titles(Benchmark::needs_direct);
         assert!(direct.iter().all(|name| name.starts_with("direct: ")), "{direct:?}");
     }

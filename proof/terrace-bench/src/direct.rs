@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `calls`, `role` | this program in another role, which makes plain calls; who runs it so |
 //! | `sqlite` | SQLite's commits (RocksDB is in `rocksdb`, trees of files in `trees`) |
+//! | `mariadb` | a server, and transactions |
 //! | `share` | how many calls of a program went direct |
 //! | `moments` | starts, first calls, and files that are taken back |
 
 pub mod calls;
+pub mod mariadb;
 pub mod moments;
 mod role;
 pub mod share;
@@ -23,6 +25,7 @@ use crate::files::OnFiles;
 use crate::workload::{Sizes, Workload};
 
 use calls::Call;
+use mariadb::transactions;
 use role::role;
 pub use role::{Both, Way};
 use sqlite::commits;
@@ -53,6 +56,8 @@ both! {
     CREATE = role(Call::Create);
     /// A mail server, by two threads.
     VARMAIL = role(Call::Varmail);
+    /// A server of databases, and transactions of a row each.
+    MARIADB = transactions(());
     /// SQLite's commits, by the mode of its journal.
     SQLITE_WAL = commits("wal");
     /// See [`SQLITE_WAL`].

@@ -190,6 +190,7 @@ fn select(options: &Options) -> Result<(Vec<&'static Benchmark>, Vec<Row>)> {
     skip("fio", Benchmark::needs_fio, &depth::why_not);
     skip("direct programs", Benchmark::needs_direct, &daemon::why_not);
     skip("SQLite", Benchmark::needs_sqlite, &message::why_no_sqlite);
+    skip("MariaDB", Benchmark::needs_mariadb, &direct::mariadb::why_not);
     skip("trees of files", Benchmark::needs_trees, &trees::why_not);
     if selected.is_empty() {
         bail!("no row is left to measure");

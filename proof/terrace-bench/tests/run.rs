@@ -180,6 +180,7 @@ fn a_tiny_run_measures_every_row_and_leaves_nothing() {
         ("direct: 4 KiB overwrite + fdatasync, two threads, one file vs one thread", "are skipped"),
         ("direct: the first 1,000 overwrites of a process vs the next 1,000", "are skipped"),
         ("direct: p99 of open + read of a file of a stopped program vs 50 ms", "are skipped"),
+        ("direct: MariaDB commit vs the mount", "are skipped"),
         ("direct: varmail vs ext4 data=journal, journal in memory", "are skipped"),
         ("direct: build vs the mount", "are skipped"),
         ("direct: SQLite commit, DELETE vs ext4 data=journal, journal in memory", "are skipped"),

@@ -141,6 +141,7 @@ pub static CATALOG: &[Benchmark] = &[
     direct!("SQLite commit, WAL", direct::SQLITE_WAL, None, Some(10.0), Some(10.0)),
     direct!("SQLite commit, PERSIST", direct::SQLITE_PERSIST, None, Some(5.0), Some(5.0)),
     direct!("SQLite commit, DELETE", direct::SQLITE_DELETE, None, Some(4.0), Some(4.0)),
+    direct!("MariaDB commit", direct::MARIADB, None, None, None),
     direct!("varmail", direct::VARMAIL, None, Some(5.3), Some(3.9)),
     beside_the_mount!("untar", trees::UNPACK),
     beside_the_mount!("git clone", trees::CLONE),
