@@ -1,10 +1,15 @@
 //! The benchmarks of the direct path.
 
+use anyhow::Result;
+
 use super::{BARE, EXT4_JOURNAL, XFS_LOG, reported, target};
 use crate::benchmark::{Against, Benchmark, Contest, How, Measurement};
 use crate::direct::{self, moments};
 use crate::engine;
 use crate::ground::Ground;
+use crate::options::Options;
+use crate::progress::Progress;
+use crate::report::Row;
 use crate::rocksdb::{self, ycsb};
 use crate::trees;
 
@@ -74,6 +79,15 @@ macro_rules! two_threads {
 
 const DIRECT: Contest = Contest { place: "direct", ground: Ground::Lending, ..BARE };
 
+/// What happens once in a process.
+const fn moment(
+    title: &'static str,
+    rows: fn() -> Vec<String>,
+    run: fn(&Options, &Progress) -> Result<Vec<Row>>,
+) -> Benchmark {
+    Benchmark::Measurement(Measurement { title, rows, mounts: true, room: moments::room, run })
+}
+
 /// In the order of their rows.
 pub static CATALOG: &[Benchmark] = &[
     direct!(
@@ -123,13 +137,14 @@ pub static CATALOG: &[Benchmark] = &[
         )],
         ..DIRECT
     }),
-    Benchmark::Measurement(Measurement {
-        title: "direct: starts, first calls, files that are taken back",
-        rows: moments::row_names,
-        mounts: true,
-        room: moments::room,
-        run: moments::run,
-    }),
+    moment("direct: the first calls of a process", moments::first_names, moments::run_first),
+    moment("direct: the start of a process", moments::start_names, moments::run_start),
+    moment("direct: a file that is taken back", moments::taken_back_names, moments::run_taken_back),
+    moment(
+        "direct: a file of a stopped program that is taken back",
+        moments::stopped_names,
+        moments::run_stopped,
+    ),
     direct!("RocksDB fillseq, sync", rocksdb::FILLSEQ, Some(1.3), Some(80.0), Some(90.0)),
     direct!("RocksDB fillrandom, sync", rocksdb::FILLRANDOM, Some(1.0), None, None),
     direct!("RocksDB like YCSB A", ycsb::A, None, None, None),

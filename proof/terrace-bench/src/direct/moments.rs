@@ -38,6 +38,13 @@ const BATCH: u64 = 1000;
 /// A file that was taken back is lent again in milliseconds.
 const LENT_LIMIT: Duration = Duration::from_secs(10);
 
+/// Of a program, when another one opens its file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Runs,
+    IsStopped,
+}
+
 /// How often, in each round.
 #[derive(Clone, Copy)]
 struct Often {
@@ -50,9 +57,32 @@ struct Often {
 const OFTEN: Often = Often { first: 10, starts: 100, taken_back: 100, stopped: 20 };
 const QUICK: Often = Often { first: 1, starts: 5, taken_back: 3, stopped: 2 };
 
-/// All rows.
-pub fn row_names() -> Vec<String> {
-    [FIRST, START, TAKEN_BACK, STOPPED].map(str::to_owned).into()
+/// One benchmark for each of these: a failure of one is none of the others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    First,
+    Start,
+    TakenBack(State),
+}
+
+/// The row of each benchmark.
+pub fn first_names() -> Vec<String> {
+    vec![FIRST.to_owned()]
+}
+
+/// See [`first_names`].
+pub fn start_names() -> Vec<String> {
+    vec![START.to_owned()]
+}
+
+/// See [`first_names`].
+pub fn taken_back_names() -> Vec<String> {
+    vec![TAKEN_BACK.to_owned()]
+}
+
+/// See [`first_names`].
+pub fn stopped_names() -> Vec<String> {
+    vec![STOPPED.to_owned()]
 }
 
 /// What it needs.
@@ -60,80 +90,87 @@ pub fn room(options: &Options) -> Room {
     Room::of(&[Ground::Lending], Sizes::on_mounts(options))
 }
 
-/// What the rounds gave.
-#[derive(Default)]
-struct Samples {
-    /// Microseconds of a first call and of a next one.
-    first: Vec<[f64; 2]>,
-    /// Milliseconds of `true` and of `terrace run -- true`.
-    starts: Vec<[f64; 2]>,
-    /// Milliseconds of all in a round.
-    taken_back: Vec<Vec<f64>>,
-    stopped: Vec<Vec<f64>>,
-}
-
-/// Measures.
+/// The first calls of a process.
 ///
 /// # Errors
-/// If a program fails, or has no file lent.
-pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
+/// If a program fails.
+pub fn run_first(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
+    measure(Moment::First, options, progress)
+}
+
+/// The start of a process.
+///
+/// # Errors
+/// If a program fails.
+pub fn run_start(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
+    measure(Moment::Start, options, progress)
+}
+
+/// A file that is taken back from a program that goes on.
+///
+/// # Errors
+/// If a program fails, or has no file lent, or another one cannot open it.
+pub fn run_taken_back(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
+    measure(Moment::TakenBack(State::Runs), options, progress)
+}
+
+/// A file that is taken back from a program that was stopped.
+///
+/// # Errors
+/// As [`run_taken_back`].
+pub fn run_stopped(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
+    measure(Moment::TakenBack(State::IsStopped), options, progress)
+}
+
+fn measure(moment: Moment, options: &Options, progress: &Progress) -> Result<Vec<Row>> {
     let sizes = Sizes::on_mounts(options);
     let stage = Stage::set(&[Ground::Lending], sizes, options)?;
     let site = stage.site(Ground::Lending)?;
-    let daemon = site.daemon().context("a daemon of Terrace")?;
+    let (daemon, directory) = (site.daemon().context("a daemon of Terrace")?, site.directory());
     let often = if options.quick { QUICK } else { OFTEN };
     // So that no program that is measured makes the file.
     let many = file_bytes(sizes) / BLOCK_BYTES as u64;
-    run_to_end(&mut command(false, Call::Overwrite, 1, many, site.directory())?)?;
-    let mut samples = Samples::default();
+    run_to_end(&mut command(false, Call::Overwrite, 1, many, directory)?)?;
+    let mut rounds = Vec::new();
     for round in 1..=options.rounds {
         progress.round(round, options.rounds);
-        if options.selects(FIRST) {
-            samples.first.push(first_calls(site.directory(), sizes, often.first)?);
-        }
-        if options.selects(START) {
-            samples.starts.push(starts(often.starts)?);
-        }
-        if options.selects(TAKEN_BACK) || options.selects(STOPPED) {
-            let overwriter = Overwriter::start(site.directory(), sizes)?;
-            let times = |state, often| taken_back(&overwriter, state, daemon, often);
-            samples.taken_back.push(times(State::Runs, often.taken_back)?);
-            samples.stopped.push(times(State::IsStopped, often.stopped)?);
-        }
+        rounds.push(match moment {
+            Moment::First => first_calls(directory, sizes, often.first)?.to_vec(),
+            Moment::Start => starts(often.starts)?.to_vec(),
+            Moment::TakenBack(state) => {
+                let overwriter = Overwriter::start(directory, sizes)?;
+                taken_back(&overwriter, state, daemon, often)?
+            }
+        });
     }
     stage.strike()?;
-    Ok(samples.rows())
+    Ok(vec![row(moment, &rounds)])
 }
 
-impl Samples {
-    fn rows(&self) -> Vec<Row> {
-        let mut rows = Vec::new();
-        if !self.first.is_empty() {
-            let of = |side: usize| self.first.iter().map(|pair| pair[side]).collect::<Vec<_>>();
-            let (first, next) = (of(0), of(1));
-            let ratios: Vec<f64> = self.first.iter().map(|[first, next]| next / first).collect();
+/// Of rounds with two figures each, or with the time of each open.
+fn row(moment: Moment, rounds: &[Vec<f64>]) -> Row {
+    let side = |side: usize| rounds.iter().map(|round| round[side]).collect::<Vec<_>>();
+    match moment {
+        Moment::First => {
+            let ratios: Vec<f64> = rounds.iter().map(|round| round[1] / round[0]).collect();
+            let (first, next) = (median(&side(0)), median(&side(1)));
             let (unit, reach) = (Unit::Microseconds, Some(REACH_FIRST));
-            let row = Row::lower_is_better(FIRST, unit, median(&next), median(&first), reach);
-            rows.push(row.with_ratios(&ratios));
+            Row::lower_is_better(FIRST, unit, next, first, reach).with_ratios(&ratios)
         }
-        if !self.starts.is_empty() {
-            let added: Vec<f64> = self.starts.iter().map(|[plain, run]| run - plain).collect();
-            let plain: Vec<f64> = self.starts.iter().map(|[plain, _]| *plain).collect();
-            let note = format!("`true` takes {:.2} ms", median(&plain));
-            rows.push(Row { note: Some(note), ..limited(START, START_LIMIT_MS, &added) });
+        Moment::Start => {
+            let added: Vec<f64> = rounds.iter().map(|round| round[1] - round[0]).collect();
+            let note = format!("`true` takes {:.2} ms", median(&side(0)));
+            Row { note: Some(note), ..limited(START, START_LIMIT_MS, &added) }
         }
-        let p99 = |rounds: &[Vec<f64>]| rounds.iter().map(|all| p99(all)).collect::<Vec<_>>();
-        for (name, limit_ms, rounds) in [
-            (TAKEN_BACK, TAKEN_BACK_LIMIT_MS, &self.taken_back),
-            (STOPPED, STOPPED_LIMIT_MS, &self.stopped),
-        ] {
-            if !rounds.is_empty() {
-                let all: Vec<f64> = rounds.concat();
-                let note = format!("median {:.2} ms", median(&all));
-                rows.push(Row { note: Some(note), ..limited(name, limit_ms, &p99(rounds)) });
-            }
+        Moment::TakenBack(state) => {
+            let (name, limit_ms) = match state {
+                State::Runs => (TAKEN_BACK, TAKEN_BACK_LIMIT_MS),
+                State::IsStopped => (STOPPED, STOPPED_LIMIT_MS),
+            };
+            let p99s: Vec<f64> = rounds.iter().map(|round| p99(round)).collect();
+            let note = format!("median {:.2} ms", median(&rounds.concat()));
+            Row { note: Some(note), ..limited(name, limit_ms, &p99s) }
         }
-        rows
     }
 }
 
@@ -184,12 +221,6 @@ fn starts(often: usize) -> Result<[f64; 2]> {
 struct Overwriter {
     child: Child,
     file: std::path::PathBuf,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Runs,
-    IsStopped,
 }
 
 impl Overwriter {
@@ -251,23 +282,29 @@ fn taken_back(
     overwriter: &Overwriter,
     state: State,
     daemon: &Daemon,
-    often: usize,
+    often: Often,
 ) -> Result<Vec<f64>> {
     let mut samples = Vec::new();
-    for _ in 0..often {
+    let samples_max = match state {
+        State::Runs => often.taken_back,
+        State::IsStopped => often.stopped,
+    };
+    for number in 1..=samples_max {
         until("the file was not lent again", || daemon.lends())?;
         if state == State::IsStopped {
             overwriter.stop()?;
         }
         let mut block = [0; BLOCK_BYTES];
         let start = Instant::now();
-        let file = File::open(&overwriter.file)?;
-        file.read_exact_at(&mut block, 0)?;
+        let read = File::open(&overwriter.file).and_then(|file| {
+            file.read_exact_at(&mut block, 0)?;
+            Ok(file)
+        });
         samples.push(start.elapsed().as_secs_f64() * 1e3);
-        drop(file);
         if state == State::IsStopped {
             overwriter.signal(libc::SIGCONT)?;
         }
+        drop(read.with_context(|| format!("open {number} of {samples_max} while it was lent"))?);
         ensure!(block == [BYTE; BLOCK_BYTES], "a block that was taken back has other bytes");
     }
     Ok(samples)
@@ -282,6 +319,17 @@ mod tests {
         let samples: Vec<f64> = (1..=100).rev().map(f64::from).collect();
         assert_eq!((p99(&samples), p99(&[3.0, 1.0])), (99.0, 3.0));
         assert!(p99(&[]).is_nan());
+    }
+
+    #[test]
+    fn rows_compare_what_they_say() {
+        let first = row(Moment::First, &[vec![0.5, 0.4], vec![2.0, 0.4], vec![0.6, 0.3]]);
+        assert_eq!((first.ours, first.baseline), (0.6, Some(0.4)));
+        assert_eq!((first.ratio, first.ratio_min, first.met), (Some(0.5), 0.2, Some(true)));
+        let start = row(Moment::Start, &[vec![0.5, 1.5]]);
+        assert_eq!((start.ours, start.met), (1.0, Some(false)));
+        let stopped = row(Moment::TakenBack(State::IsStopped), &[vec![0.25, 40.0]]);
+        assert_eq!((stopped.ratio, stopped.met), (Some(1.25), Some(true)));
     }
 
     #[test]
