@@ -98,7 +98,8 @@ test)
     ;;
 bench)
     install_packages "fusermount3:fuse3 losetup:mount mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs db_bench:rocksdb-tools
-        fio:fio sqlite3:sqlite3 git:git cc:build-essential make:make tar:tar"
+        fio:fio sqlite3:sqlite3 git:git cc:build-essential make:make tar:tar
+        mariadbd:mariadb-server-core mariadb:mariadb-client-core"
     need_shared_memory $((3 * 1024 * 1024))
     ;;
 jdk)

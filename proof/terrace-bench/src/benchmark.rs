@@ -11,8 +11,8 @@ use crate::files::OnFiles;
 use crate::ground::Ground;
 use crate::options::Options;
 use crate::progress::Progress;
+use crate::reach;
 use crate::report::{Row, Unit};
-use crate::rocksdb;
 use crate::stage::Room;
 use crate::trees;
 use crate::workload::Sizes;
@@ -180,12 +180,22 @@ impl Benchmark {
 
     /// Whether programs are run directly.
     pub fn needs_direct(&self) -> bool {
-        matches!(self, Benchmark::Contest(contest) if contest.ground == Ground::Lending)
+        self.row_names().iter().all(|name| name.starts_with(reach::DIRECT))
+    }
+
+    /// Whether it runs SQLite against the clock.
+    pub fn needs_sqlite(&self) -> bool {
+        self.is_contest_of("SQLite")
     }
 
     /// Whether it runs RocksDB.
     pub fn needs_rocksdb(&self) -> bool {
-        self.does_one_of(&rocksdb::FILLS)
+        self.is_contest_of("RocksDB")
+    }
+
+    /// Whether it runs a server of MariaDB.
+    pub fn needs_mariadb(&self) -> bool {
+        self.is_contest_of("MariaDB")
     }
 
     /// Whether it runs the programs that work on trees of files.
@@ -198,10 +208,18 @@ impl Benchmark {
         self.does_one_of(&depth::ALL)
     }
 
+    /// Closures have no address by which they could be found.
+    fn is_contest_of(&self, program: &str) -> bool {
+        matches!(self, Benchmark::Contest(contest) if contest.name.contains(program))
+    }
+
     fn does_one_of(&self, workloads: &[OnFiles]) -> bool {
-        matches!(self, Benchmark::Contest(contest)
-            if matches!(contest.how, How::Files(how) if workloads.iter()
-                .any(|&one| std::ptr::fn_addr_eq(how, one))))
+        let is_one = |how: How| {
+            matches!(how, How::Files(how) if workloads.iter()
+                .any(|&one| std::ptr::fn_addr_eq(how, one)))
+        };
+        matches!(self, Benchmark::Contest(contest) if is_one(contest.how)
+            || contest.against.iter().any(|against| is_one(against.how)))
     }
 
     /// What it needs while it runs.

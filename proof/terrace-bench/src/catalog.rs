@@ -1,8 +1,10 @@
-//! Which benchmarks there are, what each is compared with, and the ratio it is to reach.
+//! Which benchmarks there are, what each is compared with, and the ratio it is to reach. Those of
+//! the direct path are in `direct`.
+
+mod direct;
 
 use crate::benchmark::{Against, Benchmark, Contest, How, Measurement};
 use crate::depth;
-use crate::direct;
 use crate::dram;
 use crate::engine::{self, OnVolume};
 use crate::files::{self, OnFiles};
@@ -149,35 +151,6 @@ macro_rules! null_and_journals {
     };
 }
 
-/// A program that is run directly on a mount that lends, beside the same program on that mount, on
-/// tmpfs and on journalling file systems: the ratios to reach of the last three.
-macro_rules! direct {
-    ($name:literal, $both:expr, $tmpfs:expr, $ext4:expr, $xfs:expr) => {
-        Benchmark::Contest(Contest {
-            place: "direct",
-            name: $name,
-            ground: Ground::Lending,
-            how: How::Files($both.direct),
-            against: &[
-                reported("the mount", Ground::Lending, How::Files($both.plain)),
-                Against {
-                    reach: $tmpfs,
-                    ..reported("tmpfs", Ground::Tmpfs, How::Files($both.plain))
-                },
-                Against {
-                    reach: $ext4,
-                    ..reported(EXT4_JOURNAL, Ground::Ext4Journal, How::Files($both.plain))
-                },
-                Against {
-                    reach: $xfs,
-                    ..reported(XFS_LOG, Ground::XfsLog, How::Files($both.plain))
-                },
-            ],
-            ..BARE
-        })
-    };
-}
-
 /// The kernel's file system on a disk, and what FUSE alone costs.
 macro_rules! ext4_and_null {
     ($how:expr, $ext4:expr) => {
@@ -193,7 +166,11 @@ fn owned(names: &[&str]) -> Vec<String> {
 }
 
 /// All benchmarks, in the order of their rows.
-pub static CATALOG: &[Benchmark] = &[
+pub fn all() -> impl Iterator<Item = &'static Benchmark> {
+    CATALOG.iter().chain(direct::CATALOG)
+}
+
+static CATALOG: &[Benchmark] = &[
     Benchmark::Contest(Contest {
         payload: Some((BLOCK_BYTES, None)),
         ..engine(
@@ -326,15 +303,6 @@ pub static CATALOG: &[Benchmark] = &[
         depth::random_read,
         &[target("ext4", Ground::Ext4, How::Files(depth::random_read), 0.9)],
     )),
-    direct!("4 KiB overwrite + fdatasync", direct::OVERWRITE, Some(1.1), None, None),
-    direct!("4 KiB random read", direct::READ, Some(1.2), None, None),
-    direct!("128-byte append + fdatasync", direct::APPEND, Some(0.6), None, None),
-    direct!("create, write 4 KiB, close", direct::CREATE, None, None, None),
-    direct!("RocksDB fillseq, sync", rocksdb::FILLSEQ, Some(1.3), Some(80.0), Some(90.0)),
-    direct!("RocksDB fillrandom, sync", rocksdb::FILLRANDOM, Some(1.0), None, None),
-    direct!("SQLite commit, WAL", direct::SQLITE_WAL, None, Some(10.0), Some(10.0)),
-    direct!("SQLite commit, PERSIST", direct::SQLITE_PERSIST, None, Some(5.0), Some(5.0)),
-    direct!("SQLite commit, DELETE", direct::SQLITE_DELETE, None, Some(4.0), Some(4.0)),
     Benchmark::Contest(mounted(
         "RocksDB fillseq, sync",
         rocksdb::fillseq,
@@ -542,14 +510,14 @@ mod tests {
 
     #[test]
     fn every_row_has_a_name_of_its_own() {
-        let names: Vec<String> = CATALOG.iter().flat_map(Benchmark::row_names).collect();
+        let names: Vec<String> = all().flat_map(Benchmark::row_names).collect();
         let distinct: std::collections::HashSet<&String> = names.iter().collect();
         assert_eq!(distinct.len(), names.len());
     }
 
     #[test]
     fn sides_in_process_run_on_the_engine_and_all_others_on_files() {
-        for contest in CATALOG.iter().filter_map(|benchmark| match benchmark {
+        for contest in all().filter_map(|benchmark| match benchmark {
             Benchmark::Contest(contest) => Some(contest),
             Benchmark::Measurement(_) => None,
         }) {
@@ -566,9 +534,17 @@ mod tests {
         }
     }
     #[test]
-    fn the_rows_of_rocksdb_are_known() {
-        let names: Vec<String> =
-            CATALOG.iter().filter(|b| b.needs_rocksdb()).map(Benchmark::title).collect();
-        assert!(names.len() == 8 && names.iter().all(|name| name.contains("RocksDB")), "{names:?}");
+    fn rows_that_need_programs_are_known() {
+        let titles = |needs: fn(&Benchmark) -> bool| -> Vec<String> {
+            all().filter(|benchmark| needs(benchmark)).map(Benchmark::title).collect()
+        };
+        let rocksdb = titles(Benchmark::needs_rocksdb);
+        assert!(rocksdb.len() == 14 && rocksdb.iter().all(|name| name.contains("RocksDB")));
+        let trees = titles(Benchmark::needs_trees);
+        assert!(trees.len() == 8 && trees.iter().any(|name| name == "direct: build"), "{trees:?}");
+        assert_eq!(titles(Benchmark::needs_sqlite).len(), 3);
+        assert_eq!(titles(Benchmark::needs_mariadb), ["direct: MariaDB commit"]);
+        let direct = titles(Benchmark::needs_direct);
+        assert!(direct.iter().all(|name| name.starts_with("direct: ")), "{direct:?}");
     }
 }

@@ -262,7 +262,10 @@ fn rate_row(
         ratio_min: ratios.iter().copied().fold(f64::INFINITY, f64::min),
         ratio_max: ratios.iter().copied().fold(0.0, f64::max),
         fdatasync_us,
-        note: ours.meter.messages.is_some().then(|| format!("{messages:.2} messages")),
+        note: match ours.meter.messages {
+            Some(_) => Some(format!("{messages:.2} messages")),
+            None => ours.workload.note(),
+        },
         ..Row::new(name, contest.unit, median(baseline), median(&ours.rates), ratio, reach)
     }
 }
@@ -291,7 +294,7 @@ fn bytes_row(contest: &Contest, total: &Tally) -> Option<Row> {
 mod tests {
     use super::*;
     use crate::benchmark::Benchmark;
-    use crate::catalog::CATALOG;
+    use crate::catalog;
 
     struct Idle;
 
@@ -347,7 +350,7 @@ mod tests {
     }
 
     fn contest(title: &str) -> Contest {
-        let found = CATALOG.iter().find_map(|benchmark| match benchmark {
+        let found = catalog::all().find_map(|benchmark| match benchmark {
             Benchmark::Contest(contest) if contest.title() == title => Some(*contest),
             _ => None,
         });

@@ -59,6 +59,18 @@ pub fn directly(is_direct: bool, command: &Path) -> Result<Command> {
     Ok(run)
 }
 
+/// Reads and writes that processes did by themselves since a volume was mounted.
+///
+/// # Errors
+/// If its daemon does not say.
+pub fn direct_calls(mountpoint: &Path) -> Result<u64> {
+    let printed =
+        run(Command::new(program()?).args(["stats", "--once", "--json"]).arg(mountpoint))?;
+    let stats: serde_json::Value = serde_json::from_str(&printed).context("counters of a mount")?;
+    let count = |name: &str| stats["counters"][name].as_u64().with_context(|| name.to_owned());
+    Ok(count("direct_reads")? + count("direct_writes")?)
+}
+
 /// Why nothing can be run directly here, if so.
 pub fn why_not() -> Option<anyhow::Error> {
     let library = || -> Result<()> {
@@ -124,6 +136,19 @@ impl Daemon {
         let mut command = Command::new(&self.program);
         let printed = run(command.args(["status", "--json"]).arg(&self.mountpoint))?;
         serde_json::from_str(&printed).context("the state of a mount")
+    }
+
+    /// Whether some file is lent at the moment.
+    ///
+    /// # Errors
+    /// If it does not say.
+    pub fn lends(&self) -> Result<bool> {
+        let status = self.status()?;
+        let processes = status["direct"]["processes"].as_array().context("who has files")?;
+        let has_files = |process: &serde_json::Value| {
+            process["inodes"].as_array().is_some_and(|inodes| !inodes.is_empty())
+        };
+        Ok(processes.iter().any(has_files))
     }
 
     /// Unmounts it.

@@ -196,9 +196,13 @@ impl Drop for KernelMount {
 }
 
 fn mkfs(kind: &str) -> Command {
-    let name = format!("mkfs.{kind}");
-    let installed = ["/usr/sbin", "/sbin"].map(|directory| Path::new(directory).join(&name));
-    Command::new(installed.into_iter().find(|path| path.exists()).unwrap_or(name.into()))
+    Command::new(installed(&format!("mkfs.{kind}")))
+}
+
+/// A program of the system's, which need not be in PATH; its name if it is elsewhere.
+pub fn installed(name: &str) -> PathBuf {
+    let places = ["/usr/sbin", "/sbin", "/usr/bin"].map(|place| Path::new(place).join(name));
+    places.into_iter().find(|path| path.exists()).unwrap_or(name.into())
 }
 
 /// Runs a program to its end and returns what it printed.

@@ -140,8 +140,12 @@ pub fn webproxy(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
 }
 
 fn start(load: Load, directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
-    let files = (sizes.file_bytes / BYTES_PER_FILE).clamp(FILES_MIN, FILES_MAX);
-    Ok(Box::new(Running::new(load, directory, files)?))
+    Ok(Box::new(Running::new(load, directory, files(sizes))?))
+}
+
+/// How many files a load has.
+pub fn files(sizes: Sizes) -> u64 {
+    (sizes.file_bytes / BYTES_PER_FILE).clamp(FILES_MIN, FILES_MAX)
 }
 
 /// A load over its files.
@@ -154,6 +158,11 @@ impl Load {
     /// The same with files of another mean size.
     pub fn of_files_of(self, mean_file_bytes: u64) -> Self {
         Self { mean_file_bytes, ..self }
+    }
+
+    /// Operations of a loop by all threads.
+    pub fn ops_of_a_loop(&self) -> u64 {
+        self.ops() * THREADS as u64
     }
 
     fn ops(&self) -> u64 {
@@ -229,11 +238,11 @@ impl Running {
 
 impl Workload for Running {
     fn batch_ops(&self) -> u64 {
-        LOOPS * self.load.ops() * THREADS as u64
+        LOOPS * self.load.ops_of_a_loop()
     }
 
     fn run(&mut self, ops: u64) -> Result<()> {
-        self.loops(ops / self.load.ops() / THREADS as u64)
+        self.loops(ops / self.load.ops_of_a_loop())
     }
 }
 

@@ -78,7 +78,6 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 
 use benchmark::Benchmark;
-use catalog::CATALOG;
 use contest::Disturbed;
 use message::nothing;
 use options::Options;
@@ -90,7 +89,7 @@ use stage::{Stage, why_no_fuse};
 static HEAP: heap::Counting = heap::Counting;
 
 fn main() -> ExitCode {
-    let outcome = match (nothing::asked_for(), direct::asked_for()) {
+    let outcome = match (nothing::asked_for(), direct::calls::asked_for()) {
         (Some(service), _) => service.serve(),
         (_, Some(calls)) => calls.make(),
         _ => run(&Options::parse()),
@@ -160,9 +159,9 @@ fn not_measured(benchmark: &Benchmark, options: &Options, why: &str) -> Vec<Row>
 /// The benchmarks asked for, and rows for those of them that this machine or user cannot run.
 fn select(options: &Options) -> Result<(Vec<&'static Benchmark>, Vec<Row>)> {
     let mut selected: Vec<&Benchmark> =
-        CATALOG.iter().filter(|benchmark| benchmark.matches(options)).collect();
+        catalog::all().filter(|benchmark| benchmark.matches(options)).collect();
     if selected.is_empty() {
-        let names: Vec<String> = CATALOG.iter().flat_map(Benchmark::row_names).collect();
+        let names: Vec<String> = catalog::all().flat_map(Benchmark::row_names).collect();
         bail!(
             "--filter {:?} selects no row; these exist:\n  {}",
             options.filter,
@@ -190,6 +189,8 @@ fn select(options: &Options) -> Result<(Vec<&'static Benchmark>, Vec<Row>)> {
     skip("RocksDB", Benchmark::needs_rocksdb, &rocksdb::why_not);
     skip("fio", Benchmark::needs_fio, &depth::why_not);
     skip("direct programs", Benchmark::needs_direct, &daemon::why_not);
+    skip("SQLite", Benchmark::needs_sqlite, &message::why_no_sqlite);
+    skip("MariaDB", Benchmark::needs_mariadb, &direct::mariadb::why_not);
     skip("trees of files", Benchmark::needs_trees, &trees::why_not);
     if selected.is_empty() {
         bail!("no row is left to measure");

@@ -25,6 +25,7 @@ use crate::report::{Cell, Row, Unit};
 use crate::stage::Room;
 use crate::workload::Sizes;
 
+pub use client::why_no_sqlite;
 use server::Server;
 
 /// The file that is read and written; small, since it is made for each server in each round.
@@ -177,7 +178,7 @@ pub fn room(options: &Options) -> Room {
 pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
     let (servers, mut skipped) = servers(options);
     let mut all = needed(options, &servers);
-    let without_sqlite = client::why_no_sqlite();
+    let without_sqlite = why_no_sqlite();
     if let Some(why) = &without_sqlite {
         let why = format!("rows on SQLite are skipped: {why:#}");
         let is_sqlite = |figures: &Figures| matches!(figures.operation.act, Act::Sqlite { .. });

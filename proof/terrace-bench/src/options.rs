@@ -99,7 +99,7 @@ impl Options {
     /// Whether a row of this name is selected.
     pub fn selects(&self, row_name: &str) -> bool {
         (!self.reach || reach::contains(row_name))
-            && (!self.direct || row_name.starts_with("direct: "))
+            && (!self.direct || row_name.starts_with(reach::DIRECT))
             && row_name.to_lowercase().contains(&self.filter.to_lowercase())
     }
 

@@ -1,4 +1,8 @@
-//! The rows by which the mount is judged, whatever else there is to measure.
+//! The rows by which the mount is judged, and those of the direct path, whatever else there is to
+//! measure.
+
+/// What the names of the direct path's rows begin with.
+pub const DIRECT: &str = "direct: ";
 
 /// What the names of these rows begin with.
 const ROWS: &[&str] = &[
@@ -27,11 +31,11 @@ pub fn contains(row_name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::benchmark::Benchmark;
-    use crate::catalog::CATALOG;
+    use crate::catalog;
 
     #[test]
     fn each_beginning_is_one_of_rows() {
-        let names: Vec<String> = CATALOG.iter().flat_map(Benchmark::row_names).collect();
+        let names: Vec<String> = catalog::all().flat_map(Benchmark::row_names).collect();
         for beginning in ROWS {
             assert!(names.iter().any(|name| name.starts_with(beginning)), "{beginning}");
         }

@@ -10,6 +10,8 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use terrace_media::Pm;
 
+use crate::median::median;
+
 /// What the numbers of a row count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Unit {
@@ -146,6 +148,18 @@ impl Row {
         reach: Option<f64>,
     ) -> Self {
         Self::new(name.to_owned(), unit, baseline, ours, baseline / ours, reach)
+    }
+
+    /// The same with the ratio's median and spread over rounds.
+    pub fn with_ratios(self, ratios: &[f64]) -> Self {
+        let ratio = median(ratios);
+        Self {
+            ratio: Some(ratio),
+            met: self.reach.map(|reach| ratio >= reach),
+            ratio_min: ratios.iter().copied().fold(f64::INFINITY, f64::min),
+            ratio_max: ratios.iter().copied().fold(0.0, f64::max),
+            ..self
+        }
     }
 
     /// A row that could not be measured, and why; its figures are null in JSON.

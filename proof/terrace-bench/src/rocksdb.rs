@@ -1,5 +1,7 @@
 //! RocksDB's own benchmark, `db_bench`, with a sync after each put of 1 KB. The time is what it
-//! reports.
+//! reports. Mixtures of reads and writes are in `ycsb`.
+
+pub mod ycsb;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +11,7 @@ use anyhow::{Context, Result};
 
 use crate::daemon::directly;
 use crate::direct::Both;
-use crate::files::OnFiles;
+use crate::direct::share::Share;
 use crate::kernel::run;
 use crate::workload::{Sizes, Workload};
 
@@ -18,6 +20,9 @@ const VALUE_BYTES: u64 = 1000;
 const PUTS_MIN: u64 = 100;
 /// Below the size at which RocksDB would begin to flush tables to files.
 const PUTS_MAX: u64 = 30_000;
+
+/// Operations of a run that is counted, and not timed.
+const COUNTED: u64 = 10_000;
 
 /// What of `db_bench` runs, and on how large a database.
 #[derive(Clone, Copy, Debug)]
@@ -28,10 +33,6 @@ enum Fill {
     /// `smaller`.
     Database { benchmark: &'static str, puts: u64, smaller: u64 },
 }
-
-/// The workloads that run RocksDB.
-pub const FILLS: [OnFiles; 6] =
-    [fillseq, fillseq_all, fillrandom_all, FILLSEQ.direct, FILLRANDOM.direct, FILLRANDOM.plain];
 
 /// Puts into a new database, as long as a round lasts.
 pub fn fillseq(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
@@ -85,13 +86,13 @@ fn start(fill: Fill, directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>
         Fill::Log { .. } => PUTS_MIN,
         Fill::Database { puts, .. } => puts,
     };
-    Ok(Box::new(Filling {
-        fill,
-        database: directory.join("db"),
-        puts,
-        round: sizes.round,
-        spent: Duration::ZERO,
-    }))
+    let (database, round, spent) = (directory.join("db"), sizes.round, Duration::ZERO);
+    let mut filling = Filling { fill, database, puts, round, spent, share: None };
+    if let Fill::Log { is_direct: true, .. } = fill {
+        filling.prepare(COUNTED)?;
+        filling.share = Some(Share::of(db_bench_command(fill, &filling.database, COUNTED)?)?);
+    }
+    Ok(Box::new(filling))
 }
 
 struct Filling {
@@ -101,6 +102,7 @@ struct Filling {
     puts: u64,
     round: Duration,
     spent: Duration,
+    share: Option<Share>,
 }
 
 impl Workload for Filling {
@@ -131,31 +133,42 @@ impl Workload for Filling {
     fn spent(&self) -> Option<Duration> {
         Some(self.spent)
     }
+
+    fn note(&self) -> Option<String> {
+        self.share.as_ref().map(Share::note)
+    }
 }
 
 /// Runs it; returns microseconds per put.
 fn db_bench(fill: Fill, database: &Path, puts: u64) -> Result<f64> {
+    let (Fill::Log { benchmark, .. } | Fill::Database { benchmark, .. }) = fill;
+    let printed = run(&mut db_bench_command(fill, database, puts)?)?;
+    micros_per_op(&printed, benchmark)
+        .with_context(|| format!("db_bench reports no time: {printed}"))
+}
+
+fn db_bench_command(fill: Fill, database: &Path, puts: u64) -> Result<Command> {
     let (benchmark, is_direct) = match fill {
         Fill::Log { benchmark, is_direct } => (benchmark, is_direct),
         Fill::Database { benchmark, .. } => (benchmark, false),
     };
-    let mut command = directly(is_direct, Path::new("db_bench"))?;
-    command
-        .args(["--sync=1", "--compression_type=none", "--threads=1", "--disable_wal=0"])
-        .arg(format!("--benchmarks={benchmark}"))
-        .args([
-            format!("--key_size={KEY_BYTES}"),
-            format!("--value_size={VALUE_BYTES}"),
-            format!("--num={puts}"),
-        ])
-        .arg(format!("--db={}", database.display()))
-        .arg(format!("--wal_dir={}", database.display()));
+    let mut command = base_command(is_direct, database)?;
+    command.arg("--sync=1").arg(format!("--benchmarks={benchmark}")).arg(format!("--num={puts}"));
     if let Fill::Database { smaller, .. } = fill {
         command.args(scaled_settings(smaller));
     }
-    let printed = run(&mut command)?;
-    micros_per_op(&printed, benchmark)
-        .with_context(|| format!("db_bench reports no time: {printed}"))
+    Ok(command)
+}
+
+/// `db_bench` with what all benchmarks have in common.
+fn base_command(is_direct: bool, database: &Path) -> Result<Command> {
+    let mut command = directly(is_direct, Path::new("db_bench"))?;
+    command
+        .args(["--compression_type=none", "--threads=1", "--disable_wal=0"])
+        .args([format!("--key_size={KEY_BYTES}"), format!("--value_size={VALUE_BYTES}")])
+        .arg(format!("--db={}", database.display()))
+        .arg(format!("--wal_dir={}", database.display()));
+    Ok(command)
 }
 
 /// RocksDB's default sizes divided by `smaller`: tables in memory and files of 64 MiB, 256 MiB of

@@ -169,6 +169,11 @@ impl Site {
         self.fuse.as_ref()
     }
 
+    /// Terrace's own program that has mounted it, if so.
+    pub fn daemon(&self) -> Option<&Daemon> {
+        self.daemon.as_ref()
+    }
+
     /// The volume behind it, if there is one.
     pub fn volume(&self) -> Option<&Arc<Volume>> {
         self.bed.as_ref().map(Bed::volume)

@@ -10,6 +10,9 @@ use anyhow::{Context, Result};
 use rustix::fs::syncfs;
 use tempfile::TempDir;
 
+use crate::daemon::directly;
+use crate::direct::Both;
+use crate::direct::share::Share;
 use crate::files::{OnFiles, open_directory};
 use crate::interrupt;
 use crate::kernel::run;
@@ -31,8 +34,18 @@ const DOUBLINGS: u64 = 5;
 const TREE: &str = "tree";
 const COPY: &str = "copy";
 
-/// All workloads of this module.
+/// All workloads of this module, run by themselves.
 pub const ALL: [OnFiles; 5] = [unpack, remove, copy, clone, build];
+
+/// [`unpack`] directly, and by itself.
+pub const UNPACK: Both =
+    Both { direct: |on, sizes| start_directly(Task::Unpack, on, sizes), plain: unpack };
+/// [`clone`], likewise.
+pub const CLONE: Both =
+    Both { direct: |on, sizes| start_directly(Task::Clone, on, sizes), plain: clone };
+/// [`build`], likewise.
+pub const BUILD: Both =
+    Both { direct: |on, sizes| start_directly(Task::Build, on, sizes), plain: build };
 
 /// `tar -x` of an archive in memory.
 pub fn unpack(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
@@ -60,12 +73,14 @@ pub fn build(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
 }
 
 fn start(task: Task, directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
-    let source = Source::new(files(sizes), task == Task::Clone)?;
-    let site = directory.to_owned();
-    let trees = Trees { task, site, source };
-    if matches!(task, Task::Copy | Task::Build) {
-        trees.unpack()?;
-    }
+    Ok(Box::new(Trees::new(task, false, directory, files(sizes))?))
+}
+
+/// Runs it once under the report of `terrace run`, too.
+fn start_directly(task: Task, directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
+    let mut trees = Trees::new(task, true, directory, files(sizes))?;
+    trees.prepare(0)?;
+    trees.share = Some(Share::of(trees.command()?)?);
     Ok(Box::new(trees))
 }
 
@@ -144,9 +159,12 @@ impl Source {
     }
 }
 
-/// git without what this machine's people have told it.
 fn git() -> Command {
-    let mut git = Command::new("git");
+    untold(Command::new("git"))
+}
+
+/// git without what this machine's people have told it.
+fn untold(mut git: Command) -> Command {
     git.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
     git
 }
@@ -182,18 +200,33 @@ fn makefile(objects: &[String]) -> String {
 
 struct Trees {
     task: Task,
+    is_direct: bool,
     site: PathBuf,
     source: Source,
+    share: Option<Share>,
 }
 
 impl Trees {
+    fn new(task: Task, is_direct: bool, site: &Path, files: u64) -> Result<Self> {
+        let source = Source::new(files, task == Task::Clone)?;
+        let trees = Self { task, is_direct, site: site.to_owned(), source, share: None };
+        if matches!(task, Task::Copy | Task::Build) {
+            trees.unpack()?;
+        }
+        Ok(trees)
+    }
+
     fn at(&self, name: &str) -> PathBuf {
         self.site.join(name)
     }
 
     fn unpack(&self) -> Result<()> {
-        let mut tar = Command::new("tar");
-        run(tar.arg("-xf").arg(self.source.archive()).arg("-C").arg(&self.site)).map(drop)
+        run(&mut self.tar(Command::new("tar"))).map(drop)
+    }
+
+    fn tar(&self, mut tar: Command) -> Command {
+        tar.arg("-xf").arg(self.source.archive()).arg("-C").arg(&self.site);
+        tar
     }
 
     /// Removes what the last run made.
@@ -205,10 +238,38 @@ impl Trees {
         }
     }
 
-    fn make(&self) -> Command {
-        let mut make = Command::new("make");
+    fn make(&self, mut make: Command) -> Command {
         make.arg("-s").arg("-C").arg(self.at(TREE));
         make
+    }
+
+    /// The program whose work counts.
+    fn command(&self) -> Result<Command> {
+        let program = |name: &str| directly(self.is_direct, Path::new(name));
+        Ok(match self.task {
+            Task::Unpack => self.tar(program("tar")?),
+            Task::Remove => {
+                let mut remove = program("rm")?;
+                remove.arg("-r").arg(self.at(TREE));
+                remove
+            }
+            Task::Copy => {
+                let mut copy = program("cp")?;
+                copy.arg("-r").arg(self.at(TREE)).arg(self.at(COPY));
+                copy
+            }
+            Task::Clone => {
+                let from = format!("file://{}", self.source.tree().display());
+                let mut clone = untold(program("git")?);
+                clone.args(["clone", "-q"]).arg(from).arg(self.at(COPY));
+                clone
+            }
+            Task::Build => {
+                let mut make = self.make(program("make")?);
+                make.arg("-j2");
+                make
+            }
+        })
     }
 }
 
@@ -225,26 +286,18 @@ impl Workload for Trees {
             Task::Unpack => self.clear(TREE)?,
             Task::Remove => self.unpack()?,
             Task::Copy | Task::Clone => self.clear(COPY)?,
-            Task::Build => drop(run(self.make().arg("clean"))?),
+            Task::Build => drop(run(self.make(Command::new("make")).arg("clean"))?),
         }
         // Data of earlier rows must not be written back in the time that counts.
         Ok(syncfs(open_directory(&self.site)?)?)
     }
 
     fn run(&mut self, _ops: u64) -> Result<()> {
-        match self.task {
-            Task::Unpack => self.unpack(),
-            Task::Remove => run(Command::new("rm").arg("-r").arg(self.at(TREE))).map(drop),
-            Task::Copy => {
-                let mut copy = Command::new("cp");
-                run(copy.arg("-r").arg(self.at(TREE)).arg(self.at(COPY))).map(drop)
-            }
-            Task::Clone => {
-                let from = format!("file://{}", self.source.tree().display());
-                run(git().args(["clone", "-q"]).arg(from).arg(self.at(COPY))).map(drop)
-            }
-            Task::Build => run(self.make().arg("-j2")).map(drop),
-        }
+        run(&mut self.command()?).map(drop)
+    }
+
+    fn note(&self) -> Option<String> {
+        self.share.as_ref().map(Share::note)
     }
 }
 
@@ -272,11 +325,7 @@ mod tests {
         }
         for task in [Task::Unpack, Task::Remove, Task::Copy, Task::Clone, Task::Build] {
             let site = TempDir::new().unwrap();
-            let source = Source::new(FILES_MIN, task == Task::Clone).unwrap();
-            let mut trees = Trees { task, site: site.path().to_owned(), source };
-            if matches!(task, Task::Copy | Task::Build) {
-                trees.unpack().unwrap();
-            }
+            let mut trees = Trees::new(task, false, site.path(), FILES_MIN).unwrap();
             // The files, and the Makefile.
             let all = FILES_MIN as usize + 1;
             for _ in 0..2 {

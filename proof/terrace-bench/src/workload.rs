@@ -42,6 +42,11 @@ pub trait Workload {
     fn spent(&self) -> Option<Duration> {
         None
     }
+
+    /// What else it has found, for the row.
+    fn note(&self) -> Option<String> {
+        None
+    }
 }
 
 /// How large files are, and how much there is of what is many.

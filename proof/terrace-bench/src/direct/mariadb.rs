@@ -1,0 +1,179 @@
+//! A MariaDB server whose data is on a mount, and a client that adds rows: a transaction each, by
+//! the server's defaults durable when it returns.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+
+use super::role::Way;
+use crate::daemon::{direct_calls, directly};
+use crate::interrupt;
+use crate::kernel::{installed, run};
+use crate::stage::new_directory;
+use crate::workload::{Sizes, Workload};
+
+const START_LIMIT: Duration = Duration::from_secs(60);
+const OPS_MIN: u64 = 50;
+const OPS_MAX: u64 = 20_000;
+/// Little, so that it all fits into the PM of a run that tries things out.
+const SETTINGS: [&str; 6] = [
+    "--user=root",
+    "--innodb-buffer-pool-size=16M",
+    "--innodb-log-file-size=8M",
+    "--innodb-undo-tablespaces=0",
+    "--aria-pagecache-buffer-size=8M",
+    "--key-buffer-size=4M",
+];
+
+/// A server, which ends when it is dropped. Fields are dropped after that.
+struct Server {
+    process: Child,
+    /// Its socket and log: not on the mount.
+    directory: TempDir,
+}
+
+impl Server {
+    fn start(way: Way, data: &Path) -> Result<Self> {
+        fs::create_dir(data).with_context(|| format!("creating {}", data.display()))?;
+        let data = format!("--datadir={}", data.display());
+        let mut install = Command::new(installed("mariadb-install-db"));
+        install.arg("--no-defaults").args(SETTINGS).arg(&data);
+        // Without it, a host whose name cannot be looked up is refused.
+        run(install.args([
+            "--auth-root-authentication-method=normal",
+            "--skip-test-db",
+            "--force",
+        ]))?;
+
+        let directory = new_directory(&std::env::temp_dir())?;
+        let log = File::create(directory.path().join("log"))?;
+        let mut command = directly(way == Way::Direct, &installed("mariadbd"))?;
+        command.arg("--no-defaults").args(SETTINGS).arg(data);
+        command
+            .args(["--skip-networking", "--skip-grant-tables"])
+            .arg(format!("--socket={}", directory.path().join("socket").display()))
+            .arg(format!("--pid-file={}", directory.path().join("pid").display()))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        let process = command.spawn().context("starting mariadbd")?;
+        let mut server = Self { process, directory };
+        let start = Instant::now();
+        while server.sql("select 1").is_err() {
+            interrupt::check()?;
+            let ended = server.process.try_wait()?;
+            if ended.is_some() || start.elapsed() > START_LIMIT {
+                let log = fs::read_to_string(server.directory.path().join("log"))?;
+                bail!("mariadbd did not start ({ended:?}): {log}");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(server)
+    }
+
+    fn client(&self) -> Command {
+        let mut client = Command::new("mariadb");
+        client
+            .args(["--no-defaults", "--batch", "--skip-column-names", "--user=root"])
+            .arg(format!("--socket={}", self.directory.path().join("socket").display()));
+        client
+    }
+
+    fn sql(&self, statements: &str) -> Result<String> {
+        run(self.client().args(["--execute", statements]).stdin(Stdio::null()))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // These fail only if it has ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+struct Transactions {
+    server: Server,
+    /// Where the calls that went direct are asked for.
+    mountpoint: Option<PathBuf>,
+    direct_calls: u64,
+    done: u64,
+    ops: u64,
+    round: Duration,
+    spent: Duration,
+}
+
+impl Workload for Transactions {
+    fn batch_ops(&self) -> u64 {
+        self.ops
+    }
+
+    fn prepare(&mut self, ops: u64) -> Result<()> {
+        let insert = format!("insert into bench.t(b) values('{}');\n", "x".repeat(100));
+        let script = self.server.directory.path().join("script");
+        fs::write(script, insert.repeat(ops as usize)).context("writing a script")
+    }
+
+    fn run(&mut self, ops: u64) -> Result<()> {
+        let counted =
+            |mountpoint: &Option<PathBuf>| mountpoint.as_deref().map_or(Ok(0), direct_calls);
+        let before = counted(&self.mountpoint)?;
+        let script = File::open(self.server.directory.path().join("script"))?;
+        let start = Instant::now();
+        run(self.server.client().stdin(Stdio::from(script)))?;
+        self.spent = start.elapsed();
+        self.direct_calls += counted(&self.mountpoint)? - before;
+        self.done += ops;
+        let rows = self.server.sql("select count(*) from bench.t")?;
+        ensure!(rows.trim() == self.done.to_string(), "{} rows of {}", rows.trim(), self.done);
+        let fill = 1.1 * self.round.as_secs_f64() * ops as f64 / self.spent.as_secs_f64();
+        self.ops = (fill as u64).clamp(OPS_MIN, OPS_MAX);
+        Ok(())
+    }
+
+    fn spent(&self) -> Option<Duration> {
+        Some(self.spent)
+    }
+
+    fn note(&self) -> Option<String> {
+        let each = self.direct_calls as f64 / self.done as f64;
+        self.mountpoint.as_ref().map(|_| format!("{each:.2} direct calls"))
+    }
+}
+
+/// Prepares them: a server, and a table. Both ways may have one in the same directory.
+///
+/// # Errors
+/// If the server does not start.
+pub fn transactions(_: (), way: Way, directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
+    let server = Server::start(way, &directory.join(format!("mariadb-{way:?}")))?;
+    server.sql(
+        "create database bench; \
+         create table bench.t(a int primary key auto_increment, b text) engine=InnoDB",
+    )?;
+    let mountpoint = (way == Way::Direct).then(|| directory.to_owned());
+    let (round, spent) = (sizes.round, Duration::ZERO);
+    let mut transactions =
+        Transactions { server, mountpoint, direct_calls: 0, done: 0, ops: OPS_MIN, round, spent };
+    // So that the first round is as long as the others.
+    transactions.prepare(OPS_MIN)?;
+    transactions.run(OPS_MIN)?;
+    Ok(Box::new(transactions))
+}
+
+/// Why no server can be run here, if so.
+pub fn why_not() -> Option<anyhow::Error> {
+    let programs = ["mariadbd", "mariadb", "mariadb-install-db"].map(installed);
+    // The last one knows no option that only prints something.
+    let missing = programs[2].parent().is_none_or(|parent| parent.as_os_str().is_empty());
+    let ran = |program: &PathBuf| run(Command::new(program).arg("--version")).err();
+    programs[..2].iter().find_map(ran).or_else(|| {
+        missing.then(|| {
+            anyhow::anyhow!("{} is missing: `scripts/setup.sh bench`", programs[2].display())
+        })
+    })
+}
