@@ -151,6 +151,10 @@ pub trait Files: Sync {
     /// The reason why the descriptor stays on the mount. `NotOurs` is final.
     fn adopt(&self, fd: RawFd) -> Result<&'static dyn File, Reason>;
 
+    /// The program makes few calls on each of many files, and this is one of them: the backend may
+    /// want to be told of opens from now on.
+    fn get_to_know(&self, fd: RawFd);
+
     /// The thread with this number is about to open a file. False: nobody need know; else
     /// `withdraw` follows the open, and then `is_here` is asked.
     fn announce(&self, thread: u32) -> bool;

@@ -331,11 +331,15 @@ fn nested(call: &Call, entry: &Entry, real: &impl Fn(Option<i64>) -> isize) -> O
 fn mount(call: &Call, entry: &Entry, real: impl Fn(Option<i64>) -> isize) -> isize {
     let word = entry.cell.load();
     let cell = word.description().map_or(&entry.cell, |at| &Description::at(at).state);
-    let way = cell.count(if call.write { 4 } else { 1 }, call.at.is_none());
+    let weight = if call.write { 4 } else { 1 };
+    let way = cell.count(weight, call.at.is_none());
     if report::asked() && !cell.load().stays() {
         report::name(call.fd, &entry.line);
     }
     let reason = cell.load().reason().unwrap_or(Reason::Few);
+    if reason == Reason::Few {
+        state::count_few(call.fd, weight);
+    }
     // Another descriptor of the file may go direct.
     let description = word.description().map(Description::at);
     let outside = description.and_then(|description| Outside::of(call.fd, description));

@@ -93,17 +93,23 @@ fn identity_of(fd: RawFd) -> Option<(u64, u64)> {
     identity(unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
-/// The file of a descriptor.
-fn find(fd: RawFd) -> Result<&'static OneFile, Reason> {
-    let (device, ino) = identity_of(fd).ok_or(Reason::NotOurs)?;
+/// The mount of a descriptor. It is told of opens from now on.
+fn mount(known: &mut Known, fd: RawFd, device: u64) -> Result<Arc<Mount>, Reason> {
     // SAFETY: the program has the descriptor open: it makes a call with it.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let mount = known.mounts.of(fd, device).map_err(|why| match why {
         NoMount::NotOurs => Reason::NotOurs,
         NoMount::Refused => Reason::Refused,
     })?;
     tell(&mount);
+    Ok(mount)
+}
+
+/// The file of a descriptor.
+fn find(fd: RawFd) -> Result<&'static OneFile, Reason> {
+    let (device, ino) = identity_of(fd).ok_or(Reason::NotOurs)?;
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mount = mount(&mut known, fd, device)?;
     if let Some(file) = known.files.get(&(device, ino))
         && Arc::ptr_eq(file.0.mount(), &mount)
     {
@@ -120,6 +126,13 @@ impl Files for Lent {
         let file = find(fd)?;
         file.0.take_up();
         Ok(file)
+    }
+
+    fn get_to_know(&self, fd: RawFd) {
+        if let Some((device, _)) = identity_of(fd) {
+            let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+            let _ = mount(&mut known, fd, device);
+        }
     }
 
     #[inline]

@@ -86,6 +86,8 @@ impl Files for Mapped {
         Ok(leaked)
     }
 
+    fn get_to_know(&self, _: RawFd) {}
+
     fn announce(&self, _: u32) -> bool {
         false
     }

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::os::fd::RawFd;
 use std::sync::atomic::{
-    AtomicUsize,
+    AtomicU32, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
 };
 
@@ -46,6 +46,26 @@ pub(crate) fn open(call: impl FnOnce() -> c_int) -> c_int {
 pub(crate) fn withdraw() {
     if thread::set_announced(false) && switch::on() {
         files().withdraw(thread::id());
+    }
+}
+
+/// Calls on files that have had few each: reads, and four for a write.
+static FEW: AtomicU32 = AtomicU32::new(0);
+/// After so many, that is 16 writes of new files, say, the backend gets to know one of the files.
+const FEW_MAX: u32 = 64;
+
+/// Counts a call on a file that has had few. A program such as a mail server writes each of many
+/// files by one call: none of them would ever be asked for.
+#[inline]
+pub(crate) fn count_few(fd: RawFd, weight: u16) {
+    let weight = u32::from(weight);
+    let before = FEW.fetch_add(weight, Relaxed);
+    if before % FEW_MAX + weight >= FEW_MAX
+        && let Some(_inside) = thread::enter()
+        && switch::on()
+        && !patterns::any()
+    {
+        files().get_to_know(fd);
     }
 }
 

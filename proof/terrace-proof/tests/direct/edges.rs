@@ -44,6 +44,30 @@ fn writes_of_all_lengths_are_whole() {
     });
 }
 
+/// A program that writes each of many files by one call, such as a mail server, goes direct, too.
+#[test]
+fn files_that_are_written_once_go_direct_after_some() {
+    proof(|| {
+        let mut volume = VolumeSpec::new("direct-once").options("lend=owner").mount()?;
+        let scratch = Scratch::new("direct-once-reports")?;
+        let report = scratch.join("report");
+        let mut worker = Worker::start(volume.root(), Some(&report))?;
+        for seed in 0..40 {
+            ensure!(worker.ask(&format!("open file{seed} wc"))? == Ok(vec![0]));
+            ensure!(worker.ask(&format!("0 write 100 {seed}"))? == Ok(vec![100]));
+            ensure!(worker.ask("0 close")? == Ok(Vec::new()));
+        }
+        worker.finish()?;
+        for seed in 0..40 {
+            let found = std::fs::read(volume.join(&format!("file{seed}")))?;
+            ensure!(found == pattern(seed, 100), "file{seed}: {} bytes", found.len());
+        }
+        let direct = direct_calls(&report)?;
+        ensure!((16..=24).contains(&direct), "{direct} of 40 calls went direct, the last 24 could");
+        volume.check()
+    });
+}
+
 /// The kernel does not look up a name then, so it asks for no attributes.
 #[test]
 fn a_lent_file_that_is_opened_by_its_descriptor_can_be_mapped() {
