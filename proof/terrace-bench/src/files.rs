@@ -1,8 +1,10 @@
 //! Operations on file data through system calls, on whatever file system a directory belongs to.
 //! Names are opened relative to the directory, so that no side pays for a longer path.
 
+use std::ffi::{CString, c_int};
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -30,7 +32,22 @@ pub fn open_directory(path: &Path) -> Result<OwnedFd> {
 
 /// Opens a file, creating it if it is missing.
 pub fn create(directory: &OwnedFd, name: &str, flags: OFlags) -> Result<File> {
-    Ok(openat(directory, name, CREATE | flags, Mode::RUSR | Mode::WUSR)?.into())
+    open_at(directory, name, CREATE | flags)
+}
+
+/// Opens a file of a directory by the C library's function, as programs do: `terrace run` sees
+/// those only.
+pub fn open_at(directory: &OwnedFd, name: &str, flags: OFlags) -> Result<File> {
+    let path = CString::new(name)?;
+    let mode = (Mode::RUSR | Mode::WUSR).bits();
+    // SAFETY: the path ends with a zero byte, and lives until the call returns.
+    let fd =
+        unsafe { libc::openat(directory.as_raw_fd(), path.as_ptr(), flags.bits() as c_int, mode) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error()).with_context(|| format!("opening {name}"));
+    }
+    // SAFETY: the descriptor is new, and nobody else has it.
+    Ok(unsafe { File::from_raw_fd(fd) })
 }
 
 fn aged_file(directory: &Path, sizes: Sizes) -> Result<File> {

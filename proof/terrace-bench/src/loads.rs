@@ -11,9 +11,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, statat, syncfs, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, statat, syncfs, unlinkat};
 
-use crate::files::{create, open_directory};
+use crate::files::{create, open_at, open_directory};
 use crate::interrupt;
 use crate::workload::{FILLING, PIECE_BYTES, Random, Sizes, Workload};
 
@@ -310,9 +310,7 @@ impl Client {
             Step::Read => {
                 let at = self.any_present();
                 let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-                let file =
-                    openat(&self.root, self.present[at].path.as_str(), flags, Mode::empty())?
-                        .into();
+                let file = open_at(&self.root, &self.present[at].path, flags)?;
                 self.read_whole(&file, at)
             }
             Step::Stat => {
