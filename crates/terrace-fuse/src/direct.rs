@@ -54,8 +54,8 @@ const TRIES: usize = 3;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// A loan has no more blocks than this.
 const BLOCKS_MAX: u64 = 16_384;
-/// A file that was just made is lent with so many: most files are short, or are renewed soon.
-const BLOCKS_OF_NEW: u64 = 32;
+/// A file is lent with so many when it is made or opened: most are short, or are renewed soon.
+const BLOCKS_OF_OPENED: u64 = 32;
 /// A file that was lent before is lent again with so many.
 const BLOCKS_AGAIN: u64 = 256;
 /// Lent files that nobody has open.
@@ -168,6 +168,8 @@ impl Direct {
         {
             *used = true;
         }
+        // In this order: a loan that misses the use has set the mark before.
+        self.shared.opens.may_have_pages(ino.0);
     }
 
     /// The attributes that the kernel is told, and whether it may keep them: not of a file that
@@ -186,9 +188,8 @@ impl Direct {
         self.shared.opens.open(ino.0);
 
         if let Some(process) = self.shared.announced_by(thread) {
-            let wanted = Wanted { ino: ino.0, blocks: BLOCKS_OF_NEW, opens: 1 };
             // If it is not lent, the mount has it.
-            self.shared.lend(wanted, process, Kernel::HasNone);
+            self.shared.lend_opened(ino, process);
         }
     }
 
@@ -202,11 +203,19 @@ impl Direct {
         opens.open(ino.0);
         let announced = self.shared.announced_by(thread);
         let borrower = opens.behind(ino.0).and_then(|_| volume.borrower(ino));
-        let is_own = borrower.is_some() && borrower == announced;
-        if borrower.is_some() && !is_own {
-            // A file that is gone or damaged is lent to nobody, and calls will say what it is.
-            let _ = volume.take_back(ino);
-        }
+        let is_own = match (borrower, announced) {
+            (Some(borrower), Some(process)) if borrower == process => true,
+            (Some(_), _) => {
+                // A file that is gone or damaged is lent to nobody, and calls will say what it is.
+                let _ = volume.take_back(ino);
+                false
+            }
+            // It was lent before, perhaps to this process.
+            (None, Some(process)) => {
+                opens.knows_no_pages(ino.0) && self.shared.lend_opened(ino, process)
+            }
+            (None, None) => false,
+        };
         let is_again = self.shared.opens_again(thread, ino.0);
         let way = if is_own { Opens::way_of_borrower(flags) } else { opens.way(ino.0, flags) };
         let flags = match way {
@@ -448,6 +457,13 @@ impl Shared {
         self.lend(wanted, process, Kernel::MayHavePages)
     }
 
+    /// Lends a file to a process that is opening it, if nobody else has it open. The kernel has no
+    /// pages of it.
+    fn lend_opened(&self, ino: Ino, process: u64) -> bool {
+        let wanted = Wanted { ino: ino.0, blocks: BLOCKS_OF_OPENED, opens: 1 };
+        matches!(self.lend(wanted, process, Kernel::HasNone), Answer::Lent { .. })
+    }
+
     fn lend(&self, wanted: Wanted, process: u64, kernel: Kernel) -> Answer {
         self.watch(wanted.ino, || self.try_to_lend(wanted, process, kernel))
     }
@@ -482,8 +498,11 @@ impl Shared {
                 tracing::warn!("inode {ino}: the kernel does not drop its pages: {error}");
                 return Answer::NotLent(NotLent::Off);
             }
-            if let Some(answer) = self.lend_watched(wanted, process) {
-                return answer;
+            match (self.lend_watched(wanted, process), kernel) {
+                (Some(answer), _) => return answer,
+                (None, Kernel::MayHavePages) => {}
+                // It may have some now.
+                (None, Kernel::HasNone) => break,
             }
         }
         Answer::NotLent(NotLent::Elsewhere)
@@ -492,18 +511,28 @@ impl Shared {
     /// Lends a file of which the kernel had no pages when the watch began. `None`: another user may
     /// have brought some since then.
     fn lend_watched(&self, wanted: Wanted, process: u64) -> Option<Answer> {
-        let (ino, blocks) = (wanted.ino, wanted.blocks.min(BLOCKS_MAX));
-        let lent = match self.volume.lend(Ino(ino), process, blocks) {
-            Ok(Ok(lent)) => lent,
-            Ok(Err(reason)) => return Some(Answer::NotLent(reason)),
-            Err(error) => return Some(not_lent(ino, &error)),
+        let ino = wanted.ino;
+        // Before the last look at the watch: a message that it misses takes the mark away.
+        self.opens.has_no_pages(ino);
+        let answer = match self.volume.lend(Ino(ino), process, wanted.blocks.min(BLOCKS_MAX)) {
+            Ok(Ok(lent)) if self.is_unused(wanted) => {
+                let (page, generation) = (lent.page as u64, lent.generation);
+                return Some(Answer::Lent { page, generation, log_is_same: false });
+            }
+            Ok(Ok(_)) => {
+                let _ = self.volume.take_back(Ino(ino));
+                None
+            }
+            Ok(Err(reason)) => Some(Answer::NotLent(reason)),
+            Err(error) => Some(not_lent(ino, &error)),
         };
-        if self.has_all(wanted) && self.lending.lock().get(&ino) == Some(&false) {
-            let (page, generation) = (lent.page as u64, lent.generation);
-            return Some(Answer::Lent { page, generation, log_is_same: false });
-        }
-        let _ = self.volume.take_back(Ino(ino));
-        None
+        self.opens.may_have_pages(ino);
+        answer
+    }
+
+    /// Whether nobody else has opened or used a file since the watch began.
+    fn is_unused(&self, wanted: Wanted) -> bool {
+        self.has_all(wanted) && self.lending.lock().get(&wanted.ino) == Some(&false)
     }
 
     /// Lends a file again that a process had when the watch began. The process has all of its open

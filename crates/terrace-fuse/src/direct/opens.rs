@@ -8,6 +8,8 @@
 //! * The count of open files is never lower than the kernel's: they are counted before OPEN or
 //!   CREATE is answered. It may be higher after a daemon has died; then the file is not lent before
 //!   the kernel has forgotten it.
+//! * A file that is marked to have no pages in the kernel has been lent, and no message that may
+//!   bring pages has come since.
 //! * A file that is not marked behind has not been lent since the kernel asked for its attributes.
 //! * All of it is in the ledger, so a successor of the daemon knows it.
 
@@ -15,6 +17,8 @@ use terrace_transport::Ledger;
 
 /// The count of open files.
 const OPENS: u64 = (1 << 24) - 1;
+/// The kernel has no pages of it.
+const NO_PAGES: u64 = 1 << 29;
 /// The kernel is behind.
 const BEHIND: u64 = 1 << 30;
 /// An open of the file was refused, so that the kernel asks for the attributes.
@@ -62,6 +66,25 @@ impl Opens {
     pub fn lend(&self, ino: u64) -> bool {
         let lent = |word: u64| Some((word & !ASKED | BEHIND).wrapping_add(LOAN));
         self.0.change_word(ino, lent).is_some()
+    }
+
+    /// A loan has begun, of a file of which the kernel has no pages. It gets none without a message.
+    pub fn has_no_pages(&self, ino: u64) {
+        self.0.change_word(ino, |word| Some(word | NO_PAGES));
+    }
+
+    /// The kernel may get pages.
+    #[inline]
+    pub fn may_have_pages(&self, ino: u64) {
+        if self.knows_no_pages(ino) {
+            self.0.change_word(ino, |word| Some(word & !NO_PAGES));
+        }
+    }
+
+    /// Whether the kernel has got no pages since the file was lent last.
+    #[inline]
+    pub fn knows_no_pages(&self, ino: u64) -> bool {
+        self.0.word(ino) & NO_PAGES != 0
     }
 
     /// If the kernel is behind: how many times the file has been lent.
@@ -139,6 +162,22 @@ mod tests {
         assert_eq!((opens.way(7, libc::O_RDONLY), opens.behind(7)), (Way::Cached, None));
         assert_eq!(opens.way(7, libc::O_WRONLY | libc::O_APPEND), Way::Uncached);
         assert_eq!(opens.way(7, libc::O_RDWR | libc::O_APPEND), Way::Cached);
+    }
+
+    #[test]
+    fn a_file_has_no_pages_from_a_loan_to_the_next_message() {
+        let opens = opens();
+        opens.open(7);
+        opens.may_have_pages(7);
+        assert!(!opens.knows_no_pages(7));
+        opens.lend(7);
+        assert!(!opens.knows_no_pages(7), "they are dropped after that");
+        opens.has_no_pages(7);
+        opens.close(7);
+        opens.open(7);
+        assert_eq!((opens.knows_no_pages(7), opens.count(7), opens.behind(7)), (true, 1, Some(1)));
+        opens.may_have_pages(7);
+        assert_eq!((opens.knows_no_pages(7), opens.count(7), opens.behind(7)), (false, 1, Some(1)));
     }
 
     #[test]
