@@ -173,11 +173,12 @@ impl Direct {
     }
 
     /// The attributes that the kernel is told, and whether it may keep them: not of a file that
-    /// another process changes.
+    /// another process changes, or will change once it has opened it.
     #[inline]
     pub(crate) fn told(&self, attr: &Attr) -> (Attr, bool) {
         match self.shared.opens.behind(attr.ino.0) {
-            None => (*attr, true),
+            // It may be lent again when it is opened.
+            None => (*attr, !self.shared.opens.knows_no_pages(attr.ino.0)),
             Some(loans) => self.shared.told_to_catch_up(attr, loans),
         }
     }
@@ -397,7 +398,7 @@ impl Shared {
             if let Ok(now) = self.volume.getattr(ino)
                 && self.opens.catch_up(ino.0, loans)
             {
-                return (now, true);
+                return (now, !self.opens.knows_no_pages(ino.0));
             }
         }
         (*attr, false)

@@ -9,7 +9,7 @@
 //!   CREATE is answered. It may be higher after a daemon has died; then the file is not lent before
 //!   the kernel has forgotten it.
 //! * A file that is marked to have no pages in the kernel has been lent, and no message that may
-//!   bring pages has come since.
+//!   bring pages has come since. The kernel keeps no attributes of it, either.
 //! * A file that is not marked behind has not been lent since the kernel asked for its attributes.
 //! * All of it is in the ledger, so a successor of the daemon knows it.
 
@@ -17,7 +17,7 @@ use terrace_transport::Ledger;
 
 /// The count of open files.
 const OPENS: u64 = (1 << 24) - 1;
-/// The kernel has no pages of it.
+/// The kernel has no pages of it, and is to keep no attributes.
 const NO_PAGES: u64 = 1 << 29;
 /// The kernel is behind.
 const BEHIND: u64 = 1 << 30;
