@@ -68,7 +68,7 @@ impl Opens {
         self.0.change_word(ino, lent).is_some()
     }
 
-    /// A loan has begun, of a file of which the kernel has no pages. It gets none without a message.
+    /// A file is lent, of which the kernel has no pages. It gets none without a message.
     pub fn has_no_pages(&self, ino: u64) {
         self.0.change_word(ino, |word| Some(word | NO_PAGES));
     }
