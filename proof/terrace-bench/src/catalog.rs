@@ -1,5 +1,5 @@
-//! Which benchmarks there are, what each is compared with, and the ratio it is to reach. Those of
-//! the direct path are in `direct`.
+//! The benchmarks, the baselines of each, and the ratio it is to reach. Those of the direct path are
+//! in `direct`.
 
 mod direct;
 

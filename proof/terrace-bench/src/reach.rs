@@ -1,7 +1,7 @@
 //! The rows by which the mount is judged, and those of the direct path, whatever else there is to
 //! measure.
 
-/// What the names of the direct path's rows begin with.
+/// The names of the direct path's rows begin so.
 pub const DIRECT: &str = "direct: ";
 
 /// What the names of these rows begin with.

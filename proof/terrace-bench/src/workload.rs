@@ -43,7 +43,7 @@ pub trait Workload {
         None
     }
 
-    /// What else it has found, for the row.
+    /// A remark for the row, if it has found anything else.
     fn note(&self) -> Option<String> {
         None
     }

@@ -79,7 +79,7 @@ macro_rules! two_threads {
 
 const DIRECT: Contest = Contest { place: "direct", ground: Ground::Lending, ..BARE };
 
-/// What happens once in a process.
+/// A moment that a process has once.
 const fn moment(
     title: &'static str,
     rows: fn() -> Vec<String>,

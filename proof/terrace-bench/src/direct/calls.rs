@@ -17,16 +17,16 @@ use crate::workload::{BLOCK_BYTES, RECORD_BYTES};
 
 /// The first argument of a process in that role.
 pub const ROLE: &str = "make-calls";
-/// What it prints when calls without end begin.
+/// It prints this when calls without end begin.
 pub const BEGUN: &str = "begun";
 /// The file that one thread reads and overwrites.
 pub const BLOCKS: &str = "blocks";
 /// That of a second thread.
 const MORE_BLOCKS: &str = "more-blocks";
-/// What its blocks are full of.
+/// The blocks of both are full of this byte.
 pub const BYTE: u8 = 7;
 
-/// What the role does again and again.
+/// The call that the role makes again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Call {
     /// pwrite of a block at a random place, fdatasync.
@@ -45,7 +45,7 @@ pub enum Call {
     Append,
     /// open of a new file, write of a block, close.
     Create,
-    /// What a mail server does.
+    /// The load of a mail server.
     Varmail,
 }
 

@@ -98,7 +98,7 @@ impl Drop for Server {
 
 struct Transactions {
     server: Server,
-    /// Where the calls that went direct are asked for.
+    /// The mount that is asked how many calls went direct.
     mountpoint: Option<PathBuf>,
     direct_calls: u64,
     done: u64,

@@ -1,4 +1,4 @@
-//! What happens once: a program starts, makes its first calls, has a file taken back.
+//! Moments: a program starts, makes its first calls, has a file taken back.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -85,7 +85,7 @@ pub fn stopped_names() -> Vec<String> {
     vec![STOPPED.to_owned()]
 }
 
-/// What it needs.
+/// The mount and the space that the benchmarks need.
 pub fn room(options: &Options) -> Room {
     Room::of(&[Ground::Lending], Sizes::on_mounts(options))
 }

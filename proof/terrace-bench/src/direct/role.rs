@@ -22,7 +22,7 @@ const OPS_MAX: u64 = 2_000_000;
 const CREATED_MAX: u64 = 2000;
 /// Of all calls, those that must go direct where the row is about nothing else.
 const LEAST_DIRECT: f64 = 0.9;
-/// What read migration has moved to the disk is back in PM soon after it was written to again.
+/// Read migration may have moved the file to the disk. It is back in PM soon after a write.
 const TRIES: u32 = 3;
 /// The daemon counts the last calls of a process when it has seen its end.
 const COUNT_LIMIT: Duration = Duration::from_secs(2);
