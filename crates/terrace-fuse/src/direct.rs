@@ -9,8 +9,8 @@
 //! * While a file is lent, or about to be, the kernel caches neither its attributes nor its pages.
 //!   A loan begins after the kernel has dropped all pages, and only if no message since then can
 //!   have brought new ones. Every READ and WRITE takes the file back, in the engine.
-//! * A file that was lent before may be lent again before its OPEN is answered. So the kernel caches
-//!   no attributes of it until a READ or WRITE brings pages ([`opens`]).
+//! * A file that was lent before may be lent again before its OPEN is answered. So the kernel
+//!   caches no attributes of it until a READ or WRITE brings pages ([`opens`]).
 //! * The kernel does not know the size of a file that has been lent. It asks for it when the file
 //!   is opened next ([`opens`]).
 //! * Pages are dropped by the threads here, never by one that takes messages: those that the kernel

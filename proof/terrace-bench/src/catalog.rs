@@ -1,5 +1,5 @@
-//! The benchmarks, the baselines of each, and the ratio it is to reach. Those of the direct path are
-//! in `direct`.
+//! The benchmarks, the baselines of each, and the ratio it is to reach. Those of the direct path
+//! are in `direct`.
 
 mod direct;
 
