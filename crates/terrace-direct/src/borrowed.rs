@@ -25,12 +25,15 @@ use terrace_store::file::{
 use terrace_store::index::Segment as Part;
 use terrace_store::log::{Log, LogMedia};
 use terrace_store::planted::{Bug, planted};
+use terrace_store::sync::{limit, thread};
 
 /// How long a thread waits for another one of this process, or for the daemon.
 const PATIENCE: Duration = Duration::from_millis(20);
 /// How often it looks meanwhile, after it has tried a few times.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
-const SPINS: u32 = 100;
+const SPINS: usize = limit(100, 1);
+/// How often it looks, all in all.
+const LOOKS: usize = SPINS + looks(PATIENCE);
 /// How long the daemon may take to say which entry of a broken loan counts.
 const VERDICT: Duration = Duration::from_secs(10);
 /// Bytes that a read copies at a time.
@@ -39,6 +42,11 @@ const READ_BYTES: usize = BLOCK;
 const COMMITS_MAX: u32 = 4096;
 /// A longer write is committed in pieces of this size, as on the mount.
 pub const PIECE_BYTES_MAX: usize = 4 << 20;
+
+/// Looks in so much time. The model checker has no time, so it needs more than a schedule has steps.
+const fn looks(time: Duration) -> usize {
+    limit((time.as_micros() / LOOK_EVERY.as_micros()) as usize, 100_000)
+}
 
 /// Memory that the program has given is none of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,13 +198,12 @@ impl Borrowed {
 
     #[cold]
     fn take_later(&self, word: Word<'_>) -> Result<(), Reason> {
-        let looks = PATIENCE.as_micros() / LOOK_EVERY.as_micros();
-        for i in 0..SPINS + looks as u32 {
+        for i in 0..LOOKS {
             match word.take(self.process) {
                 Ok(()) => return Ok(()),
                 Err(Refused::Ended) => return Err(Reason::Ended),
                 Err(Refused::Busy) if i < SPINS => std::hint::spin_loop(),
-                Err(Refused::Busy) => std::thread::sleep(LOOK_EVERY),
+                Err(Refused::Busy) => thread::sleep(LOOK_EVERY),
             }
         }
         Err(Reason::Busy)
@@ -211,7 +218,11 @@ impl Borrowed {
         change: impl FnOnce(&mut Log, &mut FileData, PmIo<'_>) -> FsResult<bool>,
     ) -> Result<(), Refusal> {
         self.control().set_in_place(if planted(Bug::LoanNamesNothing) { 0 } else { in_place });
-        self.take()?;
+        step();
+        match self.take() {
+            Err(_) if planted(Bug::LoanStoresUnasked) => {}
+            taken => taken?,
+        }
         let io =
             PmIo { pm: &self.pm, source: self.pool.get_mut(), data_crc: false, stamp: self.stamp };
         let changed = change(&mut self.log, &mut self.file, io);
@@ -234,9 +245,9 @@ impl Borrowed {
     /// change; 0 if the daemon does not say.
     #[cold]
     fn verdict(&self) -> u64 {
-        for _ in 0..VERDICT.as_micros() / LOOK_EVERY.as_micros() {
+        for _ in 0..looks(VERDICT) {
             match self.control().adopted() {
-                0 => std::thread::sleep(LOOK_EVERY),
+                0 => thread::sleep(LOOK_EVERY),
                 position => return position,
             }
         }
@@ -258,7 +269,7 @@ impl Borrowed {
         while done < len {
             let n = (len - done).min(READ_BYTES);
             self.copy(offset + done as u64, &mut piece[..n])?;
-            if !self.lasts() {
+            if !self.lasts() && !planted(Bug::LoanReadUnchecked) {
                 return Err(Reason::Ended.into());
             }
             if let Err(fault) = give(done, &piece[..n]) {

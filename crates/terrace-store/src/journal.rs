@@ -2,8 +2,9 @@
 //!
 //! Everything that the words make visible, and the record without its state, are durable before the
 //! state is stored, which commits; the words are durable before it is cleared, and the clearing
-//! before the caller goes on, so that a replay never undoes a later store to the same word. No
-//! crash leaves a state with a torn record: that is damage.
+//! before the caller goes on, so that a replay never undoes a later store to the same word. A replay
+//! makes the state that it finds durable first. No crash leaves a state with a torn record: that is
+//! damage.
 
 use std::collections::HashMap;
 
@@ -131,6 +132,11 @@ impl Journal {
     /// # Errors
     /// As [`Self::pending`]; PM errors.
     pub fn replay(&self, pm: &Pm) -> FsResult<()> {
+        if !planted(Bug::JournalStateTrusted) {
+            // It may have been stored by a daemon that was killed before its own fence.
+            pm.flush(self.at, 8);
+            fence(pm)?;
+        }
         let Some(words) = self.pending(pm)? else {
             return Ok(());
         };

@@ -1,6 +1,6 @@
 //! Bugs that can be planted, to prove that they are found: by the crash-state engine
-//! (`docs/CRASH-STATES.md` lists them), by the model checker (`schedules`), or, the last ones, by
-//! the engine's tests of loans.
+//! (`docs/CRASH-STATES.md` lists them), by the model checker (`schedules`), or, those of
+//! loans, by the engine's tests of them.
 //!
 //! Invariant: without the feature `planted` or the model checker, [`planted`] is `false` at compile
 //! time and nothing of this is in the program. With them, a bug is planted for the thread that
@@ -43,6 +43,11 @@ pub enum Bug {
     TailStaysBehind,
     /// After a crash only the first of the entries that committed themselves counts.
     ChainOfOne,
+    /// What recovers a log, or takes one from a stopped borrower, does not flush its last entry and
+    /// tail.
+    ChainEndNotFlushed,
+    /// Recovery finishes what entries say under the same fence as the entries themselves.
+    FinishedUnfenced,
     /// What does not vouch for all of its data commits itself.
     SealedWithoutTail,
     /// The pointer to a new log page is not flushed.
@@ -77,6 +82,8 @@ pub enum Bug {
     JournalOfOtherShard,
     /// A replay clears the record before the words are durable.
     ReplayClearsFirst,
+    /// A replay believes a state that may not be durable.
+    JournalStateTrusted,
     /// The journal's record commits before it is written: the one before it comes back.
     JournalStateFirst,
     /// A small overwrite is stored in place and then committed.
@@ -158,6 +165,10 @@ pub enum Bug {
     /// A borrower does not ask whether its change counts that was under way when the loan was
     /// broken.
     LoanVerdictIgnored,
+    /// A borrower changes the file although it was refused.
+    LoanStoresUnasked,
+    /// A borrower does not look whether the loan lasts after it has read.
+    LoanReadUnchecked,
 }
 
 #[cfg(any(feature = "planted", shuttle))]

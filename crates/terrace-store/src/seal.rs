@@ -50,6 +50,20 @@ pub fn holds(pm: &Pm, entry: &LogEntry<'_>) -> bool {
     }
 }
 
+/// The bytes of PM (first, count) that the entry's own checksum does not cover and that the entry
+/// stands for, if there are any.
+pub fn data_of(entry: &LogEntry<'_>) -> Option<(u64, u64)> {
+    match entry {
+        LogEntry::Write(e, _) => {
+            Some((BlockAddr(e.address).byte(), u64::from(e.blocks) * BLOCK_BYTES))
+        }
+        LogEntry::Append(e) => {
+            Some((BlockAddr(e.address).byte() + e.from % BLOCK_BYTES, e.size - e.from))
+        }
+        _ => None,
+    }
+}
+
 fn write_holds(pm: &Pm, e: &WriteEntry) -> bool {
     let (addr, blocks) = (BlockAddr(e.address), u64::from(e.blocks));
     if !addr.is_pm() || addr.byte() + blocks * BLOCK_BYTES > pm.len() {

@@ -13,6 +13,7 @@ mod real {
     pub use std::sync::{Arc, Weak, atomic};
     pub use std::thread;
     pub use std::thread_local;
+    use std::time::{Duration, Instant};
 
     pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -32,6 +33,22 @@ mod real {
         body: impl FnOnce() -> T + Send + 'scope,
     ) -> Option<thread::ScopedJoinHandle<'scope, T>> {
         thread::Builder::new().spawn_scoped(scope, body).ok()
+    }
+
+    /// When somebody who waits gives up.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Deadline(Instant);
+
+    impl Deadline {
+        /// So much later than now.
+        pub fn after(patience: Duration) -> Self {
+            Self(Instant::now() + patience)
+        }
+
+        /// Whether it is over.
+        pub fn has_passed(&self) -> bool {
+            Instant::now() >= self.0
+        }
     }
 
     /// A limit, which the model checker needs smaller in order to reach it.

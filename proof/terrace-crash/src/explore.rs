@@ -14,7 +14,7 @@ use crate::image::Scratch;
 use crate::model::Model;
 use crate::point::{Effort, Point};
 use crate::rig::{Config, Devices};
-use crate::run::{Run, recovered, run_mount, run_then, run_workload};
+use crate::run::{Known, Run, recovered, run_mount, run_succession, run_then, run_workload};
 use crate::tree::{Tree, Trees, difference};
 
 /// How much is looked at.
@@ -60,6 +60,8 @@ pub struct Counts {
     pub states: u64,
     /// Those of them that came from a crash of a recovery.
     pub in_recovery: u64,
+    /// Those of them that came from a power cut after a killed daemon's successor had recovered.
+    pub after_kill: u64,
     /// Those of them that came from a crash of what was done after a recovery.
     pub after_recovery: u64,
     /// States that were the same as another one.
@@ -73,6 +75,7 @@ impl AddAssign for Counts {
         self.exhaustive += other.exhaustive;
         self.states += other.states;
         self.in_recovery += other.in_recovery;
+        self.after_kill += other.after_kill;
         self.after_recovery += other.after_recovery;
         self.repeated += other.repeated;
     }
@@ -82,11 +85,12 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} distinct crash states of {} workloads ({} of crashes in recovery, {} of crashes \
-             after one), at {} points, {} of them exhaustively",
+            "{} distinct crash states of {} workloads ({} of crashes in recovery, {} in or after \
+             that of a killed daemon's successor, {} after one), at {} points, {} of them exhaustively",
             self.states,
             self.workloads,
             self.in_recovery,
+            self.after_kill,
             self.after_recovery,
             self.points,
             self.exhaustive
@@ -133,6 +137,8 @@ struct State<'a> {
     run: &'a Run,
     point: &'a Point,
     scratch: &'a Scratch,
+    /// It is what a daemon leaves that is killed there.
+    keeps_all: bool,
     /// Among those of its run.
     number: u64,
 }
@@ -204,8 +210,8 @@ impl Explorer {
             self.counts.points += 1;
             self.counts.exhaustive += u64::from(exhaustive);
             for choice in choices {
-                point
-                    .store_kept(&point.kept(choice).expect("a choice of this point"), &mut scratch);
+                let kept = point.kept(choice).expect("a choice of this point");
+                point.store_kept(&kept, &mut scratch);
                 let stage = Stage { deed: run.deed(point), crash: Some((point.moment, choice)) };
                 let found = match known.get(&scratch.hash()) {
                     None => {
@@ -219,7 +225,8 @@ impl Explorer {
                         Found::clone(found)
                     }
                 };
-                let state = State { run, point, scratch: &scratch, number };
+                let keeps_all = point.is_all(&kept);
+                let state = State { run, point, scratch: &scratch, keeps_all, number };
                 let stages: Vec<Stage> = stages.iter().cloned().chain([stage]).collect();
                 self.state(workload, &state, found, &stages, lots.as_mut());
                 number += 1;
@@ -237,6 +244,7 @@ impl Explorer {
         match deed {
             Deed::Action(_) => {}
             Deed::Mount => self.counts.in_recovery += 1,
+            Deed::Succession => self.counts.after_kill += 1,
             Deed::Then(_) => self.counts.after_recovery += 1,
         }
     }
@@ -273,9 +281,14 @@ impl Explorer {
             return;
         };
         let image = || Arc::new(state.scratch.image().clone());
+        let known = Known { during: legal, trees: &trees, model: &model };
         if crash_recovery {
-            let again = run_mount(run.config, &image(), legal, &trees, &model);
+            let again = run_mount(run.config, &image(), known);
             self.run(workload, again, stages, Some(Deed::Mount));
+        }
+        if state.keeps_all && !state.point.parts.is_empty() {
+            let again = run_succession(run, state.point, known);
+            self.run(workload, again, stages, Some(Deed::Succession));
         }
         // Without the directories to play in there is nothing to do.
         let follows = lots.after(state.number, self.then.len()).filter(|_| !model.root.is_empty());
@@ -335,8 +348,11 @@ impl Explorer {
                 break;
             };
             let image = Arc::new(scratch.image().clone());
+            let known = Known { during: run.legal(&point), trees: &trees, model: &model };
             let next_run = match &next.deed {
-                Deed::Mount => run_mount(run.config, &image, run.legal(&point), &trees, &model),
+                Deed::Mount => run_mount(run.config, &image, known),
+                Deed::Succession if point.is_all(&kept) => run_succession(&run, &point, known),
+                Deed::Succession => return Err(format!("{stage}: a kill leaves all")),
                 Deed::Then(name) => {
                     let then = self
                         .then

@@ -32,6 +32,9 @@ pub enum Deed {
     Action(usize),
     /// The state before was recovered.
     Mount,
+    /// The daemon was killed there, and not the power: another one has recovered all that was
+    /// stored.
+    Succession,
     /// It was recovered, and then this was done.
     Then(String),
 }
@@ -78,6 +81,7 @@ impl fmt::Display for Stage {
         match &self.deed {
             Deed::Action(n) => write!(f, "{n}")?,
             Deed::Mount => write!(f, "mount")?,
+            Deed::Succession => write!(f, "succession")?,
             Deed::Then(name) => write!(f, "{name}")?,
         }
         let Some((moment, choice)) = self.crash else {
@@ -107,6 +111,7 @@ impl FromStr for Stage {
         let deed = match (deed.parse(), deed) {
             (Ok(n), _) => Deed::Action(n),
             (_, "mount") => Deed::Mount,
+            (_, "succession") => Deed::Succession,
             (_, name) => Deed::Then(
                 action(name).with_context(|| format!("there is no action {name:?}"))?.name,
             ),
@@ -171,6 +176,7 @@ mod tests {
             "plain/remount/0.u=c1",
             "plain/append,move-to-disk+patch/1.m=x0",
             "disks/patch,append/1.d1=c3~mount.f2=sff~unlink.e=x0",
+            "plain/append/0.f1=c1~succession.e=x0",
         ] {
             assert_eq!(text.parse::<StateId>().unwrap().to_string(), text);
         }

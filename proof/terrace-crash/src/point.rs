@@ -282,6 +282,37 @@ impl Point {
         }
     }
 
+    /// Whether a state keeps all.
+    pub fn is_all(&self, kept: &Kept) -> bool {
+        self.parts.iter().zip(&kept.options).all(|(part, &option)| option + 1 == part.options())
+    }
+
+    /// What a killed daemon leaves: the image that is durable, with all that disks were given, and
+    /// what of PM is still in the cache.
+    pub fn left_by_kill(&self, base: &Arc<Image>) -> (Arc<Image>, Vec<PendingLine>) {
+        let mut scratch = Scratch::new(base);
+        self.store_durable(&mut scratch);
+        let mut cached = Vec::new();
+        for part in &self.parts {
+            let lines = match part {
+                Part::Line(line) => std::slice::from_ref(line),
+                Part::Data(lines) => lines,
+                Part::Write { .. } => {
+                    part.store(part.options() - 1, 0, &mut scratch);
+                    &[]
+                }
+            };
+            for line in lines {
+                store_line(line, line.past_cache, &mut scratch);
+                let stores = line.stores[line.past_cache..].to_vec();
+                if !stores.is_empty() {
+                    cached.push(PendingLine { index: line.index, stores, past_cache: 0 });
+                }
+            }
+        }
+        (Arc::new(scratch.image().clone()), cached)
+    }
+
     /// Stores what is durable.
     pub fn store_durable(&self, scratch: &mut Scratch) {
         self.durable

@@ -11,7 +11,9 @@ use parking_lot::Mutex;
 use terrace_engine::{
     AtimePolicy, Bug, CheckOptions, FormatOptions, OpenOptions, Volume, check, format, planted,
 };
-use terrace_media::{AlignedBuf, Disk, DiskSim, IoOp, Pm, PmSim, memory_disk, sim_disk_from};
+use terrace_media::{
+    AlignedBuf, Disk, DiskSim, IoOp, PendingLine, Pm, PmSim, memory_disk, sim_disk_from,
+};
 use terrace_policy::{Param, Params};
 use terrace_store::delegation::Segment;
 
@@ -334,7 +336,12 @@ impl Record {
 impl Rig {
     /// Devices that hold `image`, durably.
     pub fn new(image: &Arc<Image>) -> Self {
-        let (pm, pm_sim) = Pm::simulated_from(image.0[0].clone());
+        Self::with_stored(image, Vec::new())
+    }
+
+    /// Devices that hold `image`, durably, and in PM what a killed daemon had stored besides.
+    pub fn with_stored(image: &Arc<Image>, stored: Vec<PendingLine>) -> Self {
+        let (pm, pm_sim) = Pm::simulated_with(image.0[0].clone(), stored);
         if planted(Bug::EdgesNotFlushed) {
             pm_sim.forget_edges();
         }

@@ -337,39 +337,58 @@ pub fn run_workload(workload: &Workload) -> Result<Run, String> {
     })
 }
 
-/// Recovers an image that is known to recover to `trees`. Cut short, a recovery may next time find
-/// more of what was being done when the power went the first time (`legal`); once it has returned,
-/// nothing but `trees`.
+/// What is known of an image that is going to be recovered.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// A recovery that is cut short may next time find more of what was being done when the first
+    /// crash came.
+    pub during: &'a Legal,
+    /// Once a recovery has returned, nothing but this is found.
+    pub trees: &'a Trees,
+    /// The same.
+    pub model: &'a Model,
+}
+
+/// Recovers an image.
 ///
 /// # Errors
 /// What goes wrong without another crash.
 pub fn run_mount(
     config: &'static Config,
     image: &Arc<Image>,
-    legal: &Legal,
-    trees: &Trees,
-    model: &Model,
+    known: Known<'_>,
 ) -> Result<Run, String> {
+    caught(|| recovery(config, image, Rig::new(image), Deed::Mount, known))
+}
+
+/// Recovers what a killed daemon has left at a point of a run.
+///
+/// # Errors
+/// What goes wrong without another crash.
+pub fn run_succession(run: &Run, point: &Point, known: Known<'_>) -> Result<Run, String> {
     caught(|| {
-        let rig = Rig::new(image);
-        let volume = rig.record(0, Moment::End, || {
-            config.open(&rig.devices).map_err(|e| format!("mount: {e}"))
-        })?;
-        Open::new(volume).abandon();
-        let seen = Some(Seen { trees: trees.clone(), lags: false });
-        let mut end = Legal { seen, ..Legal::default() };
-        end.states.insert(trees.tree.clone(), model.clone());
-        let step = StepLegal { deed: Some(Deed::Mount), during: legal.clone(), end };
-        let times = config.waits() == Waits::Never;
-        Ok(Run {
-            config,
-            base: image.clone(),
-            points: rig.take_points(),
-            steps: vec![step],
-            times,
-            wrong: None,
-        })
+        let (image, stored) = point.left_by_kill(&run.base);
+        let rig = Rig::with_stored(&image, stored);
+        recovery(run.config, &image, rig, Deed::Succession, known)
     })
+}
+
+fn recovery(
+    config: &'static Config,
+    base: &Arc<Image>,
+    rig: Rig,
+    deed: Deed,
+    known: Known<'_>,
+) -> Result<Run, String> {
+    let volume = rig
+        .record(0, Moment::End, || config.open(&rig.devices).map_err(|e| format!("mount: {e}")))?;
+    Open::new(volume).abandon();
+    let seen = Some(Seen { trees: known.trees.clone(), lags: false });
+    let mut end = Legal { seen, ..Legal::default() };
+    end.states.insert(known.trees.tree.clone(), known.model.clone());
+    let step = StepLegal { deed: Some(deed), during: known.during.clone(), end };
+    let (points, times) = (rig.take_points(), config.waits() == Waits::Never);
+    Ok(Run { config, base: base.clone(), points, steps: vec![step], times, wrong: None })
 }
 
 /// Recovers an image that is known to recover to `model`, and goes on with an action.

@@ -2,19 +2,21 @@
 
 use std::sync::Arc;
 
-use terrace_direct::{Borrowed, Refusal};
+use terrace_direct::{Borrowed, Reason, Refusal};
 use terrace_engine::{
     CheckOptions, FileKind, FormatOptions, Ino, Lent, LoanStats, NewInode, OpenOptions, Volume,
     check, format,
 };
-use terrace_media::{Disk, Pm, memory_disk};
+use terrace_media::{Disk, Pm, PmSim, memory_disk};
 use terrace_store::delegation::Segment;
 
 pub const FILE: NewInode =
     NewInode { kind: FileKind::Regular, mode: 0o644, umask: 0, uid: 1, gid: 2, rdev: 0 };
 /// A process that lives as long as the test.
 pub const ME: u64 = 1;
+const PM_BYTES: u64 = 4 << 20;
 pub const BLOCK_BYTES: u64 = 4096;
+pub const ENDED: Refusal = Refusal::Mount(Reason::Ended);
 pub const NOTHING: LoanStats = LoanStats { files: 0, processes: 0, quarantined_bytes: 0 };
 
 pub struct Rig {
@@ -25,11 +27,18 @@ pub struct Rig {
 
 impl Rig {
     pub fn new() -> Self {
-        let rig = Rig {
-            pm: Pm::anonymous(4 << 20),
-            disk: memory_disk(64 << 20),
-            segment: Arc::new(Segment::new(4).unwrap()),
-        };
+        Self::over(Pm::anonymous(PM_BYTES))
+    }
+
+    /// One whose PM knows what is durable.
+    pub fn simulated() -> (Self, Arc<PmSim>) {
+        let (pm, sim) = Pm::simulated(PM_BYTES);
+        (Self::over(pm), sim)
+    }
+
+    fn over(pm: Arc<Pm>) -> Self {
+        let rig =
+            Rig { pm, disk: memory_disk(64 << 20), segment: Arc::new(Segment::new(4).unwrap()) };
         let options = FormatOptions { shards: Some(2), ..Default::default() };
         format(&rig.pm, std::slice::from_ref(&rig.disk), &options).unwrap();
         rig
@@ -51,6 +60,12 @@ impl Rig {
         volume.abandon();
         std::mem::forget(volume);
         self.open()
+    }
+
+    /// What a power cut leaves of it now, if it takes all that it can.
+    pub fn after_power_cut(&self, sim: &PmSim) -> Self {
+        let (pm, _) = Pm::simulated_from(sim.durable_image());
+        Rig { pm, disk: self.disk.clone(), segment: Arc::new(Segment::new(4).unwrap()) }
     }
 
     pub fn borrowed(&self, lent: Lent) -> Borrowed {

@@ -24,7 +24,7 @@ use terrace_store::log::{Log, LogMedia};
 use terrace_store::source::BlockSource;
 
 use crate::rig::{ME, Rig, contents, create};
-use crate::{CHANGES, before};
+use crate::stops::{CHANGES, before};
 
 /// Words of a control page.
 const WORDS: u64 = 512;

@@ -28,7 +28,7 @@ use crate::error::MediaError;
 use crate::model::Throttle;
 use crate::persist::{Persist, prefetch};
 #[cfg(feature = "simulators")]
-use crate::sim::PmSim;
+use crate::sim::{PendingLine, PmSim};
 use crate::steps::step;
 use msync::{Dirty, GroupSync};
 use open::Mapping;
@@ -111,12 +111,20 @@ impl Pm {
     /// As [`Pm::simulated`], starting from an image, all of which is durable.
     #[cfg(feature = "simulators")]
     pub fn simulated_from(image: Vec<u8>) -> (Arc<Pm>, Arc<PmSim>) {
-        let mapping = Mapping::anonymous(image.len() as u64);
+        Self::simulated_with(image, Vec::new())
+    }
+
+    /// As [`Pm::simulated`], starting from what is durable and what a process that has ended had
+    /// stored besides: it is there, until the power goes.
+    #[cfg(feature = "simulators")]
+    pub fn simulated_with(durable: Vec<u8>, stored: Vec<PendingLine>) -> (Arc<Pm>, Arc<PmSim>) {
+        let mapping = Mapping::anonymous(durable.len() as u64);
         let mut pm = Pm::over(mapping, PathBuf::from("<simulated pm>"), PmKind::Emulated);
+        let sim = Arc::new(PmSim::new(durable, stored));
+        let image = sim.crash_image(&mut |_, stores| stores);
         let start = pm.store_at(0, image.len());
         // SAFETY: store_at checked that the new region is as long as the image.
         unsafe { std::ptr::copy_nonoverlapping(image.as_ptr(), start, image.len()) };
-        let sim = Arc::new(PmSim::new(image));
         pm.recorder = Some(Arc::clone(&sim));
         (Arc::new(pm), sim)
     }

@@ -9,6 +9,9 @@
 //!   non-temporal store is a store and a flush as far as it covers whole lines; the lines at its
 //!   edges are cached, and flushed by a call of their own.
 //!
+//! * A process that ends or is stopped enters the kernel, which drains what went past the cache. So
+//!   of its non-temporal stores all is durable, while other stores are in the cache still.
+//!
 //! What the program sees meanwhile is the mapping itself; `durable` is what has been fenced.
 
 use std::collections::BTreeMap;
@@ -48,6 +51,8 @@ struct Line {
     /// Which threads flushed this line, and how many of its stores the latest flush of each
     /// covered.
     flushed: Vec<(ThreadId, usize)>,
+    /// See [`PendingLine`].
+    past_cache: usize,
 }
 
 /// The stores to one line that are not durable.
@@ -57,6 +62,8 @@ pub struct PendingLine {
     pub index: u64,
     /// In program order: a crash keeps the first so many.
     pub stores: Vec<PendingStore>,
+    /// How many of the first ones went past the cache.
+    pub past_cache: usize,
 }
 
 /// A store within one aligned word.
@@ -96,6 +103,7 @@ impl Line {
         for store in self.stores.drain(..count) {
             store.apply(durable);
         }
+        self.past_cache = self.past_cache.saturating_sub(count);
         for (_, covered) in &mut self.flushed {
             *covered = covered.saturating_sub(count);
         }
@@ -132,10 +140,13 @@ impl State {
 }
 
 impl PmSim {
-    pub(crate) fn new(image: Vec<u8>) -> Self {
+    pub(crate) fn new(durable: Vec<u8>, stored: Vec<PendingLine>) -> Self {
+        let line = |PendingLine { index, stores, past_cache }| {
+            (index, Line { stores, flushed: Vec::new(), past_cache })
+        };
         let state = State {
-            durable: image,
-            pending: BTreeMap::new(),
+            durable,
+            pending: stored.into_iter().map(line).collect(),
             flush_drops: PlantedDrops::default(),
             fence_drops: PlantedDrops::default(),
             forgets_edges: false,
@@ -161,6 +172,9 @@ impl PmSim {
         let (from, to) = (off.next_multiple_of(line), (off + data.len() as u64) / line * line);
         if from < to {
             state.flush(from, to - from);
+            for (_, line) in state.pending.range_mut(from / line..to / line) {
+                line.past_cache = line.stores.len();
+            }
         }
     }
 
@@ -231,7 +245,11 @@ impl PmSim {
         state
             .pending
             .iter()
-            .map(|(&index, line)| PendingLine { index, stores: line.stores.clone() })
+            .map(|(&index, line)| PendingLine {
+                index,
+                stores: line.stores.clone(),
+                past_cache: line.past_cache,
+            })
             .collect()
     }
 

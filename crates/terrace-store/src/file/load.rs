@@ -43,6 +43,11 @@ impl Seen {
         Heat::loaded(blocks, Time(mean as i64), Time(self.last_write))
     }
 
+    /// Whether there are patches that may not have reached their blocks.
+    pub fn has_patches(&self) -> bool {
+        !self.patches.is_empty()
+    }
+
     /// Forgets all patches but the last one: those before it are in their blocks.
     pub fn keep_last_patch(&mut self) {
         let before_last = self.patches.len().saturating_sub(1);

@@ -12,7 +12,7 @@ use super::refs::Refs;
 use super::walk::walk;
 use super::{Log, entry_damage, inline_tails};
 use crate::damage::{DamageKind, Structure};
-use crate::error::FsResult;
+use crate::error::{FsResult, fence};
 use crate::planted::{Bug, planted};
 use crate::seal;
 use crate::types::Ino;
@@ -144,7 +144,8 @@ impl Log {
     }
 
     /// Takes in the entries at the beginning of `rest` with this stamp, except a last one whose
-    /// data are missing; returns the bytes behind them.
+    /// data are missing; returns the bytes behind them. All that was taken in is durable at the
+    /// next fence.
     pub(super) fn take_chain<'b>(
         &mut self,
         pm: &Pm,
@@ -160,6 +161,11 @@ impl Log {
             let is_last = stamped(self, next).is_none();
             if is_last && !seal::holds(pm, &entry) && !planted(Bug::SealIgnoresData) {
                 break;
+            }
+            if is_last && !planted(Bug::ChainEndNotFlushed) {
+                // The process that stored it may have ended, or been stopped, before its fence.
+                pm.flush(self.tail, slots * SLOT_BYTES);
+                seal::data_of(&entry).inspect(|&(at, len)| pm.flush(at, len));
             }
             visit(&mut self.refs, self.tail, entry)?;
             self.tail += slots * SLOT_BYTES;
@@ -180,14 +186,28 @@ impl Log {
     }
 
     /// After a crash: moves the tail on media behind the chain, and erases a torn entry, so that it
-    /// cannot pass for an entry of a later mount. Durable at the next fence.
-    pub fn recover(&mut self, pm: &Pm) {
+    /// cannot pass for an entry of a later mount. Durable at the next fence. `finishes`: the caller
+    /// is going to store what entries say.
+    ///
+    /// # Errors
+    /// If PM refuses to become durable.
+    pub fn recover(&mut self, pm: &Pm, finishes: bool) -> FsResult<()> {
+        if !planted(Bug::ChainEndNotFlushed) {
+            // A daemon that was killed may have stored them without a flush.
+            pm.flush(self.record_at + HEAD_OFFSET, 8);
+            pm.flush(self.record_at + TAIL_OFFSET, 8);
+        }
+        let stores = finishes || self.tail_behind || self.torn.is_some();
+        if stores && !planted(Bug::FinishedUnfenced) {
+            fence(pm)?;
+        }
         self.flush_tail(pm);
         self.tail_behind = false;
         if let Some(at) = self.torn {
             pm.store_u64(at, 0);
             pm.flush(at, 8);
         }
+        Ok(())
     }
 
     /// Byte of a torn entry behind the tail, if there is one: its data were lost, and it does not

@@ -25,6 +25,22 @@ pub fn spawn_scoped<'scope, T: Send + 'scope>(
     Some(scope.spawn(body))
 }
 
+/// There is no time here: it passes at any look, or, with no patience at all, at the first.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline {
+    is_at_once: bool,
+}
+
+impl Deadline {
+    pub fn after(patience: Duration) -> Self {
+        Self { is_at_once: patience.is_zero() }
+    }
+
+    pub fn has_passed(&self) -> bool {
+        self.is_at_once || shuttle::rand::thread_rng().gen_range(0..4) == 0
+    }
+}
+
 pub const fn limit(_real: usize, model: usize) -> usize {
     model
 }

@@ -55,7 +55,7 @@ impl Inner {
         if replay == Replay::No {
             return Ok(inner);
         }
-        inner.log.recover(pm);
+        inner.log.recover(pm, seen.has_patches())?;
         if !planted(Bug::PatchesNotRepeated)
             && let Body::File(file) = &inner.body
         {

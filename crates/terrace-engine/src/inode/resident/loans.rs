@@ -16,7 +16,7 @@ mod broken;
 mod process;
 mod succession;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use terrace_policy::Param;
 use terrace_store::delegation::word::Word;
@@ -24,7 +24,7 @@ use terrace_store::delegation::{Control, POOL_RUNS_MAX, Segment};
 use terrace_store::error::{FsError, FsResult, fail};
 use terrace_store::source::BlockSource;
 use terrace_store::space::Purpose;
-use terrace_store::sync::{Arc, Mutex, Weak, thread};
+use terrace_store::sync::{Arc, Deadline, Mutex, Weak, thread};
 
 use self::adopting::{Adopted, Adopting};
 use self::books::Books;
@@ -205,16 +205,16 @@ impl Loans {
 
 /// Tries something that a process which holds a file keeps from succeeding, until the deadline or
 /// the end of that process; whether it succeeded.
-fn wait(process: u64, deadline: Instant, mut attempt: impl FnMut() -> bool) -> bool {
-    let begun = Instant::now();
+fn wait(process: u64, deadline: Deadline, mut attempt: impl FnMut() -> bool) -> bool {
+    let spin = Deadline::after(SPIN);
     loop {
         if attempt() {
             return true;
         }
-        if Instant::now() >= deadline || process::is_gone(process) {
+        if deadline.has_passed() || process::is_gone(process) {
             return attempt();
         }
-        if begun.elapsed() < SPIN { thread::yield_now() } else { thread::sleep(LOOK_EVERY) }
+        if spin.has_passed() { thread::sleep(LOOK_EVERY) } else { thread::yield_now() }
     }
 }
 
@@ -234,7 +234,7 @@ impl Loan {
 
     /// Ends the loan. False: the borrower holds the file and does not let go until `deadline`, so
     /// the loan is broken.
-    fn end(&self, deadline: Instant) -> bool {
+    fn end(&self, deadline: Deadline) -> bool {
         let word = self.word();
         let has_ended = wait(self.borrower, deadline, || word.end());
         if !has_ended {
@@ -301,10 +301,10 @@ impl Loan {
 impl Inner {
     /// Takes the file back, if it is lent.
     pub fn take_back(&mut self) {
-        self.take_back_until(Instant::now() + PATIENCE);
+        self.take_back_until(Deadline::after(PATIENCE));
     }
 
-    fn take_back_until(&mut self, deadline: Instant) {
+    fn take_back_until(&mut self, deadline: Deadline) {
         let Some(mut loan) = self.loan.take().map(|loan| *loan) else { return };
         let is_whole = loan.end(deadline);
         let adopted = loan.adopt(self);
@@ -325,7 +325,7 @@ impl Inner {
 
     /// Brings a lent file up to date, without taking it back.
     pub fn look_at(&mut self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Deadline::after(PATIENCE);
         if !self.look_until(deadline) {
             self.take_back_until(deadline);
         }
@@ -333,11 +333,11 @@ impl Inner {
 
     /// The same, unless the borrower is in the middle of a call just now.
     pub fn peek_at(&mut self) {
-        self.look_until(Instant::now());
+        self.look_until(Deadline::after(Duration::ZERO));
     }
 
     /// Brings a lent file up to date. False: the borrower does not let go until `deadline`.
-    fn look_until(&mut self, deadline: Instant) -> bool {
+    fn look_until(&mut self, deadline: Deadline) -> bool {
         let Some(mut loan) = self.loan.take() else { return true };
         if !wait(loan.borrower, deadline, || loan.word().look()) {
             self.loan = Some(loan);

@@ -24,8 +24,6 @@ pub(super) struct Adopted {
     pub blocks: u64,
     /// The counts of the control page, as of the last time.
     pub tally: Tally,
-    /// Bytes of PM (first, count) that the last entry vouches for.
-    pub last: Option<(u64, u64)>,
 }
 
 /// See the module.
@@ -158,7 +156,6 @@ impl Adopt for Adopting<'_> {
                 self.apply(refs, position, entry)?;
                 self.put_back(&kept);
                 self.wrote(blocks, blocks * BLOCK_BYTES, e.mtime_ns);
-                self.adopted.last = Some((first * BLOCK_BYTES, blocks * BLOCK_BYTES));
             }
             LogEntry::Append(e) => {
                 self.check_append(&e)?;
@@ -166,22 +163,18 @@ impl Adopt for Adopting<'_> {
                 let len = e.size - e.from;
                 self.wrote(1, len, e.mtime_ns);
                 self.file.heat.append(e.from / BLOCK_BYTES, e.size.div_ceil(BLOCK_BYTES));
-                let at = BlockAddr(e.address).byte() + e.from % BLOCK_BYTES;
-                self.adopted.last = Some((at, len));
             }
             LogEntry::Patch(e, data) => {
                 self.check_patch(&e, data)?;
                 self.apply(refs, position, entry)?;
                 self.wrote(1, data.len() as u64, e.mtime_ns);
                 self.file.heat.patch(e.offset / BLOCK_BYTES);
-                self.adopted.last = None;
             }
             LogEntry::SetSize(e) => {
                 Self::check_size(&e)?;
                 self.apply(refs, position, entry)?;
                 self.put_back(&[]);
                 self.wrote(0, 0, e.mtime_ns);
-                self.adopted.last = None;
             }
             _ => return Err(refused("is none that a borrower may write")),
         }

@@ -56,10 +56,6 @@ impl BlockSource for Keeping<'_> {
 impl Loan {
     /// Moves what is live out of the borrower's reach, which goes into quarantine.
     pub(super) fn break_up(self, inner: &mut Inner) {
-        if let Some((at, len)) = self.adopted.last {
-            // The borrower may have been stopped before the fence.
-            self.loans.store.pm.flush(at, len);
-        }
         let control = self.control();
         let runs = self.books.blocks().map(|(addr, len)| Run { start: addr.block(), len });
         control.set_reach(&reach(runs.collect(), inner, control.in_place()));

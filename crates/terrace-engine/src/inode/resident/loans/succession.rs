@@ -3,7 +3,6 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::time::Instant;
 
 use terrace_layout::{BlockAddr, Superblock};
 use terrace_media::Pm;
@@ -13,7 +12,7 @@ use terrace_store::delegation::Segment;
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::space::Purpose;
 use terrace_store::superblock::uuid_text;
-use terrace_store::sync::Arc;
+use terrace_store::sync::{Arc, Deadline};
 
 use super::broken::Quarantined;
 use super::{Loans, PATIENCE, process, wait};
@@ -77,7 +76,7 @@ pub(crate) struct Broken {
 
 /// Ends all loans; returns those that are broken.
 pub(crate) fn end_loans(segment: &Segment) -> Vec<Broken> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Deadline::after(PATIENCE);
     let mut broken = Vec::new();
     for page in 0..segment.pages() {
         let control = segment.control(page);
