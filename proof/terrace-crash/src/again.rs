@@ -17,6 +17,8 @@ pub struct Rates {
     pub recovery: u64,
     /// One state in so many goes on with another action, and crashes in it; 0: none.
     pub after: u64,
+    /// At one point in so many the daemon is killed, and the power cut while another one recovers.
+    pub succession: u64,
 }
 
 /// The lots of one workload.
@@ -29,6 +31,8 @@ pub(crate) struct Lots {
     /// The step that was seen last, what its first state recovered to (`None`: to no volume), and
     /// whether another one has recovered to something else.
     step: Option<(usize, Option<Tree>, bool)>,
+    /// Of its points, those at which the daemon can be killed with something undecided.
+    points: u64,
 }
 
 impl Lots {
@@ -39,7 +43,7 @@ impl Lots {
         let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {
             (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
         });
-        Lots { rates, hash: hash ^ seed.rotate_left(32), states, step: None }
+        Lots { rates, hash: hash ^ seed.rotate_left(32), states, step: None, points: 0 }
     }
 
     fn drawn(&self, salt: u64, one_in: u64, state: u64) -> bool {
@@ -66,6 +70,13 @@ impl Lots {
         self.rates.recovery > 0 && (commits || self.drawn(1, self.rates.recovery, state))
     }
 
+    /// Whether the daemon is killed at the next point at which that leaves something undecided.
+    pub fn in_succession(&mut self) -> bool {
+        let phase = Rng::with_seed(self.hash ^ 3).u64(..self.rates.succession.max(1));
+        self.points += 1;
+        self.rates.succession > 0 && (self.points - 1) % self.rates.succession == phase
+    }
+
     /// Which of so many actions follows state number `state`, if one does.
     pub fn after(&self, state: u64, actions: usize) -> Option<usize> {
         self.drawn(2, self.rates.after, state)
@@ -80,7 +91,7 @@ mod tests {
     use super::*;
     use crate::search::singles;
 
-    const RATES: Rates = Rates { recovery: 40, after: 40 };
+    const RATES: Rates = Rates { recovery: 40, after: 40, succession: 2 };
 
     #[test]
     fn every_workload_is_crashed_again_in_either_way_and_all_actions_follow() {
@@ -104,10 +115,19 @@ mod tests {
     }
 
     #[test]
+    fn one_of_two_daemons_is_killed() {
+        for workload in singles() {
+            let mut lots = Lots::new(RATES, &workload, 1, 0);
+            let killed: Vec<bool> = (0..4).map(|_| lots.in_succession()).collect();
+            assert!(killed[0] != killed[1] && killed[..2] == killed[2..], "{workload}");
+        }
+    }
+
+    #[test]
     fn the_first_state_that_recovers_to_something_else_is_crashed_again_once_a_step() {
         let workload = &singles()[0];
         let tree = |text: &str| Some(Tree::from([(String::new(), text.to_owned())]));
-        let rates = Rates { recovery: 1 << 40, after: 0 };
+        let rates = Rates { recovery: 1 << 40, after: 0, succession: 0 };
         let mut lots = Lots::new(rates, workload, 1, u64::MAX);
         let states = [
             (0, tree("old")),

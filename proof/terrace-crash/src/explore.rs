@@ -35,14 +35,14 @@ impl Settings {
     pub const QUICK: Settings = Settings {
         effort: Effort { bound: 100, corners: 30, seeds: 12 },
         again: Effort { bound: 16, corners: 5, seeds: 2 },
-        rates: Rates { recovery: 80, after: 80 },
+        rates: Rates { recovery: 80, after: 80, succession: 2 },
         seed: 1,
     };
     /// What a night has time for.
     pub const THOROUGH: Settings = Settings {
         effort: Effort { bound: 2500, corners: 500, seeds: 100 },
         again: Effort { bound: 100, corners: 30, seeds: 12 },
-        rates: Rates { recovery: 20, after: 20 },
+        rates: Rates { recovery: 20, after: 20, succession: 1 },
         seed: 1,
     };
 }
@@ -286,7 +286,7 @@ impl Explorer {
             let again = run_mount(run.config, &image(), known);
             self.run(workload, again, stages, Some(Deed::Mount));
         }
-        if state.keeps_all && !state.point.parts.is_empty() {
+        if state.keeps_all && state.point.has_cached() && lots.in_succession() {
             let again = run_succession(run, state.point, known);
             self.run(workload, again, stages, Some(Deed::Succession));
         }

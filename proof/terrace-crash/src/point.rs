@@ -287,6 +287,16 @@ impl Point {
         self.parts.iter().zip(&kept.options).all(|(part, &option)| option + 1 == part.options())
     }
 
+    /// Whether a killed daemon leaves something of PM in the cache here.
+    pub fn has_cached(&self) -> bool {
+        let is_cached = |line: &PendingLine| line.past_cache < line.stores.len();
+        self.parts.iter().any(|part| match part {
+            Part::Line(line) => is_cached(line),
+            Part::Data(lines) => lines.iter().any(is_cached),
+            Part::Write { .. } => false,
+        })
+    }
+
     /// What a killed daemon leaves: the image that is durable, with all that disks were given, and
     /// what of PM is still in the cache.
     pub fn left_by_kill(&self, base: &Arc<Image>) -> (Arc<Image>, Vec<PendingLine>) {

@@ -43,7 +43,7 @@ const BUGS: &[Planted] = &[
     (Bug::SealIgnoresData, &["plain/overwrite-block"]),
     (Bug::TailStaysBehind, &["plain/chmod,utimes"]),
     (Bug::ChainOfOne, &["plain/chmod,utimes"]),
-    (Bug::ChainEndNotFlushed, &["plain/overwrite-block"]),
+    (Bug::ChainEndNotFlushed, &["plain/append"]),
     (Bug::ChainEndNotFlushed, &["plain/create"]),
     (Bug::FinishedUnfenced, &["plain/append"]),
     (Bug::FinishedUnfenced, &["page-full/patch"]),
@@ -98,7 +98,9 @@ const BUGS: &[Planted] = &[
 /// The finding is a crash state, and is found again when it is replayed.
 fn find(bug: Option<Bug>, workloads: &[&str]) -> Result<String, String> {
     plant(bug);
-    let mut explorer = Explorer::new(Settings::QUICK, 1);
+    let mut settings = Settings::QUICK;
+    settings.rates.succession = 1;
+    let mut explorer = Explorer::new(settings, 1);
     for workload in workloads {
         explorer.explore(&workload.parse::<Workload>().expect("a workload"));
         if explorer.is_done() {
