@@ -165,6 +165,8 @@ pub enum Bug {
     /// A borrower does not ask whether its change counts that was under way when the loan was
     /// broken.
     LoanVerdictIgnored,
+    /// A borrower that lets go is heard while its loan is being broken.
+    LoanLetGoUnlocked,
     /// A borrower changes the file although it was refused.
     LoanStoresUnasked,
     /// A borrower does not look whether the loan lasts after it has read.

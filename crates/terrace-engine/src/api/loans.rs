@@ -71,7 +71,7 @@ impl Volume {
 
     /// A process stores no more to what a broken loan of it has left in quarantine.
     pub fn let_go(&self, borrower: u64, page: usize, generation: u32) {
-        self.parts.loans.let_go(borrower, page, generation);
+        self.parts.lending.let_go(borrower, page, generation);
     }
 
     /// The process that a file is lent to.

@@ -9,6 +9,7 @@ use terrace_policy::Param;
 use terrace_store::delegation::NotLent;
 use terrace_store::error::FsResult;
 use terrace_store::file::FileData;
+use terrace_store::planted::{Bug, planted};
 use terrace_store::sync::Arc;
 
 use crate::base::tuning::Tuning;
@@ -195,6 +196,18 @@ impl Lending {
         {
             drop(inode.exclusive());
         }
+    }
+
+    /// A process stores no more to what a broken loan of it has left in quarantine.
+    pub fn let_go(&self, borrower: u64, page: usize, generation: u32) {
+        // It may say so before the owner is done with breaking the loan, under the file's lock.
+        if let Some(ino) = self.loans.file_of(page)
+            && let Ok(inode) = self.inodes.get(ino)
+            && !planted(Bug::LoanLetGoUnlocked)
+        {
+            inode.inner.borrower();
+        }
+        self.loans.let_go(borrower, page, generation);
     }
 
     /// A process has ended, or has closed its connection: takes back what it has borrowed.

@@ -26,6 +26,7 @@
 mod blocks;
 mod data;
 mod lives;
+mod loans;
 mod logs;
 mod moves;
 mod names;
@@ -221,8 +222,12 @@ enum Tier {
 
 impl Rig {
     fn new() -> Rig {
+        Self::with_pm(2 << 20)
+    }
+
+    fn with_pm(bytes: u64) -> Rig {
         let disk = SwitchingDisk(memory_disk(2 << 20));
-        let rig = Rig { pm: Pm::anonymous(2 << 20), disks: vec![Arc::new(disk)] };
+        let rig = Rig { pm: Pm::anonymous(bytes), disks: vec![Arc::new(disk)] };
         let options = FormatOptions { shards: Some(1), ..Default::default() };
         format(&rig.pm, &rig.disks, &options).unwrap();
         rig

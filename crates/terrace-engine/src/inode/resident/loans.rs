@@ -117,6 +117,11 @@ impl Loans {
         lent.filter_map(|(_, of)| *of).collect()
     }
 
+    /// The file that a control page is in use for.
+    pub fn file_of(&self, page: usize) -> Option<Ino> {
+        self.pages.lock().get(page).copied().flatten().map(|(ino, _)| ino)
+    }
+
     /// The files that are lent to this process.
     pub fn lent_to(&self, borrower: u64) -> Vec<Ino> {
         let pages = self.pages.lock();
