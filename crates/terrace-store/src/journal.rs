@@ -2,9 +2,9 @@
 //!
 //! Everything that the words make visible, and the record without its state, are durable before the
 //! state is stored, which commits; the words are durable before it is cleared, and the clearing
-//! before the caller goes on, so that a replay never undoes a later store to the same word. A replay
-//! makes the state that it finds durable first. No crash leaves a state with a torn record: that is
-//! damage.
+//! before the caller goes on, so that a replay never undoes a later store to the same word. A
+//! replay makes the state that it finds durable first. No crash leaves a state with a torn record:
+//! that is damage.
 
 use std::collections::HashMap;
 

@@ -86,7 +86,8 @@ impl fmt::Display for Counts {
         write!(
             f,
             "{} distinct crash states of {} workloads ({} of crashes in recovery, {} in or after \
-             that of a killed daemon's successor, {} after one), at {} points, {} of them exhaustively",
+             that of a killed daemon's successor, {} after one), at {} points, {} of them \
+             exhaustively",
             self.states,
             self.workloads,
             self.in_recovery,

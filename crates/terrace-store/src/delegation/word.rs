@@ -8,13 +8,30 @@
 //! | looked at | the owner to free, or ended |
 //! | ended | the owner to free, with the generation of a new loan |
 //!
-//! Memory order: every change to *held* or *ended* acquires, and every change from *held* releases.
+//! The model checker (`schedules::loans` of the engine) takes all atomics for sequentially
+//! consistent, so this is what weaker orders rest on.
+//!
+//! The word: every change to *held* or *ended* acquires, and every change from *held* releases.
 //! So whoever takes the file sees all that its last holder has stored, and a borrower that finds
 //! the word ended finds `adopted` as the owner has set it. A reader of the borrower looks at the
 //! word, reads, and looks again, with an acquiring fence between; the owner stores to blocks that
 //! it has taken from the file only after a full fence that follows the change to *ended*. So a
 //! reader that met such a store finds the word ended. (The exchange is a full fence on x86-64; the
 //! fence is for processors where it is not.)
+//!
+//! The other words of a control page are stored with release and loaded with acquire:
+//! * `in_place` is stored before the exchange to *held*, which as a release keeps it there. The
+//!   owner loads it after its own change to *ended*, which acquires what that exchange released.
+//! * `adopted` is stored after all that moved: a borrower that loads it sees where to. It is loaded
+//!   by a borrower that has found the word ended, again and again until it is there.
+//! * The counters are relaxed. They are hints: a count that is late is counted with the next look.
+//!
+//! Replay reads the log and data after *looked at* or *ended*, which acquires what the last holder
+//! released. A holder that was stopped has released nothing: the owner reads each byte of its once,
+//! checks it, and takes in only entries whose checksums are right.
+//!
+//! Quarantine: blocks go to others after the borrower has said, over its socket, that it has let
+//! go, or after its process has ended; either orders its stores before.
 
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::mapped::AtomicU64;
