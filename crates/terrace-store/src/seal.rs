@@ -52,16 +52,17 @@ pub fn holds(pm: &Pm, entry: &LogEntry<'_>) -> bool {
 
 /// The bytes of PM (first, count) that the entry's own checksum does not cover and that the entry
 /// stands for, if there are any.
-pub fn data_of(entry: &LogEntry<'_>) -> Option<(u64, u64)> {
-    match entry {
-        LogEntry::Write(e, _) => {
-            Some((BlockAddr(e.address).byte(), u64::from(e.blocks) * BLOCK_BYTES))
-        }
+pub fn data_of(pm: &Pm, entry: &LogEntry<'_>) -> Option<(u64, u64)> {
+    let (addr, in_block, len) = match entry {
+        LogEntry::Write(e, _) => (e.address, 0, u64::from(e.blocks) * BLOCK_BYTES),
         LogEntry::Append(e) => {
-            Some((BlockAddr(e.address).byte() + e.from % BLOCK_BYTES, e.size - e.from))
+            (e.address, e.from % BLOCK_BYTES, e.size.checked_sub(e.from).unwrap_or(0))
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    let addr = BlockAddr(addr);
+    let end = addr.byte().checked_add(in_block)?.checked_add(len)?;
+    (addr.is_pm() && len > 0 && end <= pm.len()).then_some((addr.byte() + in_block, len))
 }
 
 fn write_holds(pm: &Pm, e: &WriteEntry) -> bool {

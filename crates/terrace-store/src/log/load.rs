@@ -144,8 +144,7 @@ impl Log {
     }
 
     /// Takes in the entries at the beginning of `rest` with this stamp, except a last one whose
-    /// data are missing; returns the bytes behind them. All that was taken in is durable at the
-    /// next fence.
+    /// data are missing; returns the bytes behind them.
     pub(super) fn take_chain<'b>(
         &mut self,
         pm: &Pm,
@@ -161,11 +160,6 @@ impl Log {
             let is_last = stamped(self, next).is_none();
             if is_last && !seal::holds(pm, &entry) && !planted(Bug::SealIgnoresData) {
                 break;
-            }
-            if is_last && !planted(Bug::ChainEndNotFlushed) {
-                // The process that stored it may have ended, or been stopped, before its fence.
-                pm.flush(self.tail, slots * SLOT_BYTES);
-                seal::data_of(&entry).inspect(|&(at, len)| pm.flush(at, len));
             }
             visit(&mut self.refs, self.tail, entry)?;
             self.tail += slots * SLOT_BYTES;
@@ -192,8 +186,9 @@ impl Log {
     /// # Errors
     /// If PM refuses to become durable.
     pub fn recover(&mut self, pm: &Pm, finishes: bool) -> FsResult<()> {
+        // A daemon that was killed may have stored them without a flush.
+        self.flush_chain(pm);
         if !planted(Bug::ChainEndNotFlushed) {
-            // A daemon that was killed may have stored them without a flush.
             pm.flush(self.record_at + HEAD_OFFSET, 8);
             pm.flush(self.record_at + TAIL_OFFSET, 8);
         }
@@ -208,6 +203,29 @@ impl Log {
             pm.flush(at, 8);
         }
         Ok(())
+    }
+
+    /// Flushes the entries behind the tail on media that committed themselves, and what the last of
+    /// them stands for: the process that stored it may have ended, or been stopped, before its own
+    /// flush. Others were durable before the next was stored.
+    pub fn flush_chain(&self, pm: &Pm) {
+        let on_media = Tail(pm.load_u64(self.record_at + TAIL_OFFSET)).get();
+        let first = on_media.map_or(self.tail, |(tail, _)| tail);
+        let chain = self.tail.checked_sub(first).filter(|len| (1..=BLOCK_BYTES).contains(len));
+        let Some(len) = chain.filter(|_| !planted(Bug::ChainEndNotFlushed)) else { return };
+        pm.flush(first, len);
+        let mut bytes = vec![0; len as usize];
+        if pm.try_read(first, &mut bytes).is_err() {
+            return;
+        }
+        let (mut rest, mut last) = (&bytes[..], None);
+        while !rest.is_empty()
+            && let Some((slots, entry)) = self.sound(rest)
+        {
+            last = seal::data_of(pm, &entry);
+            rest = &rest[(slots * SLOT_BYTES) as usize..];
+        }
+        last.inspect(|&(at, len)| pm.flush(at, len));
     }
 
     /// Byte of a torn entry behind the tail, if there is one: its data were lost, and it does not

@@ -56,6 +56,7 @@ impl BlockSource for Keeping<'_> {
 impl Loan {
     /// Moves what is live out of the borrower's reach, which goes into quarantine.
     pub(super) fn break_up(self, inner: &mut Inner) {
+        inner.log.flush_chain(&self.loans.store.pm);
         let control = self.control();
         let runs = self.books.blocks().map(|(addr, len)| Run { start: addr.block(), len });
         control.set_reach(&reach(runs.collect(), inner, control.in_place()));
