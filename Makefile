@@ -62,6 +62,8 @@ crash-long:
 	$(CARGO) build --release --locked --package terrace
 	TERRACE_BIN="$${CARGO_TARGET_DIR:-$(CURDIR)/target}/release/terrace" TERRACE_KILL_ROUNDS=$(or $(ROUNDS),200) \
 		$(CARGO) test --locked --package terrace-proof --test kill -- --nocapture
+	TERRACE_BIN="$${CARGO_TARGET_DIR:-$(CURDIR)/target}/release/terrace" TERRACE_KILL_ROUNDS=$(or $(ROUNDS),200) \
+		$(CARGO) test --locked --package terrace-proof --test direct -- together:: --nocapture
 	$(CARGO) run --release --locked --package terrace-crash -- --hours $(or $(HOURS),8) --seed $(or $(SEED),1) $(ARGS)
 
 # The command and the library of `terrace run`, side by side; libterrace with what its users need. DESTDIR goes before

@@ -40,6 +40,7 @@ use terrace_store::delegation::message::{Answer, LAYOUT, MESSAGE_BYTES, Request,
 use terrace_store::delegation::{NotLent, Segment};
 use terrace_transport::Ledger;
 use terrace_transport::abi::{OpenFlags, OpenOut};
+use terrace_transport::planted::{Bug, planted};
 
 use self::opens::{Opens, Way};
 use self::peers::Peer;
@@ -496,6 +497,7 @@ impl Shared {
                 return Answer::NotLent(NotLent::Off);
             }
             if let Kernel::MayHavePages = kernel
+                && !planted(Bug::PagesNotDropped)
                 && let Err(error) = self.kernel.drop_pages(ino, 0, 0)
             {
                 tracing::warn!("inode {ino}: the kernel does not drop its pages: {error}");

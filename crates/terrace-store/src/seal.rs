@@ -55,9 +55,7 @@ pub fn holds(pm: &Pm, entry: &LogEntry<'_>) -> bool {
 pub fn data_of(pm: &Pm, entry: &LogEntry<'_>) -> Option<(u64, u64)> {
     let (addr, in_block, len) = match entry {
         LogEntry::Write(e, _) => (e.address, 0, u64::from(e.blocks) * BLOCK_BYTES),
-        LogEntry::Append(e) => {
-            (e.address, e.from % BLOCK_BYTES, e.size.checked_sub(e.from).unwrap_or(0))
-        }
+        LogEntry::Append(e) => (e.address, e.from % BLOCK_BYTES, e.size.saturating_sub(e.from)),
         _ => return None,
     };
     let addr = BlockAddr(addr);

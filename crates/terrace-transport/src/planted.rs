@@ -44,6 +44,8 @@ pub enum Bug {
     DeliveryIgnored,
     /// A successor takes an entry with an answer for an empty one.
     AnswerIgnored,
+    /// A file is lent although the kernel has pages of it.
+    PagesNotDropped,
 }
 
 #[cfg(feature = "planted")]

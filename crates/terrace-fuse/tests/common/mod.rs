@@ -11,7 +11,9 @@ use std::sync::Arc;
 use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use tempfile::TempDir;
 use terrace_engine::{FormatOptions, OpenOptions, Volume};
-use terrace_fuse::{MountConfig, Mounted};
+use terrace_fuse::{LoanSocket, MountConfig, Mounted};
+use terrace_media::{Pm, PmOpenOptions};
+use terrace_store::delegation::Segment;
 
 const PM_BYTES: u64 = 64 << 20;
 const DISK_BYTES: u64 = 256 << 20;
@@ -42,6 +44,7 @@ pub struct TestMount {
     pub mounted: Mounted,
     pub volume: Option<Arc<Volume>>,
     directory: TempDir,
+    _memory: Option<TempDir>,
     _alone: ReentrantMutexGuard<'static, ()>,
 }
 
@@ -57,7 +60,26 @@ impl TestMount {
                 (mounted, Some(volume))
             }
         };
-        TestMount { mounted: mounted.expect("mounting"), volume, directory, _alone: alone }
+        let mounted = mounted.expect("mounting");
+        TestMount { mounted, volume, directory, _memory: None, _alone: alone }
+    }
+
+    /// One of a new volume that lends files to this user's programs.
+    pub fn lending() -> TestMount {
+        let alone = ALONE.lock();
+        let directory = TempDir::new().expect("a directory to mount on");
+        let memory = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
+        let path = memory.path().join("pm");
+        Pm::create_file(&path, PM_BYTES).expect("PM");
+        let pm = Pm::open(&path, &PmOpenOptions::default()).expect("PM");
+        let options = OpenOptions { lends: true, ..OpenOptions::default() };
+        let loans = Arc::new(Segment::new(16).expect("control pages"));
+        let volume = volume_on(pm, OpenOptions { loans: Some(loans), ..options });
+        let socket = LoanSocket { path: memory.path().join("socket"), group: None };
+        let config = MountConfig { direct: Some(socket), ..MountConfig::default() };
+        let mounted = terrace_fuse::mount(volume.clone(), directory.path(), &config);
+        let (mounted, volume) = (mounted.expect("mounting"), Some(volume));
+        TestMount { mounted, volume, directory, _memory: Some(memory), _alone: alone }
     }
 
     pub fn path(&self) -> &Path {
@@ -78,7 +100,10 @@ impl TestMount {
 }
 
 fn new_volume(durable: bool) -> Arc<Volume> {
-    let pm = terrace_media::Pm::anonymous(PM_BYTES);
+    volume_on(Pm::anonymous(PM_BYTES), OpenOptions { durable, ..OpenOptions::default() })
+}
+
+fn volume_on(pm: Arc<Pm>, options: OpenOptions) -> Arc<Volume> {
     let disks = vec![terrace_media::memory_disk(DISK_BYTES)];
     let user = rustix::process::geteuid().as_raw();
     let group = rustix::process::getegid().as_raw();
@@ -90,7 +115,7 @@ fn new_volume(durable: bool) -> Arc<Volume> {
         gid: group,
     };
     terrace_engine::format(&pm, &disks, &format).expect("formatting");
-    let options = OpenOptions { durable, cache_bytes: 32 << 20, ..OpenOptions::default() };
+    let options = OpenOptions { cache_bytes: 32 << 20, ..options };
     Volume::open(pm, disks, options, &|_, _, _| ()).expect("opening the volume")
 }
 

@@ -19,6 +19,7 @@
 //! | `attributes` | fstat | as for `attributes NAME` |
 //! | `map` | mmap of all of it, as fstat says, read and unmapped | as for `read` |
 //! | `copy NAME` | copy_file_range of all of it to the end of a file | how many bytes |
+//! | `fork LEN FIRST STEP COUNT` | write, so many records, beside forks | how many |
 //! | `dup` | dup, and the first number is closed | |
 //!
 //! All but the first five name the handle first, as `open` numbers them: `N write 100 7`.
@@ -103,6 +104,10 @@ fn call(file: &mut File, words: &[&str]) -> io::Result<Vec<u64>> {
         ("pwrite", &[at, len, seed]) => {
             Ok(vec![file.write_at(&pattern(seed, len as usize), at)? as u64])
         }
+        ("fork", &[len, first, step, count]) => {
+            let records = (0..count).map(|n| pattern(first + n * step, len as usize));
+            write_beside_forks(file, records.collect()).map(|()| vec![count])
+        }
         ("read", &[len]) => {
             let mut bytes = vec![0; len as usize];
             let read = file.read(&mut bytes)?;
@@ -134,6 +139,24 @@ fn attributes(of: &Metadata) -> io::Result<Vec<u64>> {
     let (mtime, ctime) = (time(of.mtime(), of.mtime_nsec()), time(of.ctime(), of.ctime_nsec()));
     let (mode, links, owner) = (of.mode().into(), of.nlink(), of.uid().into());
     Ok(vec![of.len(), of.blocks(), mode, links, owner, mtime, ctime])
+}
+
+/// Writes records while another thread has children, which end at once.
+fn write_beside_forks(file: &mut File, records: Vec<Vec<u8>>) -> io::Result<()> {
+    std::thread::scope(|scope| {
+        let writer =
+            scope.spawn(move || records.iter().try_for_each(|record| file.write_all(record)));
+        while !writer.is_finished() {
+            // SAFETY: the child does nothing but end.
+            match unsafe { libc::fork() } {
+                // SAFETY: it ends this process.
+                0 => unsafe { libc::_exit(0) },
+                // SAFETY: no status is asked for.
+                child => unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) },
+            };
+        }
+        writer.join().expect("no panic")
+    })
 }
 
 fn checked(bytes: &[u8]) -> Vec<u64> {

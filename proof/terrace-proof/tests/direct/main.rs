@@ -5,4 +5,6 @@ mod deaths;
 mod edges;
 mod mixture;
 mod status;
+mod together;
+mod wild;
 mod worker;

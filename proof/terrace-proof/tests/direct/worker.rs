@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
@@ -47,6 +47,11 @@ impl Worker {
     /// Its process.
     pub fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// The same.
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
     }
 
     /// Has it do what the line says.
@@ -100,15 +105,20 @@ impl Worker {
 
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) -> Result<()> {
-        Ok(kill_process(Pid::from_child(&self.process), signal)?)
+        Ok(kill_process(self.pid(), signal)?)
     }
 
     /// Lets it end by itself, so that it writes its report.
     pub fn finish(self) -> Result<()> {
+        ensure!(self.ended()?.success(), "the worker failed");
+        Ok(())
+    }
+
+    /// Lets it end by itself, if nothing has ended it; says how it has ended.
+    pub fn ended(self) -> Result<ExitStatus> {
         let Self { mut process, input, .. } = self;
         drop(input);
-        ensure!(process.wait()?.success(), "the worker failed");
-        Ok(())
+        Ok(process.wait()?)
     }
 }
 
