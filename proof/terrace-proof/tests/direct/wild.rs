@@ -113,6 +113,8 @@ struct Wild<'a> {
     loan: &'a Loan,
     ino: u64,
     rng: &'a mut Rng,
+    /// The control pages and generations of all loans that it has got.
+    loans: Vec<(u64, u32)>,
 }
 
 impl Wild<'_> {
@@ -191,7 +193,11 @@ impl Wild<'_> {
                 bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
             }
         }
-        Ok(self.connection.ask(&bytes)?.is_some())
+        let answer = self.connection.ask(&bytes)?;
+        if let Some(Answer::Lent { page, generation, .. }) = answer {
+            self.loans.push((page, generation));
+        }
+        Ok(answer.is_some())
     }
 }
 
@@ -212,28 +218,30 @@ fn round(volume: &TestVolume, other: &mut Worker, rng: &mut Rng, name: &str) -> 
     let ino = file.metadata()?.ino();
     let connection = Connection::new(volume.root())?;
     let wanted = Wanted { ino, blocks: 64, opens: 1 };
-    let let_go = match connection.ask(&Request::Borrow(wanted).encode())? {
+    let loans = match connection.ask(&Request::Borrow(wanted).encode())? {
         Some(Answer::Lent { page, generation, .. }) => {
             let loan = Loan::of(&connection, page)?;
-            let mut wild = Wild { connection: &connection, loan: &loan, ino, rng };
+            let loans = vec![(page, generation)];
+            let mut wild = Wild { connection: &connection, loan: &loan, ino, rng, loans };
             for _ in 0..1 + wild.rng.below(6) {
                 if !wild.does_something()? {
                     break;
                 }
             }
-            Some(Request::LetGo { page, generation })
+            wild.loans
         }
-        Some(Answer::NotLent(_)) => None,
+        Some(Answer::NotLent(_)) => Vec::new(),
         answer => bail!("a loan is asked for, and {answer:?} comes"),
     };
     use_it(other, name, rng)?;
     std::fs::remove_file(&path)?;
     // It may have hung up before.
     let connection = Connection::new(volume.root())?;
-    if let Some(request) = let_go {
+    for &(page, generation) in &loans {
+        let request = Request::LetGo { page, generation };
         ensure!(connection.ask(&request.encode())? == Some(Answer::Done), "it lets go");
     }
-    Ok(let_go.is_some())
+    Ok(!loans.is_empty())
 }
 
 #[test]
