@@ -35,7 +35,7 @@ impl Settings {
     pub const QUICK: Settings = Settings {
         effort: Effort { bound: 100, corners: 30, seeds: 12 },
         again: Effort { bound: 16, corners: 5, seeds: 2 },
-        rates: Rates { recovery: 80, after: 80, succession: 2 },
+        rates: Rates { recovery: 80, after: 80, succession: 4 },
         seed: 1,
     };
     /// What a night has time for.
