@@ -40,8 +40,15 @@ fn main() -> ExitCode {
     if args.next().is_some_and(|first| first == keeper::SUBCOMMAND) {
         return keeper::take_over(args, commands::serve);
     }
+    if let Some((args, quiet)) = cli::run::RunArgs::alone(std::env::args_os()) {
+        return ended(commands::run::run(&args, quiet));
+    }
     let cli = cli::Cli::try_parse().unwrap_or_else(|error| cli::harmless(error).exit());
-    match commands::run(&cli) {
+    ended(commands::run(&cli))
+}
+
+fn ended(result: anyhow::Result<ExitCode>) -> ExitCode {
+    match result {
         Ok(code) => code,
         Err(error) => {
             output::error(&format!("{error:#}"));

@@ -11,7 +11,7 @@ mod mount;
 mod pin;
 mod place;
 mod record;
-mod run;
+pub mod run;
 mod save;
 mod scrub;
 mod set;
