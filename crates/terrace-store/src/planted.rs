@@ -43,8 +43,8 @@ pub enum Bug {
     TailStaysBehind,
     /// After a crash only the first of the entries that committed themselves counts.
     ChainOfOne,
-    /// What recovers a log, or takes one from a stopped borrower, does not flush its last entry and
-    /// tail.
+    /// The last entry and the tail of a log are not flushed when it is recovered, or taken from a
+    /// stopped borrower.
     ChainEndNotFlushed,
     /// Recovery finishes what entries say under the same fence as the entries themselves.
     FinishedUnfenced,

@@ -337,7 +337,7 @@ pub fn run_workload(workload: &Workload) -> Result<Run, String> {
     })
 }
 
-/// What is known of an image that is going to be recovered.
+/// The state that an image is known to recover to.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     /// A recovery that is cut short may next time find more of what was being done when the first
@@ -352,7 +352,7 @@ pub struct Known<'a> {
 /// Recovers an image.
 ///
 /// # Errors
-/// What goes wrong without another crash.
+/// Anything that goes wrong without another crash.
 pub fn run_mount(
     config: &'static Config,
     image: &Arc<Image>,
@@ -364,7 +364,7 @@ pub fn run_mount(
 /// Recovers what a killed daemon has left at a point of a run.
 ///
 /// # Errors
-/// What goes wrong without another crash.
+/// Anything that goes wrong without another crash.
 pub fn run_succession(run: &Run, point: &Point, known: Known<'_>) -> Result<Run, String> {
     caught(|| {
         let (image, stored) = point.left_by_kill(&run.base);

@@ -119,7 +119,7 @@ impl<'a> Program<'a> {
         }
         OTHERS.with(|others| *others.borrow_mut() = Some(self.lending.others.clone()));
         let written = self.borrowed.as_mut().map(|file| file.write_at(offset, data));
-        // What it does next is done by the daemon, which is not stopped.
+        // The daemon does the rest, and is not stopped.
         OTHERS.with(|others| *others.borrow_mut() = None);
         match written {
             Some(Ok(_)) => return,

@@ -62,7 +62,7 @@ impl Rig {
         self.open()
     }
 
-    /// What a power cut leaves of it now, if it takes all that it can.
+    /// The volume that a power cut leaves now, if it takes all that it can.
     pub fn after_power_cut(&self, sim: &PmSim) -> Self {
         let (pm, _) = Pm::simulated_from(sim.durable_image());
         Rig { pm, disk: self.disk.clone(), segment: Arc::new(Segment::new(4).unwrap()) }

@@ -24,14 +24,14 @@ const RECORD: usize = 101;
 const PROGRAMS: u64 = 4;
 /// Events of a round.
 const EVENTS: usize = 60;
-/// Where each program overwrites a record of its own.
+/// Bytes between the records that programs overwrite, each its own.
 const SLOT: u64 = 4096;
 /// Records that are appended while the program forks.
 const BESIDE_FORKS: u64 = 20;
 
 const LOCKED: &str = "no thread panics with the lock";
 
-/// What a program was asked to write to files of one kind.
+/// The records that a program was asked to write to files of one kind.
 #[derive(Debug, Default)]
 struct Told {
     /// Seeds of records to append, and whether that was acknowledged.
@@ -42,7 +42,7 @@ struct Told {
     asked_for_slot: u64,
 }
 
-/// Whose a file is.
+/// The users of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
     /// All programs use it.

@@ -268,7 +268,7 @@ fn a_wild_program_harms_nobody_else() {
                 let answer = honest.ask(&format!("0 write 101 {seed}"))?;
                 ensure!(answer == Ok(vec![101]), "{}: {answer:?}", context());
             }
-            // Whoever reads it by the mount has it taken back.
+            // A read by the mount takes it back.
             if number % 25 == 24 {
                 let log = std::fs::read(volume.join("log"))?;
                 let records = (0..(number + 1) * 20).flat_map(|seed| pattern(seed, 101));
