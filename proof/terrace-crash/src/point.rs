@@ -297,8 +297,8 @@ impl Point {
         })
     }
 
-    /// The state that a killed daemon leaves: the durable image, with all that disks were given, and
-    /// the stores to PM that are still in the cache.
+    /// The state that a killed daemon leaves: the durable image, with all that disks were given,
+    /// and the stores to PM that are still in the cache.
     pub fn left_by_kill(&self, base: &Arc<Image>) -> (Arc<Image>, Vec<PendingLine>) {
         let mut scratch = Scratch::new(base);
         self.store_durable(&mut scratch);
