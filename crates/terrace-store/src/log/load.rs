@@ -213,11 +213,11 @@ impl Log {
         let first = on_media.map_or(self.tail, |(tail, _)| tail);
         let chain = self.tail.checked_sub(first).filter(|len| (1..=BLOCK_BYTES).contains(len));
         let Some(len) = chain.filter(|_| !planted(Bug::ChainEndNotFlushed)) else { return };
-        pm.flush(first, len);
         let mut bytes = vec![0; len as usize];
         if pm.try_read(first, &mut bytes).is_err() {
             return;
         }
+        pm.flush(first, len);
         let (mut rest, mut last) = (&bytes[..], None);
         while !rest.is_empty()
             && let Some((slots, entry)) = self.sound(rest)
@@ -225,7 +225,16 @@ impl Log {
             last = seal::data_of(pm, &entry);
             rest = &rest[(slots * SLOT_BYTES) as usize..];
         }
-        last.inspect(|&(at, len)| pm.flush(at, len));
+        let Some((mut at, len)) = last else { return };
+        let end = at + len;
+        while at < end {
+            let next = (at / BLOCK_BYTES + 1) * BLOCK_BYTES;
+            // A flush of memory that has failed would count as a lost store. Reads of it fail.
+            if pm.check(at, next.min(end) - at).is_ok() {
+                pm.flush(at, next.min(end) - at);
+            }
+            at = next;
+        }
     }
 
     /// Byte of a torn entry behind the tail, if there is one: its data were lost, and it does not
