@@ -353,3 +353,22 @@ impl Reader<'_> {
         1
     }
 }
+
+/// The last write before a crash counts although its data cannot be read. Recovery stores nothing
+/// there, so the volume is mounted, and only reads of that data fail.
+#[test]
+fn bad_data_of_the_last_write_keeps_no_volume_from_being_recovered() {
+    let rig = populated(false);
+    let v = rig.open(90);
+    let (deep, small) = (find(&v, "dir/sub/deep"), find(&v, "small"));
+    put(&v, deep, 8192, &[7; PAGE as usize]);
+    let bad = data_at(&v, deep, 8192);
+    v.abandon();
+    std::mem::forget(v);
+    rig.pm.fail_page(bad);
+    let v = rig.open(90);
+    assert_eq!(read(&v, deep, 8192, 10).unwrap_err().errno(), libc::EIO);
+    put(&v, small, 0, b"others go on");
+    assert_eq!(read(&v, small, 0, 12).unwrap(), b"others go on");
+    v.close().unwrap();
+}
