@@ -9,8 +9,8 @@
 //!   non-temporal store is a store and a flush as far as it covers whole lines; the lines at its
 //!   edges are cached, and flushed by a call of their own.
 //!
-//! * A process that ends or is stopped enters the kernel, which drains what went past the cache. So
-//!   of its non-temporal stores all is durable, while other stores are in the cache still.
+//! * A process that ends or is stopped enters the kernel, which on x86 drains the stores past the
+//!   cache. So its non-temporal stores are durable, while other stores are in the cache still.
 //!
 //! What the program sees meanwhile is the mapping itself; `durable` is what has been fenced.
 

@@ -11,7 +11,7 @@
 //! The model checker (`schedules::loans` of the engine) takes all atomics for sequentially
 //! consistent, so this is what weaker orders rest on.
 //!
-//! The word: every change to *held* or *ended* acquires, and every change from *held* releases.
+//! The word: every change to *held*, *looked at* or *ended* acquires, and every change from *held* releases.
 //! So whoever takes the file sees all that its last holder has stored, and a borrower that finds
 //! the word ended finds `adopted` as the owner has set it. A reader of the borrower looks at the
 //! word, reads, and looks again, with an acquiring fence between; the owner stores to blocks that

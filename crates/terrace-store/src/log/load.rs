@@ -207,7 +207,7 @@ impl Log {
 
     /// Flushes the entries behind the tail on media that committed themselves, and what the last of
     /// them stands for: the process that stored it may have ended, or been stopped, before its own
-    /// flush. Others were durable before the next was stored.
+    /// flush. Each earlier entry was durable before the next was stored.
     pub fn flush_chain(&self, pm: &Pm) {
         let on_media = Tail(pm.load_u64(self.record_at + TAIL_OFFSET)).get();
         let first = on_media.map_or(self.tail, |(tail, _)| tail);

@@ -1,6 +1,6 @@
 //! Everything at once: direct programs that are killed, stopped, and fork in the middle of their
 //! writes, on files of their own and on some that they share with others, and a daemon that is
-//! killed or replaced meanwhile. What was acknowledged is there, once and whole.
+//! killed or replaced meanwhile. Each acknowledged write is there, once and whole.
 //!
 //! `TERRACE_KILL_ROUNDS` sets the number of rounds (2), `TERRACE_KILL_SEED` the first seed.
 

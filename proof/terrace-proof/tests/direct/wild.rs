@@ -201,7 +201,7 @@ impl Wild<'_> {
     }
 }
 
-/// Others use the wild file. What comes of it, an error or not, is the wild program's business.
+/// Others use the wild file. They may get errors, but must get answers.
 fn use_it(other: &mut Worker, name: &str, rng: &mut Rng) -> Result<()> {
     let _ = other.ask(&format!("attributes {name}"))?;
     let Ok(handle) = other.ask(&format!("open {name} rw"))? else { return Ok(()) };
