@@ -11,13 +11,13 @@
 //! The model checker (`schedules::loans` of the engine) takes all atomics for sequentially
 //! consistent, so this is what weaker orders rest on.
 //!
-//! The word: every change to *held*, *looked at* or *ended* acquires, and every change from *held* releases.
-//! So whoever takes the file sees all that its last holder has stored, and a borrower that finds
-//! the word ended finds `adopted` as the owner has set it. A reader of the borrower looks at the
-//! word, reads, and looks again, with an acquiring fence between; the owner stores to blocks that
-//! it has taken from the file only after a full fence that follows the change to *ended*. So a
-//! reader that met such a store finds the word ended. (The exchange is a full fence on x86-64; the
-//! fence is for processors where it is not.)
+//! The word: every change to *held*, *looked at* or *ended* acquires, and every change from *held*
+//! releases. So whoever takes the file sees all that its last holder has stored, and a borrower
+//! that finds the word ended finds `adopted` as the owner has set it. A reader of the borrower
+//! looks at the word, reads, and looks again, with an acquiring fence between; the owner stores to
+//! blocks that it has taken from the file only after a full fence that follows the change to
+//! *ended*. So a reader that met such a store finds the word ended. (The exchange is a full fence
+//! on x86-64; the fence is for processors where it is not.)
 //!
 //! The other words of a control page are stored with release and loaded with acquire:
 //! * `in_place` is stored before the exchange to *held*, which as a release keeps it there. The
