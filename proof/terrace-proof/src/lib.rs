@@ -15,6 +15,7 @@
 
 mod command;
 mod direct;
+mod environment;
 mod killer;
 mod process;
 mod rng;
@@ -25,6 +26,7 @@ mod tree;
 mod volume;
 
 pub use command::{run, run_with_input, tool, wait_or_kill};
+pub use environment::environment;
 pub use rng::Rng;
 pub use scratch::Scratch;
 pub use skip::{Skipped, proof, skip};

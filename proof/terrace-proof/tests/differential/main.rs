@@ -13,18 +13,11 @@ use anyhow::{Context, Result, bail, ensure};
 use apply::Side;
 use features::Features;
 use ops::{Generator, Op};
-use terrace_proof::{Rng, Scratch, TestVolume, Tree, TreeScope, VolumeSpec, proof};
+use terrace_proof::{Rng, Scratch, TestVolume, Tree, TreeScope, VolumeSpec, environment, proof};
 
 const SCOPE: TreeScope = TreeScope { all_times: false, xattrs: true };
 /// Reruns spent on shortening a failing list.
 const SHRINK_RUNS: usize = 120;
-
-fn environment(name: &str, default: u64) -> Result<u64> {
-    match std::env::var(name) {
-        Ok(text) => text.parse().with_context(|| format!("{name}={text} is not a number")),
-        Err(_) => Ok(default),
-    }
-}
 
 /// Runs `ops` on a fresh volume and on a fresh directory, and returns how many calls succeeded.
 /// Fails at the first difference, or if the volume is not sound at the end.

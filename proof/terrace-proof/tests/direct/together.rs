@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use terrace_proof::{Rng, Scratch, TestVolume, VolumeSpec, pattern, proof, run};
+use terrace_proof::{Rng, Scratch, TestVolume, VolumeSpec, environment, pattern, proof, run};
 
 use crate::worker::{Worker, direct_calls};
 
@@ -264,21 +264,14 @@ fn round(volume: &TestVolume, report: &Path, seed: u64) -> Result<()> {
     names.iter().try_for_each(|name| Ok(std::fs::remove_file(name)?))
 }
 
-pub fn number(variable: &str, default: u64) -> Result<u64> {
-    match std::env::var(variable) {
-        Ok(text) => text.parse().with_context(|| format!("{variable}={text} is not a number")),
-        Err(_) => Ok(default),
-    }
-}
-
 #[test]
 fn whatever_happens_to_programs_and_daemons_all_that_was_acknowledged_is_there() {
     proof(|| {
         let mut volume = VolumeSpec::new("direct-together").options("lend=owner").mount()?;
         let scratch = Scratch::new("direct-together-reports")?;
         let report = scratch.join("report");
-        let first = number("TERRACE_KILL_SEED", 1)?;
-        let rounds = number("TERRACE_KILL_ROUNDS", 2)?;
+        let first = environment("TERRACE_KILL_SEED", 1)?;
+        let rounds = environment("TERRACE_KILL_ROUNDS", 2)?;
         for seed in first..first + rounds {
             round(&volume, &report, seed).with_context(|| format!("TERRACE_KILL_SEED={seed}"))?;
             eprintln!("round {} of {rounds}", seed - first + 1);

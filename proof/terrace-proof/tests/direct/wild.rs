@@ -16,12 +16,11 @@ use rustix::net::{
     SocketFlags, SocketType,
 };
 use terrace_layout::{BLOCK_BYTES, SLOT_BYTES, TAIL_OFFSET, Tail};
-use terrace_proof::{Rng, Scratch, TestVolume, VolumeSpec, pattern, proof};
+use terrace_proof::{Rng, Scratch, TestVolume, VolumeSpec, environment, pattern, proof};
 use terrace_store::delegation::message::{
     Answer, LAYOUT, MESSAGE_BYTES, Request, SOCKET_XATTR, Wanted,
 };
 
-use crate::together::number;
 use crate::worker::{Worker, direct_calls};
 
 /// Words of a control page.
@@ -250,7 +249,7 @@ fn a_wild_program_harms_nobody_else() {
         let mut volume = VolumeSpec::new("direct-wild").options("lend=owner").mount()?;
         let scratch = Scratch::new("direct-wild-reports")?;
         let report = scratch.join("report");
-        let mut rng = Rng::new(number("TERRACE_KILL_SEED", 1)?);
+        let mut rng = Rng::new(environment("TERRACE_KILL_SEED", 1)?);
         let innocents = [0, 100, 5000, 300_000];
         for len in innocents {
             std::fs::write(volume.join(&format!("innocent-{len}")), pattern(len as u64, len))?;

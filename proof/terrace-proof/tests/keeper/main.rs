@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use programs::{PROGRAMS, Program};
-use terrace_proof::{Rng, TestVolume, VolumeSpec, proof, run, when_idle};
+use terrace_proof::{Rng, TestVolume, VolumeSpec, environment, proof, run, when_idle};
 
 /// What the programs of a test share.
 struct Load {
@@ -35,13 +35,6 @@ impl Load {
         self.steps.fetch_add(1, Ordering::Relaxed);
         self.longest.fetch_max(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
         !self.stop.load(Ordering::Relaxed)
-    }
-}
-
-fn environment(name: &str, default: u64) -> Result<u64> {
-    match std::env::var(name) {
-        Ok(text) => text.parse().with_context(|| format!("{name}={text} is not a number")),
-        Err(_) => Ok(default),
     }
 }
 

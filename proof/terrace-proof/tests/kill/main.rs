@@ -18,7 +18,7 @@ mod writers;
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use terrace_proof::{Rng, TestVolume, VolumeSpec, is_over_io_uring, proof};
+use terrace_proof::{Rng, TestVolume, VolumeSpec, environment, is_over_io_uring, proof};
 use writers::Writer;
 
 /// What the crash takes along, and so what counts as acknowledged.
@@ -41,13 +41,6 @@ impl Load {
     fn acknowledge(&self) -> bool {
         self.acknowledged.fetch_add(1, Ordering::Relaxed);
         !self.stop.load(Ordering::Relaxed)
-    }
-}
-
-fn environment(name: &str, default: u64) -> Result<u64> {
-    match std::env::var(name) {
-        Ok(text) => text.parse().with_context(|| format!("{name}={text} is not a number")),
-        Err(_) => Ok(default),
     }
 }
 
