@@ -139,6 +139,11 @@ pub fn usable_header(pm: &Pm, sb: &Superblock) -> Option<CheckpointHeader> {
     CheckpointHeader::usable(&bytes, mount_epoch)
 }
 
+/// Flushes the header.
+pub fn flush_header(pm: &Pm, sb: &Superblock) {
+    pm.flush_readable(sb.checkpoint_header * BLOCK_BYTES, size_of::<CheckpointHeader>() as u64);
+}
+
 /// Forbids the use of the checkpoint, durably.
 pub fn invalidate(pm: &Pm, sb: &Superblock) -> FsResult<()> {
     if planted(Bug::CheckpointStays) {

@@ -364,6 +364,12 @@ impl InodeTable {
         }
     }
 
+    /// Flushes the headers of all chunks, which lead from one to the next.
+    pub fn flush_headers(&self, pm: &Pm) {
+        let header_bytes = size_of::<ChunkHeader>() as u64;
+        self.chunks.iter().for_each(|chunk| pm.flush_readable(chunk.at, header_bytes));
+    }
+
     /// Stores the free counts for the next mount; durable at the next fence.
     pub fn write_free_counts(&self, pm: &Pm) {
         for chunk in &self.chunks {

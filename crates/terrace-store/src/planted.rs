@@ -84,6 +84,10 @@ pub enum Bug {
     ReplayClearsFirst,
     /// A replay believes a state that may not be durable.
     JournalStateTrusted,
+    /// Recovery believes that superblock, checkpoint and inode tables are durable.
+    RootsTrusted,
+    /// Recovery believes that a record which is free is so durably.
+    FreedRecordTrusted,
     /// The journal's record commits before it is written: the one before it comes back.
     JournalStateFirst,
     /// A small overwrite is stored in place and then committed.

@@ -423,6 +423,12 @@ impl Space {
         Some(BlockAddr(self.contested.load(Ordering::Acquire))).filter(|addr| addr.0 != 0)
     }
 
+    /// Whether all of a run lies in PM, where files may own blocks; its numbers may be any.
+    pub fn has_in_pm(&self, run: &Run) -> bool {
+        let end = run.start.checked_add(run.len);
+        run.start >= self.pm_entry.data_start && end.is_some_and(|end| end <= self.pm_entry.blocks)
+    }
+
     /// Whether `addr..addr + blocks` lies on a device of this volume, where files may own blocks.
     #[inline]
     pub fn contains(&self, addr: BlockAddr, blocks: u64) -> bool {

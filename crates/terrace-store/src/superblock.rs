@@ -55,6 +55,11 @@ pub fn write_pm_superblock(pm: &Pm, sb: &Superblock) -> FsResult<()> {
     Ok(())
 }
 
+/// Flushes both copies of PM's superblock.
+pub fn flush_superblock(pm: &Pm) {
+    pm.flush_readable(0, SUPERBLOCK_BLOCKS * BLOCK_BYTES);
+}
+
 /// Writes both copies of a disk's superblock, as PM's has it, each durable before the other is
 /// touched.
 pub fn write_disk_superblock(

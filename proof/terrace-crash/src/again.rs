@@ -17,8 +17,27 @@ pub struct Rates {
     pub recovery: u64,
     /// One state in so many goes on with another action, and crashes in it; 0: none.
     pub after: u64,
-    /// At one point in so many the daemon is killed, and the power cut while another one recovers.
+    /// At one point in so many the daemon is killed, and the power cut while another one recovers,
+    /// and then does something; 0: at none.
     pub succession: u64,
+}
+
+/// What a killed daemon's successor does once it has recovered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heir {
+    /// What was cut short, as a program does that got no answer.
+    Repeats,
+    /// This one of the actions.
+    Does(usize),
+}
+
+/// How much of a workload there is to draw lots about.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Size {
+    /// States that are looked at.
+    pub states: u64,
+    /// Points at which a killed daemon leaves something undecided.
+    pub kills: u64,
 }
 
 /// The lots of one workload.
@@ -26,31 +45,31 @@ pub struct Rates {
 pub(crate) struct Lots {
     rates: Rates,
     hash: u64,
-    /// Of its states, numbered as they are looked at.
-    states: u64,
+    size: Size,
     /// The step that was seen last, what its first state recovered to (`None`: to no volume), and
     /// whether another one has recovered to something else.
     step: Option<(usize, Option<Tree>, bool)>,
-    /// Of its points, those at which the daemon can be killed with something undecided.
-    points: u64,
+    /// Of its kills, those that were asked about.
+    kills: u64,
 }
 
 impl Lots {
-    /// For a workload of which so many states are looked at.
-    pub fn new(rates: Rates, workload: &Workload, seed: u64, states: u64) -> Self {
+    /// For a workload of this size.
+    pub fn new(rates: Rates, workload: &Workload, seed: u64, size: Size) -> Self {
         let text = workload.to_string();
         // FNV-1a: the same in every build.
         let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {
             (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
         });
-        Lots { rates, hash: hash ^ seed.rotate_left(32), states, step: None, points: 0 }
+        Lots { rates, hash: hash ^ seed.rotate_left(32), size, step: None, kills: 0 }
     }
 
-    fn drawn(&self, salt: u64, one_in: u64, state: u64) -> bool {
-        let phases = one_in.min(self.states) as usize;
+    /// Whether lot number `number` of `all`, one in so many, is drawn.
+    fn drawn(&self, salt: u64, one_in: u64, number: u64, all: u64) -> bool {
+        let phases = one_in.min(all) as usize;
         one_in > 0
             && phases > 0
-            && state % one_in == Rng::with_seed(self.hash ^ salt).usize(..phases) as u64
+            && number % one_in == Rng::with_seed(self.hash ^ salt).usize(..phases) as u64
     }
 
     /// Whether state number `state`, of `step`, is crashed while it recovers to `tree`. To be asked
@@ -67,20 +86,33 @@ impl Lots {
                 false
             }
         };
-        self.rates.recovery > 0 && (commits || self.drawn(1, self.rates.recovery, state))
+        self.rates.recovery > 0
+            && (commits || self.drawn(1, self.rates.recovery, state, self.size.states))
     }
 
-    /// Whether the daemon is killed at the next point at which that leaves something undecided.
-    pub fn in_succession(&mut self) -> bool {
-        let phase = Rng::with_seed(self.hash ^ 3).u64(..self.rates.succession.max(1));
-        self.points += 1;
-        self.rates.succession > 0 && (self.points - 1) % self.rates.succession == phase
+    /// Whether the daemon is killed at the next point at which that leaves something undecided, and
+    /// what its successor does, which has so many actions to choose from. To be asked of every such
+    /// point.
+    pub fn in_succession(&mut self, actions: usize) -> Option<Heir> {
+        let number = self.kills;
+        self.kills += 1;
+        let one_in = self.rates.succession;
+        self.drawn(3, one_in, number, self.size.kills).then(|| {
+            match (number / one_in + self.hash).is_multiple_of(2) {
+                true => Heir::Repeats,
+                false => Heir::Does(self.action(!number, actions)),
+            }
+        })
+    }
+
+    fn action(&self, salt: u64, actions: usize) -> usize {
+        Rng::with_seed(self.hash ^ Rng::with_seed(salt).u64(..)).usize(..actions)
     }
 
     /// Which of so many actions follows state number `state`, if one does.
     pub fn after(&self, state: u64, actions: usize) -> Option<usize> {
-        self.drawn(2, self.rates.after, state)
-            .then(|| Rng::with_seed(self.hash ^ Rng::with_seed(state).u64(..)).usize(..actions))
+        self.drawn(2, self.rates.after, state, self.size.states)
+            .then(|| self.action(state, actions))
     }
 }
 
@@ -98,7 +130,7 @@ mod tests {
         let mut following = BTreeSet::new();
         for workload in singles() {
             for states in [1, 7, 39, 40, 500] {
-                let mut lots = Lots::new(RATES, &workload, 1, states);
+                let mut lots = Lots::new(RATES, &workload, 1, Size { states, kills: 0 });
                 let in_recovery =
                     (0..states).filter(|&n| lots.in_recovery(n, 0, None)).count() as u64;
                 let after: Vec<_> = (0..states).filter_map(|n| lots.after(n, 50)).collect();
@@ -115,12 +147,22 @@ mod tests {
     }
 
     #[test]
-    fn one_of_two_daemons_is_killed() {
+    fn one_of_two_daemons_is_killed_and_half_of_the_successors_repeat_what_was_cut_short() {
+        let (mut repeats, mut does) = (0, BTreeSet::new());
         for workload in singles() {
-            let mut lots = Lots::new(RATES, &workload, 1, 0);
-            let killed: Vec<bool> = (0..4).map(|_| lots.in_succession()).collect();
-            assert!(killed[0] != killed[1] && killed[..2] == killed[2..], "{workload}");
+            for kills in [1, 2, 5, 8] {
+                let mut lots = Lots::new(RATES, &workload, 1, Size { states: 0, kills });
+                let heirs: Vec<_> = (0..kills).filter_map(|_| lots.in_succession(50)).collect();
+                let count = heirs.len() as u64;
+                assert!((kills / 2).max(1) <= count && count <= kills.div_ceil(2), "{workload}");
+                repeats += heirs.iter().filter(|&&heir| heir == Heir::Repeats).count();
+                does.extend(heirs.iter().filter(|&&heir| heir != Heir::Repeats).map(|heir| {
+                    let Heir::Does(action) = heir else { unreachable!("it was filtered") };
+                    *action
+                }));
+            }
         }
+        assert!(repeats > 1000 && does.len() == 50, "{repeats}, {}", does.len());
     }
 
     #[test]
@@ -128,7 +170,7 @@ mod tests {
         let workload = &singles()[0];
         let tree = |text: &str| Some(Tree::from([(String::new(), text.to_owned())]));
         let rates = Rates { recovery: 1 << 40, after: 0, succession: 0 };
-        let mut lots = Lots::new(rates, workload, 1, u64::MAX);
+        let mut lots = Lots::new(rates, workload, 1, Size { states: u64::MAX, kills: 0 });
         let states = [
             (0, tree("old")),
             (0, tree("old")),

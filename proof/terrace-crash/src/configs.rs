@@ -34,6 +34,8 @@ const SMALL_GROUPS: (Param, u64) = (Param::Group, 64 << 10);
 /// All in PM is cold, and too much; what leaves stays cached.
 pub const WRITE_MIGRATION: Config = Config {
     name: "write-migration",
+    // The largest write finds room beside long files and blocks that are reserved.
+    pm_blocks: PM_BLOCKS + 16,
     params: &[
         SMALL_GROUPS,
         COLD,

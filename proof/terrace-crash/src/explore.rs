@@ -7,7 +7,7 @@ use std::ops::AddAssign;
 use std::sync::Arc;
 
 use crate::actions::{Action, Named, actions};
-use crate::again::{Lots, Rates};
+use crate::again::{Heir, Lots, Rates, Size};
 use crate::history::Legal;
 use crate::id::{Deed, Stage, StateId, Workload};
 use crate::image::Scratch;
@@ -35,7 +35,7 @@ impl Settings {
     pub const QUICK: Settings = Settings {
         effort: Effort { bound: 100, corners: 30, seeds: 12 },
         again: Effort { bound: 16, corners: 5, seeds: 2 },
-        rates: Rates { recovery: 80, after: 80, succession: 4 },
+        rates: Rates { recovery: 80, after: 80, succession: 6 },
         seed: 1,
     };
     /// What a night has time for.
@@ -60,7 +60,8 @@ pub struct Counts {
     pub states: u64,
     /// Those of them that came from a crash of a recovery.
     pub in_recovery: u64,
-    /// Those of them that came from a power cut after a killed daemon's successor had recovered.
+    /// Those of them that came from a power cut while a killed daemon's successor recovered, or in
+    /// what it did then.
     pub after_kill: u64,
     /// Those of them that came from a crash of what was done after a recovery.
     pub after_recovery: u64,
@@ -85,8 +86,8 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} distinct crash states of {} workloads ({} of crashes in recovery, {} in or after \
-             that of a killed daemon's successor, {} after one), at {} points, {} of them \
+            "{} distinct crash states of {} workloads ({} of crashes in recovery, {} after a \
+             daemon was killed, {} after a recovery), at {} points, {} of them \
              exhaustively",
             self.states,
             self.workloads,
@@ -138,8 +139,8 @@ struct State<'a> {
     run: &'a Run,
     point: &'a Point,
     scratch: &'a Scratch,
-    /// It is what a daemon leaves that is killed there.
-    keeps_all: bool,
+    /// It is what a daemon leaves that is killed there, and that leaves something undecided.
+    is_kill: bool,
     /// Among those of its run.
     number: u64,
 }
@@ -199,11 +200,14 @@ impl Explorer {
         let effort = if stages.is_empty() { self.settings.effort } else { self.settings.again };
         let chosen: Vec<_> =
             run.points.iter().map(|point| point.choices(&effort, self.settings.seed)).collect();
-        let states = chosen.iter().map(|(choices, _)| choices.len() as u64).sum();
+        let size = Size {
+            states: chosen.iter().map(|(choices, _)| choices.len() as u64).sum(),
+            kills: run.points.iter().filter(|point| point.has_cached()).count() as u64,
+        };
         // Who was crashed twice is not crashed again.
         let mut lots = stages
             .is_empty()
-            .then(|| Lots::new(self.settings.rates, workload, self.settings.seed, states));
+            .then(|| Lots::new(self.settings.rates, workload, self.settings.seed, size));
         let mut number = 0;
         for (point, (choices, exhaustive)) in run.points.iter().zip(chosen) {
             point.store_durable(&mut scratch);
@@ -226,8 +230,9 @@ impl Explorer {
                         Found::clone(found)
                     }
                 };
-                let keeps_all = point.is_all(&kept);
-                let state = State { run, point, scratch: &scratch, keeps_all, number };
+                let is_kill =
+                    choice.is_the_one_that_keeps_all() && point.is_all(&kept) && point.has_cached();
+                let state = State { run, point, scratch: &scratch, is_kill, number };
                 let stages: Vec<Stage> = stages.iter().cloned().chain([stage]).collect();
                 self.state(workload, &state, found, &stages, lots.as_mut());
                 number += 1;
@@ -245,7 +250,7 @@ impl Explorer {
         match deed {
             Deed::Action(_) => {}
             Deed::Mount => self.counts.in_recovery += 1,
-            Deed::Succession => self.counts.after_kill += 1,
+            Deed::Succession | Deed::Heir(_) => self.counts.after_kill += 1,
             Deed::Then(_) => self.counts.after_recovery += 1,
         }
     }
@@ -287,9 +292,14 @@ impl Explorer {
             let again = run_mount(run.config, &image(), known);
             self.run(workload, again, stages, Some(Deed::Mount));
         }
-        if state.keeps_all && state.point.has_cached() && lots.in_succession() {
-            let again = run_succession(run, state.point, known);
-            self.run(workload, again, stages, Some(Deed::Succession));
+        if state.is_kill
+            && let Some(heir) = lots.in_succession(self.then.len())
+        {
+            let then = self.heir(workload, state, heir).cloned();
+            let then = then.filter(|_| !model.root.is_empty());
+            let again = run_succession(run, state.point, known, then.as_ref());
+            let deed = then.map_or(Deed::Succession, |then| Deed::Heir(then.name));
+            self.run(workload, again, stages, Some(deed));
         }
         // Without the directories to play in there is nothing to do.
         let follows = lots.after(state.number, self.then.len()).filter(|_| !model.root.is_empty());
@@ -297,6 +307,21 @@ impl Explorer {
             let again = run_then(run.config, &image(), &model, &then);
             self.run(workload, again, stages, Some(Deed::Then(then.name)));
         }
+    }
+
+    /// The action of a killed daemon's successor; of what is cut short, some is not repeated.
+    fn heir(&self, workload: &Workload, state: &State<'_>, heir: Heir) -> Option<&Named> {
+        match heir {
+            Heir::Does(action) => self.then.get(action),
+            Heir::Repeats => match state.run.deed(state.point) {
+                Deed::Action(n) => self.then.iter().find(|a| a.name == workload.actions[n].name),
+                _ => None,
+            },
+        }
+    }
+
+    fn action(&self, name: &str) -> Result<&Named, String> {
+        self.then.iter().find(|a| a.name == name).ok_or(format!("{name} cannot follow"))
     }
 
     /// What the image recovers to.
@@ -352,16 +377,12 @@ impl Explorer {
             let known = Known { during: run.legal(&point), trees: &trees, model: &model };
             let next_run = match &next.deed {
                 Deed::Mount => run_mount(run.config, &image, known),
-                Deed::Succession if point.is_all(&kept) => run_succession(&run, &point, known),
-                Deed::Succession => return Err(format!("{stage}: a kill leaves all")),
-                Deed::Then(name) => {
-                    let then = self
-                        .then
-                        .iter()
-                        .find(|a| a.name == *name)
-                        .ok_or(format!("{name} cannot follow"))?;
-                    run_then(run.config, &image, &model, then)
+                Deed::Succession | Deed::Heir(_) if !point.is_all(&kept) => {
+                    return Err(format!("{stage}: a kill leaves all"));
                 }
+                Deed::Succession => run_succession(&run, &point, known, None),
+                Deed::Heir(name) => run_succession(&run, &point, known, Some(self.action(name)?)),
+                Deed::Then(name) => run_then(run.config, &image, &model, self.action(name)?),
                 Deed::Action(_) => return Err("only the first crash is one of the workload".into()),
             };
             run = next_run.map_err(|error| format!("{report}{next}\n  {error}"))?;

@@ -1,7 +1,8 @@
 //! Names of crash states: `plain/patch,append/1.f2=x1a` is the state number 0x1a at the second
 //! fence of the second action of a workload; what follows a `~` is a crash of what was done next
 //! with it, or, without a moment, what was done next without a crash
-//! (`plain/patch/1.f2=x1a~chmod`).
+//! (`plain/patch/1.f2=x1a~chmod`). `~succession` is the recovery by a killed daemon's successor,
+//! and `~succession+chmod` an action of the successor after that, in the same mount.
 //!
 //! Moments: `f2` the second fence, `d1` the first flush of a disk, `u` between unmount and mount,
 //! `m` when what happened in the middle has returned, `e` the end. States: `x` number, `c` corner
@@ -35,6 +36,8 @@ pub enum Deed {
     /// The daemon was killed there, and not the power: another one has recovered all that was
     /// stored.
     Succession,
+    /// The same, and then the other one did this.
+    Heir(String),
     /// It was recovered, and then this was done.
     Then(String),
 }
@@ -76,12 +79,15 @@ impl FromStr for Workload {
     }
 }
 
+const SUCCESSION: &str = "succession";
+
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.deed {
             Deed::Action(n) => write!(f, "{n}")?,
             Deed::Mount => write!(f, "mount")?,
-            Deed::Succession => write!(f, "succession")?,
+            Deed::Succession => f.write_str(SUCCESSION)?,
+            Deed::Heir(name) => write!(f, "{SUCCESSION}+{name}")?,
             Deed::Then(name) => write!(f, "{name}")?,
         }
         let Some((moment, choice)) = self.crash else {
@@ -108,13 +114,15 @@ impl FromStr for Stage {
     fn from_str(text: &str) -> Result<Self> {
         let (deed, crash) =
             text.split_once('.').map_or((text, None), |(deed, crash)| (deed, Some(crash)));
-        let deed = match (deed.parse(), deed) {
-            (Ok(n), _) => Deed::Action(n),
-            (_, "mount") => Deed::Mount,
-            (_, "succession") => Deed::Succession,
-            (_, name) => Deed::Then(
-                action(name).with_context(|| format!("there is no action {name:?}"))?.name,
-            ),
+        let known = |name: &str| -> Result<String> {
+            Ok(action(name).with_context(|| format!("there is no action {name:?}"))?.name)
+        };
+        let deed = match (deed.parse(), deed, deed.split_once('+')) {
+            (Ok(n), ..) => Deed::Action(n),
+            (_, "mount", _) => Deed::Mount,
+            (_, SUCCESSION, _) => Deed::Succession,
+            (_, _, Some((SUCCESSION, name))) => Deed::Heir(known(name)?),
+            (_, name, _) => Deed::Then(known(name)?),
         };
         let Some(crash) = crash else {
             return Ok(Stage { deed, crash: None });
@@ -177,6 +185,8 @@ mod tests {
             "plain/append,move-to-disk+patch/1.m=x0",
             "disks/patch,append/1.d1=c3~mount.f2=sff~unlink.e=x0",
             "plain/append/0.f1=c1~succession.e=x0",
+            "plain/append/0.f1=c1~succession+create.f2=x1",
+            "plain/append/0.f1=c1~succession+create",
         ] {
             assert_eq!(text.parse::<StateId>().unwrap().to_string(), text);
         }
@@ -189,6 +199,7 @@ mod tests {
             "nowhere/patch/0.e=x0",
             "plain/patch/0.f1=y",
             "plain/patch+patch/0.f1=x0",
+            "plain/append/0.f1=c1~succession+nothing.e=x0",
             "plain/move-to-disk+move-to-pm/0.f1=x0",
             "plain/move-to-disk+sync/0.f1=x0",
         ] {

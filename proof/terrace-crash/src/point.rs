@@ -149,6 +149,14 @@ pub enum Choice {
     Seed(u64),
 }
 
+impl Choice {
+    /// Whether it is the one of a point's choices that is made to keep all, if it does. A seed may
+    /// do so, too.
+    pub fn is_the_one_that_keeps_all(self) -> bool {
+        matches!(self, Choice::Index(_) | Choice::Corner(1))
+    }
+}
+
 /// What a state keeps of what is not durable.
 #[derive(Clone, Debug)]
 pub struct Kept {

@@ -75,13 +75,15 @@ struct Doing {
 
 impl Doing {
     fn open(config: &'static Config, image: &Arc<Image>, model: Model) -> Result<Self, String> {
-        let rig = Rig::new(image);
-        let cache = TempDir::new().map_err(|e| format!("a directory for the page cache: {e}"))?;
-        let history = History::new(model, config.waits());
-        let mut doing =
-            Doing { rig, volume: None, cache, config, history, lags: false, steps: Vec::new() };
+        let mut doing = Doing::unmounted(config, Rig::new(image), model)?;
         doing.volume = Some(doing.mount()?);
         Ok(doing)
+    }
+
+    fn unmounted(config: &'static Config, rig: Rig, model: Model) -> Result<Self, String> {
+        let cache = TempDir::new().map_err(|e| format!("a directory for the page cache: {e}"))?;
+        let history = History::new(model, config.waits());
+        Ok(Doing { rig, volume: None, cache, config, history, lags: false, steps: Vec::new() })
     }
 
     fn mount(&self) -> Result<Open, String> {
@@ -261,6 +263,16 @@ impl Doing {
         self.rig.record(step, Moment::End, || self.rig.devices.format(self.config))
     }
 
+    /// Mounts a volume that is known to recover to something, and records it.
+    fn recover(&mut self, deed: Deed, known: Known<'_>) -> Result<(), String> {
+        let seen = Some(Seen { trees: known.trees.clone(), lags: false });
+        let mut end = Legal { seen, ..Legal::default() };
+        end.states.insert(known.trees.tree.clone(), known.model.clone());
+        self.volume = Some(self.rig.record(self.steps.len(), Moment::End, || self.mount())?);
+        self.steps.push(StepLegal { deed: Some(deed), during: known.during.clone(), end });
+        Ok(())
+    }
+
     fn finish(self, base: &Arc<Image>) -> Run {
         let points = self.rig.take_points();
         let times = self.history.times();
@@ -343,9 +355,9 @@ pub struct Known<'a> {
     /// A recovery that is cut short may next time find more of what was being done when the first
     /// crash came.
     pub during: &'a Legal,
-    /// Once a recovery has returned, nothing but this is found.
+    /// Once a recovery has returned, nothing but this is found,
     pub trees: &'a Trees,
-    /// The same.
+    /// which is what this model describes.
     pub model: &'a Model,
 }
 
@@ -358,37 +370,32 @@ pub fn run_mount(
     image: &Arc<Image>,
     known: Known<'_>,
 ) -> Result<Run, String> {
-    caught(|| recovery(config, image, Rig::new(image), Deed::Mount, known))
-}
-
-/// Recovers what a killed daemon has left at a point of a run.
-///
-/// # Errors
-/// Anything that goes wrong without another crash.
-pub fn run_succession(run: &Run, point: &Point, known: Known<'_>) -> Result<Run, String> {
     caught(|| {
-        let (image, stored) = point.left_by_kill(&run.base);
-        let rig = Rig::with_stored(&image, stored);
-        recovery(run.config, &image, rig, Deed::Succession, known)
+        let mut doing = Doing::unmounted(config, Rig::new(image), known.model.clone())?;
+        doing.recover(Deed::Mount, known)?;
+        Ok(doing.finish(image))
     })
 }
 
-fn recovery(
-    config: &'static Config,
-    base: &Arc<Image>,
-    rig: Rig,
-    deed: Deed,
+/// Recovers what a killed daemon has left at a point of a run, and goes on with an action.
+///
+/// # Errors
+/// A mount that goes wrong without another crash.
+pub fn run_succession(
+    run: &Run,
+    point: &Point,
     known: Known<'_>,
+    then: Option<&Named>,
 ) -> Result<Run, String> {
-    let volume = rig
-        .record(0, Moment::End, || config.open(&rig.devices).map_err(|e| format!("mount: {e}")))?;
-    Open::new(volume).abandon();
-    let seen = Some(Seen { trees: known.trees.clone(), lags: false });
-    let mut end = Legal { seen, ..Legal::default() };
-    end.states.insert(known.trees.tree.clone(), known.model.clone());
-    let step = StepLegal { deed: Some(deed), during: known.during.clone(), end };
-    let (points, times) = (rig.take_points(), config.waits() == Waits::Never);
-    Ok(Run { config, base: base.clone(), points, steps: vec![step], times, wrong: None })
+    caught(|| {
+        let (image, stored) = point.left_by_kill(&run.base);
+        let rig = Rig::with_stored(&image, stored);
+        let mut doing = Doing::unmounted(run.config, rig, known.model.clone())?;
+        doing.recover(Deed::Succession, known)?;
+        let result =
+            then.map_or(Ok(true), |then| doing.act(&Deed::Heir(then.name.clone()), &then.action));
+        Ok(doing.ended_with(&image, result.map(drop)))
+    })
 }
 
 /// Recovers an image that is known to recover to `model`, and goes on with an action.

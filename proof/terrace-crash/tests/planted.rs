@@ -48,6 +48,8 @@ const BUGS: &[Planted] = &[
     (Bug::FinishedUnfenced, &["plain/append"]),
     (Bug::FinishedUnfenced, &["page-full/patch"]),
     (Bug::JournalStateTrusted, &["plain/rename-across"]),
+    (Bug::RootsTrusted, &["table-full/create", "table-full/mkdir"]),
+    (Bug::FreedRecordTrusted, &["disks/unlink,remount"]),
     (Bug::SealedWithoutTail, &["plain/truncate-up"]),
     (Bug::EntriesOneByOne, &["plain/rename"]),
     (Bug::LogsOneByOne, &["plain/rename-across"]),

@@ -29,7 +29,6 @@ use crate::inode::dirty::DirtyFiles;
 use crate::inode::health::Health;
 use crate::inode::orphans::{OpenOrphans, Orphan};
 use crate::inode::predictors::{ReadHabits, TierWords};
-use crate::inode::resident::load::Replay;
 use crate::inode::resident::loans::Borrowable;
 use crate::inode::resident::{Inner, Inode, inline_len, kind_of, xattr_blocks};
 use crate::inode::store::Store;
@@ -196,6 +195,11 @@ impl Inodes {
         &self.shards[self.store.shard_index(ino)]
     }
 
+    /// The inode, if it is in DRAM.
+    pub fn resident(&self, ino: Ino) -> Option<Arc<Inode>> {
+        self.shard(ino).inodes.read().get(&ino.0).cloned()
+    }
+
     /// The inode, from DRAM or from media.
     ///
     /// # Errors
@@ -205,12 +209,15 @@ impl Inodes {
         self.get_after(ino, self.options.read_only.then(|| self.store.stamp()))
     }
 
-    /// As [`Self::get`], before this mount's epoch has begun, of an inode to whose log somebody may
-    /// have appended since it was recovered.
+    /// As [`Self::get`], of an inode to whose log somebody may have appended since it was
+    /// recovered: it is recovered once more, durably at the next fence. This mount's epoch has not
+    /// begun, and nobody uses the inode.
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub fn get_unsettled(&self, ino: Ino) -> FsResult<Arc<Inode>> {
+    pub fn recover_anew(&self, ino: Ino) -> FsResult<Arc<Inode>> {
+        let shard = self.shard(ino);
+        shard.depart(&mut shard.inodes.write(), ino);
         self.get_after(ino, Some(self.store.stamp()))
     }
 
@@ -303,7 +310,10 @@ impl Inodes {
         };
         let media =
             LogMedia { pm: &self.store.pm, disks: &self.store.space.members, pending: None };
-        let inner = Inner::load(media, at, &record, crashed, Replay::No)?;
+        let inner = match crashed {
+            Some(stamp) if !self.options.read_only => Inner::recover(media, at, &record, stamp)?,
+            crashed => Inner::load(media, at, &record, crashed)?,
+        };
         self.check_extents(ino, &inner)?;
         Ok(Arc::new(self.make_inode(ino, &record, inner)?))
     }
@@ -351,7 +361,7 @@ impl Inodes {
     /// name.
     pub fn forget(&self, ino: Ino, count: u64) {
         let shard = self.shard(ino);
-        let Some(inode) = shard.inodes.read().get(&ino.0).cloned() else {
+        let Some(inode) = self.resident(ino) else {
             // Of a daemon that died: a name leads to it, else it would be in memory.
             if let Some(heritage) = &self.options.heritage {
                 heritage.take_back(ino, count);

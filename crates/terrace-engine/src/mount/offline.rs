@@ -26,7 +26,7 @@ pub(crate) struct Offline {
     /// Tables of the shards that could be read.
     pub tables: Vec<InodeTable>,
     /// Of the mount that wrote last: what it left may not have been recovered.
-    pub stamp: Option<Stamp>,
+    pub stamp: Stamp,
     /// Index in `tables`, by shard.
     by_shard: Vec<Option<usize>>,
     /// Words of committed journal records: what stands in PM in their place does not count.
@@ -63,7 +63,7 @@ pub(crate) fn journal(sb: &Superblock, shard: u16) -> Journal {
 impl Offline {
     /// Reads tables and journals.
     pub fn load(pm: &Pm, sb: &Superblock) -> Self {
-        let stamp = Some(Stamp::of_epoch(sb.mount_epoch));
+        let stamp = Stamp::of_epoch(sb.mount_epoch);
         let mut this = Offline {
             tables: Vec::new(),
             stamp,

@@ -98,14 +98,11 @@ pub(crate) fn open(
     if let Some(reason) = free_space.damage {
         parts.health.turn_read_only(&reason);
     }
-    parts.inodes.adopt_open(&free_space.open);
     broken.iter().for_each(|loan| parts.loans.inherit(loan));
     for loan in &broken {
-        // Nobody uses a file that is gone or cannot be read.
-        if let Ok(inode) = parts.inodes.get_unsettled(loan.ino()) {
-            parts.loans.save(loan, &inode)?;
-        }
+        parts.loans.save(loan, &|| parts.inodes.recover_anew(loan.ino()))?;
     }
+    parts.inodes.adopt_open(&free_space.open);
     adopt(&parts, recovered)?;
     begin_epoch(&parts)?;
     let workers = spawn_workers(&parts)?;

@@ -13,7 +13,7 @@ use terrace_store::journal::{Journal, Pending};
 use terrace_store::members::Member;
 use terrace_store::planted::{Bug, planted};
 use terrace_store::space::Space;
-use terrace_store::superblock::{Disks, areas};
+use terrace_store::superblock::{Disks, areas, flush_superblock};
 use terrace_store::sync::{Arc, thread};
 
 use crate::base::heritage::Heritage;
@@ -39,11 +39,29 @@ pub(crate) fn load_tables(pm: &Pm, sb: &Superblock) -> FsResult<Vec<InodeTable>>
         }
     }
     let load = |(s, page)| InodeTable::load(pm, page, s, sb.shards, Some(&pending));
-    let tables = pages.map(load).collect::<FsResult<_>>()?;
+    let tables: Vec<InodeTable> = pages.map(load).collect::<FsResult<_>>()?;
+    if !journals.is_empty() {
+        settle_roots(pm, sb, &tables)?;
+    }
     let replayed =
         if planted(Bug::JournalOfOtherShard) { journals.len().min(1) } else { journals.len() };
     journals[..replayed].iter().try_for_each(|journal| journal.replay(pm))?;
     Ok(tables)
+}
+
+/// Makes durable what leads to everything else: superblock, checkpoint, and chunks of inode tables.
+/// A daemon that was killed may have left them in a cache only.
+///
+/// # Errors
+/// PM errors.
+pub(crate) fn settle_roots(pm: &Pm, sb: &Superblock, tables: &[InodeTable]) -> FsResult<()> {
+    if planted(Bug::RootsTrusted) {
+        return Ok(());
+    }
+    flush_superblock(pm);
+    checkpoint::flush_header(pm, sb);
+    tables.iter().for_each(|table| table.flush_headers(pm));
+    fence(pm)
 }
 
 /// How many threads recovery uses.

@@ -13,17 +13,20 @@ use terrace_store::damage::{Damage, DamageKind, Structure};
 use terrace_store::error::{FsError, FsResult, fence};
 use terrace_store::itable::{InodeTable, RecordState, record_state};
 use terrace_store::log::{FindDisk, LogMedia};
+use terrace_store::planted::{Bug, planted};
 use terrace_store::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use terrace_store::sync::{Arc, Mutex, thread};
 
 use crate::base::heritage::Heritage;
 use crate::base::options::Progress;
 use crate::base::types::{FileKind, Ino};
-use crate::inode::resident::load::Replay;
+use crate::inode::resident::load::Found;
 use crate::inode::resident::{Body, Inner, kind_of};
 
 /// Records that a thread takes at a time.
 const BATCH: usize = 256;
+/// Inodes with something to finish that share a fence: it takes long where PM is a file.
+const FINISHED_AT_ONCE: usize = 32;
 
 /// Something wrong, and what it means for the scan.
 #[derive(Debug, Clone)]
@@ -55,13 +58,6 @@ pub(crate) enum Unfinished<'a> {
 }
 
 impl<'a> Unfinished<'a> {
-    fn replay(self) -> Replay {
-        match self {
-            Unfinished::Finish => Replay::Yes,
-            Unfinished::Imagine(_) => Replay::No,
-        }
-    }
-
     /// Words that count as if they were stored.
     pub fn pending(self) -> Option<&'a HashMap<u64, u64>> {
         match self {
@@ -291,7 +287,7 @@ impl Scanner<'_> {
                 work(self, &self.records[start..(start + BATCH).min(total)]);
                 progress(what, (start + BATCH).min(total) as u64, total as u64);
             }
-            // Patches were applied: a fence counts for the stores of its own thread.
+            // Inodes were finished: a fence counts for the stores of its own thread.
             if let Err(error) = self.pm.fence() {
                 *self.unfenced.lock() = Some(error);
             }
@@ -323,7 +319,7 @@ impl Scanner<'_> {
                 continue;
             }
             // The second pass reports unreadable inodes that have a name.
-            let inner = match Inner::load(self.media(), at, &record, self.stamp, Replay::No) {
+            let inner = match Inner::load(self.media(), at, &record, self.stamp) {
                 Ok(inner) => inner,
                 Err(error) => {
                     let damage = error.into_damage(0, Structure::Log, Some(ino));
@@ -346,55 +342,104 @@ impl Scanner<'_> {
     }
 
     fn read_inodes(&self, batch: &[(Ino, u64)], visit: VisitInode<'_>) {
+        let mut unfinished = Vec::new();
         for &(ino, at) in batch {
-            let named = self.directories_read.references.get(&ino.0).copied();
-            let record = match (self.unfinished.record_state(self.pm, at, ino), named) {
-                (RecordState::Free, None) => continue,
-                (RecordState::Used(record), Some(named))
-                    if record.generation == named.generation =>
-                {
-                    record
-                }
-                (RecordState::Used(record), None) if self.is_open(ino) => {
-                    self.open.lock().push(ino);
-                    record
-                }
-                (RecordState::Used(_) | RecordState::Damaged, None) => {
-                    self.unnamed.lock().push((ino, at));
-                    continue;
-                }
-                (RecordState::Damaged, Some(_)) => {
-                    let damage = self.of_record(ino, at, Structure::Record, DamageKind::Damaged);
-                    self.problem(ProblemKind::Damaged, damage);
-                    continue;
-                }
-                (RecordState::Free | RecordState::Used(_), Some(_)) => {
-                    let kind = DamageKind::Wrong("does not exist, but a name leads to it".into());
-                    let damage = self.of_record(ino, at, Structure::Inode, kind);
-                    self.problem(ProblemKind::Dangling, damage);
-                    continue;
-                }
-            };
-            if let Some(damage) = self.directories_read.unread.get(&ino.0) {
-                self.problem(ProblemKind::Damaged, damage.clone());
-                continue;
-            }
-            match Inner::load(self.media(), at, &record, self.stamp, self.unfinished.replay()) {
-                Ok(inner) => {
-                    self.inodes.fetch_add(1, Ordering::Relaxed);
-                    self.directories.fetch_add(u64::from(inner.dir().is_ok()), Ordering::Relaxed);
-                    self.undone.lock().extend(inner.log.torn().map(|at| (ino, at)));
-                    for (addr, blocks) in inner.owned() {
-                        self.own(Some((ino, at)), addr, blocks);
-                    }
-                    visit(&record, &inner);
-                }
+            let Some(record) = self.record_in_use(ino, at) else { continue };
+            match Inner::find(self.media(), at, &record, self.stamp) {
                 Err(error) => {
                     let damage = error.into_damage(0, Structure::Log, Some(ino));
                     self.problem(ProblemKind::Damaged, damage);
                 }
+                Ok(found) if self.finishes() && found.flush(self.pm) => {
+                    unfinished.push((record, found));
+                    if unfinished.len() == FINISHED_AT_ONCE {
+                        self.finish(&mut unfinished, visit);
+                    }
+                }
+                Ok(found) => self.take_in(&record, &found.unfinished(), visit),
             }
         }
+        self.finish(&mut unfinished, visit);
+    }
+
+    fn finishes(&self) -> bool {
+        matches!(self.unfinished, Unfinished::Finish)
+    }
+
+    /// Finishes what a crash has left half done of these inodes.
+    fn finish(&self, unfinished: &mut Vec<(InodeRecord, Found)>, visit: VisitInode<'_>) {
+        if unfinished.is_empty() {
+            return;
+        }
+        if !planted(Bug::FinishedUnfenced)
+            && let Err(error) = self.pm.fence()
+        {
+            *self.unfenced.lock() = Some(error);
+            return;
+        }
+        for (record, found) in unfinished.drain(..) {
+            self.take_in(&record, &found.finish(self.pm), visit);
+        }
+    }
+
+    /// The record of an inode that is to be read: one that a name leads to, or that is open.
+    fn record_in_use(&self, ino: Ino, at: u64) -> Option<InodeRecord> {
+        let named = self.directories_read.references.get(&ino.0).copied();
+        let record = match (self.unfinished.record_state(self.pm, at, ino), named) {
+            (RecordState::Free, None) => {
+                self.settle_freed(at);
+                return None;
+            }
+            (RecordState::Used(record), Some(named)) if record.generation == named.generation => {
+                record
+            }
+            (RecordState::Used(record), None) if self.is_open(ino) => {
+                self.open.lock().push(ino);
+                record
+            }
+            (RecordState::Used(_) | RecordState::Damaged, None) => {
+                self.unnamed.lock().push((ino, at));
+                return None;
+            }
+            (RecordState::Damaged, Some(_)) => {
+                let damage = self.of_record(ino, at, Structure::Record, DamageKind::Damaged);
+                self.problem(ProblemKind::Damaged, damage);
+                return None;
+            }
+            (RecordState::Free | RecordState::Used(_), Some(_)) => {
+                let kind = DamageKind::Wrong("does not exist, but a name leads to it".into());
+                let damage = self.of_record(ino, at, Structure::Inode, kind);
+                self.problem(ProblemKind::Dangling, damage);
+                return None;
+            }
+        };
+        match self.directories_read.unread.get(&ino.0) {
+            Some(damage) => {
+                self.problem(ProblemKind::Damaged, damage.clone());
+                None
+            }
+            None => Some(record),
+        }
+    }
+
+    /// A record is free: its inode's blocks are about to count as free. A daemon that was killed
+    /// may have freed it in a cache only.
+    fn settle_freed(&self, at: u64) {
+        if self.finishes() && !planted(Bug::FreedRecordTrusted) {
+            self.pm.flush_readable(at, size_of::<InodeRecord>() as u64);
+        }
+    }
+
+    /// Counts what an inode owns.
+    fn take_in(&self, record: &InodeRecord, inner: &Inner, visit: VisitInode<'_>) {
+        let (ino, at) = (Ino(record.ino), inner.log.record_at());
+        self.inodes.fetch_add(1, Ordering::Relaxed);
+        self.directories.fetch_add(u64::from(inner.dir().is_ok()), Ordering::Relaxed);
+        self.undone.lock().extend(inner.log.torn().map(|at| (ino, at)));
+        for (addr, blocks) in inner.owned() {
+            self.own(Some((ino, at)), addr, blocks);
+        }
+        visit(record, inner);
     }
 
     /// Whether an inode that has no name is open all the same.

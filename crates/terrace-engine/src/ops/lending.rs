@@ -201,8 +201,9 @@ impl Lending {
     /// A process stores no more to what a broken loan of it has left in quarantine.
     pub fn let_go(&self, borrower: u64, page: usize, generation: u32) {
         // It may say so before the owner is done with breaking the loan, under the file's lock.
-        if let Some(ino) = self.loans.file_of(page)
-            && let Ok(inode) = self.inodes.get(ino)
+        // Then the file is in memory.
+        if let Some(ino) = self.loans.file_of(page, borrower)
+            && let Some(inode) = self.inodes.resident(ino)
             && !planted(Bug::LoanLetGoUnlocked)
         {
             inode.inner.borrower();

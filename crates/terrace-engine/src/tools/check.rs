@@ -6,6 +6,8 @@
 //! * The remains of a crash are no damage: unless the volume claims to be clean, unnamed inodes,
 //!   pending journals and a superblock copy that was being written are passed over (`repair`
 //!   replays the journals and frees the inodes, as the next mount would).
+//! * Before a repair stores anything beyond the remains of a crash, it makes durable what it builds
+//!   on, as recovery does: a daemon that was killed may have left that in a cache only.
 //! * A repair changes nothing that another reading of the damage could need. Links, unnamed inodes
 //!   and a checkpoint that only wastes space are touched only if names and logs are whole: what is
 //!   lost might explain them, and without its checkpoint a volume with such damage cannot be
@@ -32,6 +34,7 @@ use crate::base::options::Progress;
 use crate::base::types::Ino;
 use crate::mount::devices::{Devices, match_devices};
 use crate::mount::offline::{Offline, journal};
+use crate::mount::recovery::settle_roots;
 use terrace_store::checkpoint;
 use terrace_store::damage::{Damage, DamageKind, Structure};
 use terrace_store::error::{FsError, FsResult};
@@ -257,6 +260,9 @@ pub fn check(
 impl Check<'_> {
     fn run(mut self, opts: &CheckOptions) -> FsResult<CheckReport> {
         self.superblocks()?;
+        if self.repair && !self.clean {
+            settle_roots(self.pm, &self.sb, &Offline::load(self.pm, &self.sb).tables)?;
+        }
         self.journals()?;
         let given_up = if opts.repair && opts.give_up { self.give_up()? } else { Vec::new() };
         let mut offline = Offline::load(self.pm, &self.sb);
@@ -306,7 +312,7 @@ impl Check<'_> {
         for shard in 0..self.sb.shards {
             let journal = journal(&self.sb, shard);
             match journal.pending(self.pm) {
-                Ok(None) => {}
+                Ok(None) if self.clean || !self.repair => {}
                 _ if self.clean => {
                     let kind = DamageKind::Wrong("is not empty".into());
                     let damage = Damage::in_pm(self.pm, Structure::Journal(Some(shard)), kind);

@@ -20,7 +20,6 @@ use terrace_store::sync::Arc;
 
 use crate::base::types::{Ino, Time};
 use crate::base::words::counted;
-use crate::inode::resident::load::Replay;
 use crate::inode::resident::{Body, Inner};
 use crate::mount::devices::match_present_devices;
 use crate::mount::offline::{Offline, journal, volume_on};
@@ -181,7 +180,7 @@ pub fn dump_inode(
         return Ok(());
     };
     let media = offline.media(pm, &disks);
-    match Inner::load(media, at, &record, offline.stamp, Replay::No) {
+    match Inner::load(media, at, &record, Some(offline.stamp)) {
         Ok(inner) => dump_state(pm, &sb, &inner, out)?,
         Err(error) => writeln!(out, "DAMAGED          {error}")?,
     }
@@ -334,11 +333,11 @@ fn dump_log(
     media: LogMedia<'_>,
     at: u64,
     record: &InodeRecord,
-    stamp: Option<Stamp>,
+    stamp: Stamp,
     out: Out<'_>,
 ) -> FsResult<()> {
     writeln!(out, "log")?;
-    let read = Log::load(media, at, record, stamp, &mut |_, position, entry| {
+    let read = Log::load(media, at, record, Some(stamp), &mut |_, position, entry| {
         writeln!(out, "  {}: {}", position_text(position), entry_text(&entry))?;
         Ok(())
     });

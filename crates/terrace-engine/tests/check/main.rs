@@ -2,6 +2,7 @@
 
 mod checkpoints;
 mod data;
+mod killed;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod superblocks;

@@ -2,6 +2,7 @@
 //! volume that lends them.
 #![cfg(not(shuttle))]
 
+mod late;
 mod power;
 mod rig;
 mod stops;

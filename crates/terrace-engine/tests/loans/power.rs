@@ -5,14 +5,14 @@ use terrace_engine::Bug;
 
 use crate::rig::{ME, Rig, contents};
 use crate::stops::{
-    CHANGES, Change, Stopped, after, before, is_found, lent_file, stop_here, stopped_at,
+    CHANGES, Change, Stopped, after, before, is_found, lent_file, stopped_at, take_step,
 };
 
 /// False: there is no such step.
 fn cut_power(what: (&str, Change), step: usize, owner_dies: bool) -> bool {
     let (rig, sim) = Rig::simulated();
     // Before a fence most is undecided.
-    sim.set_on_fence(Box::new(|_| stop_here()));
+    sim.set_on_fence(Box::new(|_| take_step()));
     let mut volume = rig.open();
     let (ino, file) = lent_file(&rig, &volume);
     let Some((stop, borrower)) = stopped_at(step, what, file) else { return false };
@@ -22,11 +22,9 @@ fn cut_power(what: (&str, Change), step: usize, owner_dies: bool) -> bool {
     }
     let now = contents(&volume, ino);
     assert!(now == before() || now == after(what.1), "{context}: neither before nor after");
-    let cut = rig.after_power_cut(&sim);
-    let volume_after = cut.open();
-    assert!(contents(&volume_after, ino) == now, "{context}: changed by the power cut");
-    volume_after.close().unwrap();
-    cut.assert_sound();
+    rig.cut_power(&sim, &|after| {
+        assert!(contents(after, ino) == now, "{context}: changed by the power cut");
+    });
     stop.set(Stopped::GoesOn);
     let (page, generation) = borrower.join().unwrap().1.loan();
     volume.let_go(ME, page, generation);

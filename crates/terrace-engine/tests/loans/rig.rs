@@ -7,7 +7,7 @@ use terrace_engine::{
     CheckOptions, FileKind, FormatOptions, Ino, Lent, LoanStats, NewInode, OpenOptions, Volume,
     check, format,
 };
-use terrace_media::{Disk, Pm, PmSim, memory_disk};
+use terrace_media::{AlignedBuf, Disk, Pm, PmSim, memory_disk};
 use terrace_store::delegation::Segment;
 
 pub const FILE: NewInode =
@@ -15,6 +15,7 @@ pub const FILE: NewInode =
 /// A process that lives as long as the test.
 pub const ME: u64 = 1;
 const PM_BYTES: u64 = 4 << 20;
+const DISK_BYTES: u64 = 4 << 20;
 pub const BLOCK_BYTES: u64 = 4096;
 pub const ENDED: Refusal = Refusal::Mount(Reason::Ended);
 pub const NOTHING: LoanStats = LoanStats { files: 0, processes: 0, quarantined_bytes: 0 };
@@ -38,7 +39,7 @@ impl Rig {
 
     fn over(pm: Arc<Pm>) -> Self {
         let rig =
-            Rig { pm, disk: memory_disk(64 << 20), segment: Arc::new(Segment::new(4).unwrap()) };
+            Rig { pm, disk: memory_disk(DISK_BYTES), segment: Arc::new(Segment::new(4).unwrap()) };
         let options = FormatOptions { shards: Some(2), ..Default::default() };
         format(&rig.pm, std::slice::from_ref(&rig.disk), &options).unwrap();
         rig
@@ -62,10 +63,26 @@ impl Rig {
         self.open()
     }
 
-    /// The volume that a power cut leaves now, if it takes all that it can.
-    pub fn after_power_cut(&self, sim: &PmSim) -> Self {
-        let (pm, _) = Pm::simulated_from(sim.durable_image());
-        Rig { pm, disk: self.disk.clone(), segment: Arc::new(Segment::new(4).unwrap()) }
+    /// Shows the volumes that a power cut may leave now: the one that lost all that it could, and
+    /// some that lost parts. They must be sound.
+    pub fn cut_power(&self, sim: &PmSim, look: &dyn Fn(&Volume)) {
+        let some = (0..3).map(|seed| sim.crash_image_random(seed));
+        for image in std::iter::once(sim.durable_image()).chain(some) {
+            let (disk, segment) = (self.copy_of_disk(), Arc::new(Segment::new(4).unwrap()));
+            let cut = Rig { pm: Pm::simulated_from(image).0, disk, segment };
+            let volume = cut.open();
+            look(&volume);
+            volume.close().unwrap();
+            cut.assert_sound();
+        }
+    }
+
+    fn copy_of_disk(&self) -> Arc<dyn Disk> {
+        let mut bytes = AlignedBuf::new(DISK_BYTES as usize);
+        self.disk.read_at(0, &mut bytes).unwrap();
+        let copy = memory_disk(DISK_BYTES);
+        copy.write_at(0, &bytes).unwrap();
+        copy
     }
 
     pub fn borrowed(&self, lent: Lent) -> Borrowed {

@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Once};
 use std::thread::{self, JoinHandle};
@@ -13,9 +14,11 @@ use terrace_media::on_step;
 
 use crate::rig::{BLOCK_BYTES, ENDED, ME, NOTHING, Rig, contents, create};
 
-/// A place at which a thread of the borrower stops, as a signal would have it stop.
+/// Places at which a thread of the borrower stops, as a signal would have it stop.
 pub struct Stop {
-    steps: AtomicUsize,
+    /// Before these of its steps.
+    before: Vec<usize>,
+    taken: AtomicUsize,
     state: Mutex<Stopped>,
     changed: Condvar,
 }
@@ -25,19 +28,30 @@ pub enum Stopped {
     NotYet,
     Here,
     GoesOn,
-    /// There was no such step.
+    /// There was no such step, or not another one.
     Never,
 }
 
 impl Stop {
-    fn at(step: usize) -> Arc<Self> {
-        let state = Mutex::new(Stopped::NotYet);
-        Arc::new(Self { steps: AtomicUsize::new(step), state, changed: Condvar::new() })
+    fn before(steps: &[usize]) -> Arc<Self> {
+        let (before, taken) = (steps.to_vec(), AtomicUsize::new(0));
+        Arc::new(Self {
+            before,
+            taken,
+            state: Mutex::new(Stopped::NotYet),
+            changed: Condvar::new(),
+        })
     }
 
     pub fn set(&self, state: Stopped) {
         *self.state.lock().unwrap() = state;
         self.changed.notify_all();
+    }
+
+    /// Lets it go on to the next place.
+    pub fn goes_on(&self) -> Stopped {
+        self.set(Stopped::GoesOn);
+        self.wait_while(Stopped::GoesOn)
     }
 
     fn wait_while(&self, is: Stopped) -> Stopped {
@@ -46,20 +60,30 @@ impl Stop {
     }
 }
 
-thread_local! {
-    static STOP: RefCell<Option<Arc<Stop>>> = const { RefCell::new(None) };
-}
+/// Something that a thread does at each of its steps.
+type AtEachStep = Rc<dyn Fn()>;
 
 thread_local! {
+    static AT_EACH_STEP: RefCell<Option<AtEachStep>> = const { RefCell::new(None) };
     /// Planted for the borrower's thread as well.
     static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
 }
 
-/// A step of this thread, if it is a borrower's.
-pub fn stop_here() {
-    let stop = STOP.with(|stop| stop.borrow().clone());
-    let Some(stop) = stop else { return };
-    if stop.steps.fetch_sub(1, Ordering::Relaxed) == 0 {
+/// This thread is about to take a step.
+pub fn take_step() {
+    let act = AT_EACH_STEP.with(|act| act.borrow().clone());
+    act.into_iter().for_each(|act| act());
+}
+
+/// From now on this thread does so at each step; `None`: nothing.
+pub fn at_each_step(act: Option<AtEachStep>) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| on_step(take_step));
+    AT_EACH_STEP.with(|of_thread| *of_thread.borrow_mut() = act);
+}
+
+fn stop_here(stop: &Stop) {
+    if stop.before.contains(&stop.taken.fetch_add(1, Ordering::Relaxed)) {
         stop.set(Stopped::Here);
         stop.wait_while(Stopped::Here);
     }
@@ -68,20 +92,28 @@ pub fn stop_here() {
 /// A thread of the borrower.
 pub type Borrower = JoinHandle<(Result<(), Refusal>, Borrowed)>;
 
-/// Has a thread change the file, until its step `step`. None: there is no such step, and the change
-/// has been made.
+/// Has a thread change the file, until it is about to take its step `step`. None: there is no such
+/// step, and the change has been made.
 pub fn stopped_at(
     step: usize,
+    what: (&str, Change),
+    file: Borrowed,
+) -> Option<(Arc<Stop>, Borrower)> {
+    stopped_before(&[step], what, file)
+}
+
+/// As [`stopped_at`], with several places to stop at, one after the other.
+pub fn stopped_before(
+    steps: &[usize],
     (name, change): (&str, Change),
     mut file: Borrowed,
 ) -> Option<(Arc<Stop>, Borrower)> {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| on_step(stop_here));
-    let stop = Stop::at(step);
+    let stop = Stop::before(steps);
     let (of_thread, bug) = (stop.clone(), PLANTED.get());
     let borrower = thread::spawn(move || {
         plant(bug);
-        STOP.with(|stop| *stop.borrow_mut() = Some(of_thread.clone()));
+        let of_steps = of_thread.clone();
+        at_each_step(Some(Rc::new(move || stop_here(&of_steps))));
         let result = change(&mut file);
         of_thread.set(Stopped::Never);
         (result, file)

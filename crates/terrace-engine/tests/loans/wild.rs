@@ -301,7 +301,7 @@ fn fill(volume: &Volume, rng: &mut Rng) -> Vec<(Ino, Vec<u8>)> {
 fn one(seed: u64) -> BTreeSet<Deed> {
     let mut rng = Rng::with_seed(seed);
     let rig = Rig::new();
-    let volume = rig.open();
+    let mut volume = rig.open();
     let mut others = innocents(&volume, &mut rng);
     let honest_ino = create(&volume, b"honest");
     let mut honest = rig.borrow(&volume, honest_ino);
@@ -333,7 +333,17 @@ fn one(seed: u64) -> BTreeSet<Deed> {
             let _ = file.write_at(Some(rng.u64(..10_000)), b"goes on");
         }
     }
-    let context = format!("seed {seed}: {deeds:?}");
+    let owner_dies = rng.bool();
+    let context = format!("seed {seed}: {deeds:?}, the owner dies: {owner_dies}");
+    if owner_dies {
+        volume = rig.crash(volume);
+        // Recovery finds damage, and does not know that it is the borrower's.
+        if volume.status().read_only.is_some() {
+            assert_unharmed(&volume, &others, &context);
+            assert_others_sound(&rig, ino, &context);
+            return deeds.into_iter().collect();
+        }
+    }
     use_it(&volume, ino, &mut rng);
     // With the file, all goes that it may have taken from others.
     let is_removed = rng.bool();
@@ -342,7 +352,12 @@ fn one(seed: u64) -> BTreeSet<Deed> {
         volume.forget(ino, 1);
     }
     assert_unharmed(&volume, &others, &context);
-    honest.write_at(None, &[2; 3000]).unwrap();
+    match owner_dies {
+        false => honest.write_at(None, &[2; 3000]).map(drop).unwrap(),
+        true => {
+            volume.write(honest_ino, 3000, &[2; 3000], WriteOptions::default()).map(drop).unwrap()
+        }
+    }
     others.extend(fill(&volume, &mut rng));
     assert_unharmed(&volume, &others, &context);
     let mut expected = vec![1; 3000];
@@ -351,12 +366,20 @@ fn one(seed: u64) -> BTreeSet<Deed> {
     others.push((honest_ino, expected));
     let (page, generation) = (lent.page, lent.generation);
     volume.let_go(ME, page, generation);
-    volume.close().unwrap();
+    close(&volume, owner_dies);
     assert_others_sound(&rig, ino, &context);
     let volume = rig.open();
     assert_unharmed(&volume, &others, &context);
-    volume.close().unwrap();
+    close(&volume, owner_dies);
     deeds.into_iter().collect()
+}
+
+fn close(volume: &Volume, owner_has_died: bool) {
+    match volume.close() {
+        // From the control page only its successor knows whose loan it was.
+        Err(error) if owner_has_died && error.errno() == libc::EBUSY => {}
+        result => result.unwrap(),
+    }
 }
 
 /// A check finds nothing, or damage of the wild file alone.

@@ -31,7 +31,7 @@ use crate::persist::{Persist, prefetch};
 use crate::sim::{PendingLine, PmSim};
 use crate::steps::step;
 use msync::{Dirty, GroupSync};
-use open::Mapping;
+use open::{Mapping, PAGE_BYTES};
 use poison::Poison;
 use recorder::Recorder;
 use stats::Counters;
@@ -346,6 +346,19 @@ impl Pm {
         }
         // Stores made while the page was good must not pass for durable now.
         self.poison.stored(off, len);
+    }
+
+    /// As [`Pm::flush`], of what was read and not stored just now: pages in memory that has failed
+    /// are left out. Reads of them fail, so nobody builds on what was there.
+    pub fn flush_readable(&self, off: u64, len: u64) {
+        let (mut at, end) = (off, off + len);
+        while at < end {
+            let next = ((at / PAGE_BYTES + 1) * PAGE_BYTES).min(end);
+            if self.check(at, next - at).is_ok() {
+                self.flush(at, next - at);
+            }
+            at = next;
+        }
     }
 
     /// Makes durable what this thread flushed or stored with `write_nt` and `zero_nt`.

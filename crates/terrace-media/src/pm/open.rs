@@ -46,7 +46,7 @@ impl Default for PmOpenOptions {
 }
 
 /// What the length of a PM file is a multiple of.
-const PAGE_BYTES: u64 = 4096;
+pub(super) const PAGE_BYTES: u64 = 4096;
 
 impl Pm {
     /// Creates a file for a PM region, all of it allocated and zero.

@@ -12,7 +12,7 @@ use super::refs::Refs;
 use super::walk::walk;
 use super::{Log, entry_damage, inline_tails};
 use crate::damage::{DamageKind, Structure};
-use crate::error::{FsResult, fence};
+use crate::error::FsResult;
 use crate::planted::{Bug, planted};
 use crate::seal;
 use crate::types::Ino;
@@ -179,30 +179,27 @@ impl Log {
         Some((slots, entry))
     }
 
-    /// After a crash: moves the tail on media behind the chain, and erases a torn entry, so that it
-    /// cannot pass for an entry of a later mount. Durable at the next fence. `finishes`: the caller
-    /// is going to store what entries say.
-    ///
-    /// # Errors
-    /// If PM refuses to become durable.
-    pub fn recover(&mut self, pm: &Pm, finishes: bool) -> FsResult<()> {
-        // A daemon that was killed may have stored them without a flush.
+    /// After a crash: flushes what a killed daemon may have left in a cache only of all that
+    /// [`Self::finish`] builds on. Whether there is something to finish.
+    pub fn flush_found(&self, pm: &Pm) -> bool {
         self.flush_chain(pm);
         if !planted(Bug::ChainEndNotFlushed) {
-            pm.flush(self.record_at + HEAD_OFFSET, 8);
-            pm.flush(self.record_at + TAIL_OFFSET, 8);
+            pm.flush_readable(self.record_at + HEAD_OFFSET, 8);
+            pm.flush_readable(self.record_at + TAIL_OFFSET, 8);
         }
-        let stores = finishes || self.tail_behind || self.torn.is_some();
-        if stores && !planted(Bug::FinishedUnfenced) {
-            fence(pm)?;
-        }
+        self.tail_behind || self.torn.is_some()
+    }
+
+    /// Moves the tail on media behind the chain, and erases a torn entry, so that it cannot pass
+    /// for an entry of a later mount; durable at the next fence. One has followed
+    /// [`Self::flush_found`].
+    pub fn finish(&mut self, pm: &Pm) {
         self.flush_tail(pm);
         self.tail_behind = false;
         if let Some(at) = self.torn {
             pm.store_u64(at, 0);
             pm.flush(at, 8);
         }
-        Ok(())
     }
 
     /// Flushes the entries behind the tail on media that committed themselves, and what the last of
@@ -217,7 +214,7 @@ impl Log {
         if pm.try_read(first, &mut bytes).is_err() {
             return;
         }
-        pm.flush(first, len);
+        pm.flush_readable(first, len);
         let (mut rest, mut last) = (&bytes[..], None);
         while !rest.is_empty()
             && let Some((slots, entry)) = self.sound(rest)
@@ -225,15 +222,8 @@ impl Log {
             last = seal::data_of(pm, &entry);
             rest = &rest[(slots * SLOT_BYTES) as usize..];
         }
-        let Some((mut at, len)) = last else { return };
-        let end = at + len;
-        while at < end {
-            let next = (at / BLOCK_BYTES + 1) * BLOCK_BYTES;
-            // A flush of memory that has failed would count as a lost store. Reads of it fail.
-            if pm.check(at, next.min(end) - at).is_ok() {
-                pm.flush(at, next.min(end) - at);
-            }
-            at = next;
+        if let Some((at, len)) = last {
+            pm.flush_readable(at, len);
         }
     }
 

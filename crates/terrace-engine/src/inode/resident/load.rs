@@ -1,8 +1,9 @@
 //! Reading an inode from its log.
 
 use terrace_layout::{AttrEntry, InodeRecord, LogEntry, Stamp, TargetEntry, XattrEntry, slots_for};
+use terrace_media::Pm;
 use terrace_store::damage::DamageKind;
-use terrace_store::error::FsResult;
+use terrace_store::error::{FsResult, fence};
 use terrace_store::file::Seen;
 use terrace_store::log::{Log, LogMedia, Refs, entry_damage};
 use terrace_store::planted::{Bug, planted};
@@ -11,13 +12,38 @@ use super::{Body, Inner, Meta, Xattr, inline_len, kind_of, set_xattr};
 use crate::base::types::{FileKind, Ino, Time};
 use crate::inode::dir::NewName;
 
-/// Whether what the last crash left half done is finished on media when an inode is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Replay {
-    /// Nothing is stored.
-    No,
-    /// Patches are stored again, the log's tail catches up; durable at the next fence.
-    Yes,
+/// An inode that was read after a crash, which may have left something half done.
+///
+/// Recovery builds on what it reads: entries behind a tail, patches. A daemon that was killed may
+/// have left them in a cache only, so they are flushed, and a fence follows, before anything is
+/// stored that a power cut must not keep without them.
+pub(crate) struct Found {
+    inner: Inner,
+    seen: Seen,
+}
+
+impl Found {
+    /// Flushes what [`Self::finish`] builds on. True: there is something to finish, and a fence of
+    /// this thread has to follow first.
+    pub fn flush(&self, pm: &Pm) -> bool {
+        self.inner.log.flush_found(pm) || self.seen.has_patches()
+    }
+
+    /// The inode, with nothing finished on media.
+    pub fn unfinished(self) -> Inner {
+        self.inner
+    }
+
+    /// Moves the log's tail, and stores the patches again; durable at the next fence.
+    pub fn finish(mut self, pm: &Pm) -> Inner {
+        self.inner.log.finish(pm);
+        if !planted(Bug::PatchesNotRepeated)
+            && let Body::File(file) = &self.inner.body
+        {
+            file.repeat_patches(pm, &self.seen);
+        }
+        self.inner
+    }
 }
 
 const OTHER_KIND: &str = "does not fit the inode's kind";
@@ -33,8 +59,38 @@ impl Inner {
         record_at: u64,
         record: &InodeRecord,
         crashed: Option<Stamp>,
-        replay: Replay,
     ) -> FsResult<Self> {
+        Ok(Self::find(media, record_at, record, crashed)?.unfinished())
+    }
+
+    /// Reads an inode that a crash has left, and finishes what was half done; durable at the next
+    /// fence.
+    ///
+    /// # Errors
+    /// Damage, with the place: nothing is stored then. PM errors.
+    pub fn recover(
+        media: LogMedia<'_>,
+        record_at: u64,
+        record: &InodeRecord,
+        crashed: Stamp,
+    ) -> FsResult<Self> {
+        let found = Self::find(media, record_at, record, Some(crashed))?;
+        if found.flush(media.pm) && !planted(Bug::FinishedUnfenced) {
+            fence(media.pm)?;
+        }
+        Ok(found.finish(media.pm))
+    }
+
+    /// The first half of [`Self::recover`].
+    ///
+    /// # Errors
+    /// Damage, with the place.
+    pub fn find(
+        media: LogMedia<'_>,
+        record_at: u64,
+        record: &InodeRecord,
+        crashed: Option<Stamp>,
+    ) -> FsResult<Found> {
         let (pm, kind) = (media.pm, kind_of(media.pm, record)?);
         let mut inner = Inner::new(record_at, record, kind);
         let mut seen = Seen::default();
@@ -52,16 +108,7 @@ impl Inner {
         if let Body::File(file) = &mut inner.body {
             file.heat = seen.heat(file.index.data_blocks());
         }
-        if replay == Replay::No {
-            return Ok(inner);
-        }
-        inner.log.recover(pm, seen.has_patches())?;
-        if !planted(Bug::PatchesNotRepeated)
-            && let Body::File(file) = &inner.body
-        {
-            file.repeat_patches(pm, &seen);
-        }
-        Ok(inner)
+        Ok(Found { inner, seen })
     }
 
     /// Applies an entry of the log; what is wrong with it if it cannot be.

@@ -21,7 +21,7 @@ use std::time::Duration;
 use terrace_policy::Param;
 use terrace_store::delegation::word::Word;
 use terrace_store::delegation::{Control, POOL_RUNS_MAX, Segment};
-use terrace_store::error::{FsError, FsResult, fail};
+use terrace_store::error::{FsError, FsResult, fail, fence};
 use terrace_store::source::BlockSource;
 use terrace_store::space::Purpose;
 use terrace_store::sync::{Arc, Deadline, Mutex, Weak, thread};
@@ -117,9 +117,10 @@ impl Loans {
         lent.filter_map(|(_, of)| *of).collect()
     }
 
-    /// The file that a control page is in use for.
-    pub fn file_of(&self, page: usize) -> Option<Ino> {
-        self.pages.lock().get(page).copied().flatten().map(|(ino, _)| ino)
+    /// The file that a control page is in use for, if that is lent to this process.
+    pub fn file_of(&self, page: usize, borrower: u64) -> Option<Ino> {
+        let of = self.pages.lock().get(page).copied().flatten();
+        of.filter(|of| of.1 == borrower).map(|(ino, _)| ino)
     }
 
     /// The files that are lent to this process.
@@ -248,8 +249,9 @@ impl Loan {
         has_ended
     }
 
-    /// Takes in what the borrower has committed.
-    fn adopt(&mut self, inner: &mut Inner) -> FsResult<()> {
+    /// Takes in what the borrower has committed. If the loan `is_whole`, the borrower has made that
+    /// durable.
+    fn adopt(&mut self, inner: &mut Inner, is_whole: bool) -> FsResult<()> {
         let Inner { log, meta, body, .. } = inner;
         let crate::inode::resident::Body::File(file) = body else {
             return fail(libc::EINVAL);
@@ -257,6 +259,10 @@ impl Loan {
         let store = &self.loans.store;
         let mut adopting = Adopting::new(file, meta, &mut self.books, &mut self.adopted);
         let caught_up = log.catch_up(&store.pm, store.stamp(), &mut adopting);
+        if !is_whole {
+            log.flush_chain(&store.pm);
+            fence(&store.pm)?;
+        }
         if let Some((at, len)) = adopting.repeat_last_patch(&store.pm) {
             log.leave_unfenced(at, len);
         }
@@ -312,7 +318,7 @@ impl Inner {
     fn take_back_until(&mut self, deadline: Deadline) {
         let Some(mut loan) = self.loan.take().map(|loan| *loan) else { return };
         let is_whole = loan.end(deadline);
-        let adopted = loan.adopt(self);
+        let adopted = loan.adopt(self, is_whole);
         loan.count(self);
         let loans = Arc::clone(&loan.loans);
         match adopted {
@@ -336,7 +342,7 @@ impl Inner {
         }
     }
 
-    /// The same, unless the borrower is in the middle of a call just now.
+    /// As [`Self::look_at`], unless the borrower is in the middle of a call just now.
     pub fn peek_at(&mut self) {
         self.look_until(Deadline::after(Duration::ZERO));
     }
@@ -348,7 +354,7 @@ impl Inner {
             self.loan = Some(loan);
             return false;
         }
-        let adopted = loan.adopt(self);
+        let adopted = loan.adopt(self, true);
         loan.count(self);
         let is_sound = adopted.is_ok();
         if is_sound {

@@ -328,13 +328,13 @@ impl Check<'_> {
         self.commit(space, log)
     }
 
-    /// A directory that can be read.
+    /// A directory that can be read, and is going to be changed.
     fn directory(&self, offline: &Offline, ino: Ino) -> FsResult<Inner> {
         let gone = || {
             let what = format!("inode {} is gone", ino.0);
             FsError::about(self.pm.path(), libc::EIO, what)
         };
-        self.load(offline, ino).ok_or_else(gone)?.1
+        self.load_to_change(offline, ino).ok_or_else(gone)?
     }
 }
 

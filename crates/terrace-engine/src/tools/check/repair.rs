@@ -108,7 +108,7 @@ impl Check<'_> {
 
     /// Logs an inode's attributes with another number of links.
     fn set_links(&self, offline: &Offline, space: &Space, ino: Ino, count: u32) -> FsResult<()> {
-        let Some((_, inner)) = self.load(offline, ino) else {
+        let Some(inner) = self.load_to_change(offline, ino) else {
             return Ok(());
         };
         let mut inner = inner?;

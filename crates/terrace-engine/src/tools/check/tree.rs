@@ -16,7 +16,6 @@ use super::{Check, Finding, Remedy};
 use crate::base::types::Ino;
 use crate::base::words::counted;
 use crate::inode::dir::{Dentry, DirData, FIRST_COOKIE};
-use crate::inode::resident::load::Replay;
 use crate::inode::resident::{Body, Inner, kind_of, xattr_blocks};
 use crate::mount::offline::Offline;
 use crate::mount::recovery::scan_threads;
@@ -141,7 +140,7 @@ impl Check<'_> {
             media,
             inner.log.record_at(),
             record,
-            offline.stamp,
+            Some(offline.stamp),
             &mut |_, position, entry| {
                 entries += 1;
                 match entry {
@@ -270,7 +269,15 @@ impl Check<'_> {
     ) -> Option<(InodeRecord, FsResult<Inner>)> {
         let (at, record) = offline.record(self.pm, ino)?;
         let media = offline.media(self.pm, &self.disks);
-        Some((record, Inner::load(media, at, &record, offline.stamp, Replay::No)))
+        Some((record, Inner::load(media, at, &record, Some(offline.stamp))))
+    }
+
+    /// As [`Self::load`], of an inode that is going to be changed: what a crash has left half done
+    /// is finished first.
+    pub(super) fn load_to_change(&self, offline: &Offline, ino: Ino) -> Option<FsResult<Inner>> {
+        let (at, record) = offline.record(self.pm, ino)?;
+        let media = offline.media(self.pm, &self.disks);
+        Some(Inner::recover(media, at, &record, offline.stamp))
     }
 
     /// Directories that no path from the root leads to, though something names them.

@@ -5,6 +5,10 @@
 //! pages, the named block's contents go to another block, and the reach stays in quarantine until
 //! the process has ended or says that it has let go. The control page holds the reach before
 //! anything is moved, for a successor of this daemon.
+//!
+//! It may also go on while that happens, with the one change that it is making. It stores in place
+//! only after the entry that says so. So the named block is read between two looks at the log that
+//! find the same: what was read has a change that counts, and none that does not.
 
 use std::cell::RefCell;
 
@@ -55,13 +59,13 @@ impl BlockSource for Keeping<'_> {
 
 impl Loan {
     /// Moves what is live out of the borrower's reach, which goes into quarantine.
-    pub(super) fn break_up(self, inner: &mut Inner) {
-        inner.log.flush_chain(&self.loans.store.pm);
+    pub(super) fn break_up(mut self, inner: &mut Inner) {
+        let named = self.named(inner);
         let control = self.control();
         let runs = self.books.blocks().map(|(addr, len)| Run { start: addr.block(), len });
-        control.set_reach(&reach(runs.collect(), inner, control.in_place()));
+        control.set_reach(&reach(runs.collect(), inner, named.block));
         let shard = self.inode.upgrade().map_or(0, |inode| inode.shard);
-        let mut runs = self.loans.move_live(control, inner, shard);
+        let mut runs = self.loans.move_live(control, inner, shard, named);
         match planted(Bug::LoanReachFree) {
             true => {
                 let space = &self.loans.store.space;
@@ -72,6 +76,22 @@ impl Loan {
         let Self { borrower, page, generation, .. } = self;
         self.loans.quarantine(Quarantined { borrower, page, generation, runs });
     }
+
+    fn named(&mut self, inner: &mut Inner) -> Named {
+        loop {
+            let (named, tail) = (self.loans.read_named(self.control()), inner.log.tail());
+            // Of a log in disorder all before that place is taken in already.
+            if self.adopt(inner, false).is_err() || inner.log.tail() == tail {
+                return named;
+            }
+        }
+    }
+}
+
+/// The block that a borrower may change in place (0: none), and its contents.
+pub(super) struct Named {
+    block: u64,
+    bytes: FsResult<Box<[u8; BLOCK]>>,
 }
 
 /// All blocks to which a borrower may store, in order: these, the log's pages, and one more.
@@ -93,6 +113,17 @@ fn reach(mut runs: Vec<Run>, inner: &Inner, in_place: u64) -> Vec<Run> {
 }
 
 impl Loans {
+    /// Reads the block that the borrower has named.
+    pub(super) fn read_named(&self, control: Control<'_>) -> Named {
+        let (block, mut bytes) = (control.in_place(), Box::new([0; BLOCK]));
+        // The borrower may have written anything there.
+        if !self.store.space.has_in_pm(&Run { start: block, len: 1 }) {
+            return Named { block: 0, bytes: Ok(bytes) };
+        }
+        let read = self.store.pm.try_read(BlockAddr::pm(block).byte(), &mut *bytes);
+        Named { block, bytes: read.map(|()| bytes).map_err(FsError::from) }
+    }
+
     /// Writes the log anew and the block that the borrower has named to another place; returns the
     /// blocks that they have left. From then on the borrower may know what counts.
     pub(super) fn move_live(
@@ -100,6 +131,7 @@ impl Loans {
         control: Control<'_>,
         inner: &mut Inner,
         shard: usize,
+        named: Named,
     ) -> Vec<(BlockAddr, u64)> {
         let store = &self.store;
         // In the borrower's terms: it knows the log as it was.
@@ -109,9 +141,8 @@ impl Loans {
         let (pm, data_crc, stamp) = (&store.pm, store.data_crc, store.stamp());
         let io = PmIo { pm, source: &keeping, data_crc, stamp };
         inner.log.turn_generation();
-        let moved = inner
-            .compact(io, &store.journals[shard])
-            .and_then(|()| move_block(inner, io, control.in_place()));
+        let moved =
+            inner.compact(io, &store.journals[shard]).and_then(|()| move_block(inner, io, named));
         match moved {
             Ok(()) if control.adopted() == 0 => control.set_adopted(adopted),
             Ok(()) => {}
@@ -167,8 +198,9 @@ impl Loans {
     }
 }
 
-/// Writes the contents of a PM block of the file (0: of none) to another one, if the file has it.
-fn move_block(inner: &mut Inner, io: PmIo<'_>, block: u64) -> FsResult<()> {
+/// Writes the contents of the named block to another one, if the file has it.
+fn move_block(inner: &mut Inner, io: PmIo<'_>, named: Named) -> FsResult<()> {
+    let Named { block, bytes } = named;
     let (log, file) = inner.file_mut()?;
     let holds = |addr: BlockAddr, blocks: u64| {
         addr.is_pm() && (addr.block()..addr.block() + blocks).contains(&block)
@@ -176,12 +208,11 @@ fn move_block(inner: &mut Inner, io: PmIo<'_>, block: u64) -> FsResult<()> {
     let found = file.index.iter().find(|(_, e)| holds(e.addr, e.blocks.into()) && !e.unwritten());
     let Some((start, extent)) = found else { return Ok(()) };
     let file_block = start + (block - extent.addr.block());
-    let mut bytes = [0; BLOCK];
     let covered = covered_bytes(file_block, file.committed);
     if covered == 0 {
         return Ok(());
     }
-    io.pm.try_read(BlockAddr::pm(block).byte(), &mut bytes[..covered])?;
+    let bytes = bytes?;
     let write = PmWrite {
         offset: file_block * BLOCK_BYTES,
         data: &bytes[..covered],

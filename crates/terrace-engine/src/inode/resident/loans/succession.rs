@@ -87,7 +87,7 @@ pub(crate) fn end_loans(segment: &Segment) -> Vec<Broken> {
         if !word.is_broken() && !wait(borrower, deadline, || word.end()) {
             word.break_off();
         }
-        // Of a process that has ended no store is to come, and its log has been recovered.
+        // Of a process that has ended no store is to come: its log is recovered like any other.
         match word.is_broken() && !process::is_gone(borrower) {
             true => {
                 let (ino, generation) = (Ino(control.ino()), word.generation());
@@ -117,21 +117,38 @@ impl Loans {
     pub fn inherit(&self, broken: &Broken) {
         self.claim_page(broken.page, broken.ino, broken.borrower);
         let pm = self.store.space.pm();
-        let known = |run: &Run| self.store.space.contains(BlockAddr::pm(run.start), run.len);
-        let reach = self.control(broken.page).runs().filter(known);
+        // The borrower may have written anything there.
+        let is_there = |run: &Run| self.store.space.has_in_pm(run);
+        let reach = self.control(broken.page).runs().filter(is_there);
         let taken = reach.flat_map(|run| pm.take_free(run));
         let runs = taken.map(|run| (BlockAddr::pm(run.start), run.len)).collect();
         self.quarantine(broken.quarantined(runs));
     }
 
-    /// Moves what the file has there out of reach. The mount's epoch has not begun.
+    /// Moves what the file of a broken loan has there out of reach. `recover` reads the file from
+    /// media, each time anew. The mount's epoch has not begun.
     ///
     /// # Errors
-    /// `ESTALE` if the file is gone. PM errors.
-    pub fn save(&self, broken: &Broken, inode: &Inode) -> FsResult<()> {
+    /// PM errors.
+    pub fn save(
+        &self,
+        broken: &Broken,
+        recover: &dyn Fn() -> FsResult<Arc<Inode>>,
+    ) -> FsResult<()> {
+        let control = self.control(broken.page);
+        // Nobody uses a file that is gone or cannot be read.
+        let Ok(mut inode) = recover() else { return Ok(()) };
+        let named = loop {
+            let (named, tail) = (self.read_named(control), inode.inner.read().log.tail());
+            let Ok(again) = recover() else { return Ok(()) };
+            inode = again;
+            if inode.inner.read().log.tail() == tail {
+                break named;
+            }
+        };
         let mut inner = inode.exclusive()?;
         if inner.file().is_ok() && inner.log.has_pages() {
-            let runs = self.move_live(self.control(broken.page), &mut inner, inode.shard);
+            let runs = self.move_live(control, &mut inner, inode.shard, named);
             self.quarantine(broken.quarantined(runs));
             // Entries that commit themselves carry the stamp of the epoch that ends now.
             let source = self.store.space.source(inode.shard, Purpose::Freeing);

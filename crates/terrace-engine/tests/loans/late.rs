@@ -1,0 +1,79 @@
+//! A borrower that was stopped in a change when its owner died, and goes on with it while the
+//! owner's successor opens the volume.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::rig::{ENDED, ME, NOTHING, Rig, contents};
+use crate::stops::{
+    CHANGES, Change, Stopped, after, at_each_step, before, lent_file, stopped_before,
+};
+
+/// The borrower's steps within a change.
+fn steps_of(change: Change) -> usize {
+    let rig = Rig::new();
+    let volume = rig.open();
+    let (_, mut file) = lent_file(&rig, &volume);
+    let steps = Rc::new(Cell::new(0));
+    let of_thread = steps.clone();
+    at_each_step(Some(Rc::new(move || of_thread.set(of_thread.get() + 1))));
+    change(&mut file).unwrap();
+    at_each_step(None);
+    steps.get()
+}
+
+/// The borrower stops before its step `first`, and goes on until `second` when the successor is
+/// about to take its step `late`. False: the successor takes fewer steps.
+fn go_on_late(what: (&str, Change), (first, second): (usize, usize), late: usize) -> bool {
+    let (rig, sim) = Rig::simulated();
+    let volume = rig.open();
+    let (ino, file) = lent_file(&rig, &volume);
+    let (stop, borrower) =
+        stopped_before(&[first, second], what, file).expect("the change takes more steps");
+    let context = format!("{}, steps {first} and {second}, the successor's {late}", what.0);
+    let (taken, of_thread) = (Rc::new(Cell::new(0)), stop.clone());
+    let of_steps = taken.clone();
+    at_each_step(Some(Rc::new(move || {
+        if of_steps.replace(of_steps.get() + 1) == late {
+            assert_eq!(of_thread.goes_on(), Stopped::Here, "a step of the change");
+        }
+    })));
+    let volume = rig.crash(volume);
+    at_each_step(None);
+    let has_gone_on = taken.get() > late;
+    let now = contents(&volume, ino);
+    assert!(now == before() || now == after(what.1), "{context}: neither before nor after");
+    rig.cut_power(&sim, &|cut| {
+        assert!(contents(cut, ino) == now, "{context}: changed by a power cut");
+    });
+    if !has_gone_on {
+        stop.goes_on();
+    }
+    stop.set(Stopped::GoesOn);
+    let (result, file) = borrower.join().unwrap();
+    let verdict = if now == before() { Err(ENDED) } else { Ok(()) };
+    assert_eq!(result, verdict, "{context}");
+    assert!(contents(&volume, ino) == now, "{context}: changed by who was stopped");
+    let (page, generation) = file.loan();
+    volume.let_go(ME, page, generation);
+    assert_eq!(volume.loans(), NOTHING, "{context}");
+    let volume = rig.crash(volume);
+    assert!(contents(&volume, ino) == now, "{context}: changed by recovery");
+    volume.close().unwrap();
+    rig.assert_sound();
+    has_gone_on
+}
+
+#[test]
+fn what_a_borrower_is_told_holds_when_it_goes_on_during_recovery() {
+    let [patch, _, append, _, _, block, ..] = CHANGES;
+    for what in [patch, append, block] {
+        let last = steps_of(what.1) - 1;
+        let pairs =
+            (1..last).flat_map(|first| (first + 1..=last).map(move |second| (first, second)));
+        for stops in pairs {
+            let steps = (0..).take_while(|&late| go_on_late(what, stops, late)).count();
+            assert!(steps > 5, "{}: {steps} steps of the successor", what.0);
+        }
+    }
+}
