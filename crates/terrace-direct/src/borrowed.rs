@@ -43,7 +43,8 @@ const COMMITS_MAX: u32 = 4096;
 /// A longer write is committed in pieces of this size, as on the mount.
 pub const PIECE_BYTES_MAX: usize = 4 << 20;
 
-/// Looks in so much time. The model checker has no time: it needs more than others take steps.
+/// Looks in so much time. The model checker has no time: there are more looks than the others take
+/// steps to be done.
 const fn looks(time: Duration) -> usize {
     limit((time.as_micros() / LOOK_EVERY.as_micros()) as usize, 100_000)
 }

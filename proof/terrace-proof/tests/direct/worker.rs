@@ -1,15 +1,29 @@
 //! A process that does what it is told, directly or on the mount (`src/bin/worker.rs`).
 
+use std::error::Error;
+use std::fmt;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use terrace_proof::terrace_binary;
 
 /// The answer to a line: numbers, or an errno.
 pub type Answer = Result<Vec<u64>, i32>;
+
+/// The process has ended, and gives no more answers: how.
+#[derive(Debug)]
+pub struct Ended(String);
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "it has ended: {}", self.0)
+    }
+}
+
+impl Error for Ended {}
 
 /// See the module.
 #[derive(Debug)]
@@ -49,7 +63,7 @@ impl Worker {
         self.process.id()
     }
 
-    /// The same.
+    /// Its process, as system calls take it.
     pub fn pid(&self) -> Pid {
         Pid::from_child(&self.process)
     }
@@ -63,7 +77,8 @@ impl Worker {
     pub fn answer(&mut self) -> Result<Answer> {
         let mut line = String::new();
         if self.output.read_line(&mut line)? == 0 {
-            bail!("worker {} has ended: {}", self.process.id(), self.process.wait()?);
+            let ended = Ended(format!("worker {}: {}", self.process.id(), self.process.wait()?));
+            return Err(ended.into());
         }
         let mut words = line.split_whitespace();
         let kind = words.next().context("an empty answer")?;
