@@ -287,13 +287,20 @@ pub(crate) fn direct(fd: RawFd) -> Option<&'static Description> {
 /// Lets a descriptor take the mount from now on. The kernel gets the position first.
 pub(crate) fn put_back(fd: RawFd, reason: Reason) {
     let Some(entry) = table::entry(fd) else { return };
-    let word = entry.cell.load();
-    let Some(address) = word.description() else {
-        // It did not go direct yet, and a reason that passes is none to ask later.
-        if reason.patience().is_none() {
-            entry.cell.keep_off(reason);
+    let (word, address) = loop {
+        let word = entry.cell.load();
+        if let Some(address) = word.description() {
+            break (word, address);
         }
-        return;
+        // It did not go direct yet, and a reason that passes is none to ask later.
+        if reason.patience().is_some() {
+            return;
+        }
+        entry.cell.keep_off(reason);
+        // Another thread may have let it go direct just before.
+        if entry.cell.load().description().is_none() {
+            return;
+        }
     };
     let description = Description::at(address);
     // A thread in the middle of a call of its own must not wait for itself.
@@ -309,7 +316,9 @@ pub(crate) fn put_back(fd: RawFd, reason: Reason) {
 pub(crate) fn leave(fd: RawFd, description: &Description, reason: Reason) {
     let state = description.state.load();
     if state.is_direct() {
-        drop(Outside::of(fd, description));
+        // Until the state says so, a thread's call could take the file again, and would count this
+        // open file among those that are the process's own.
+        let _outside = Outside::of(fd, description);
         raw::lseek(fd, description.position.load(Relaxed) as i64, libc::SEEK_SET);
         description.state.replace(state, state.then_mount(reason));
     } else if reason.patience().is_none() {
