@@ -4,6 +4,7 @@
 mod deaths;
 mod edges;
 mod mixture;
+mod passed;
 mod status;
 mod together;
 mod wild;

@@ -1,4 +1,4 @@
-//! A process that does what it is told, directly or on the mount (`src/bin/worker.rs`).
+//! A process that does what it is told, directly or on the mount (`src/bin/worker/main.rs`).
 
 use std::error::Error;
 use std::fmt;

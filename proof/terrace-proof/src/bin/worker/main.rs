@@ -21,8 +21,22 @@
 //! | `copy NAME` | copy_file_range of all of it to the end of a file | how many bytes |
 //! | `fork LEN FIRST STEP COUNT` | write, so many records, beside forks | how many |
 //! | `dup` | dup, and the first number is closed | |
+//! | `twin` | dup | the new handle |
+//! | `at` | lseek, by nothing | the position |
 //!
-//! All but the first five name the handle first, as `open` numbers them: `N write 100 7`.
+//! All but the first five name the handle first, as `open` numbers them: `N write 100 7`. Handles
+//! go from process to process, too:
+//!
+//! | line | call | numbers of the answer |
+//! |---|---|---|
+//! | `inbox PATH` | bind: messages to this process come there | |
+//! | `pass PATH N...` | sendmsg, one message for all these handles | |
+//! | `passes PATH N...` | sendmmsg, a message for each | |
+//! | `amid PATH N M LEN COUNT AFTER` | sendmsg of N, while a thread writes to M | how many writes |
+//! | `receive`, `receives COUNT` | recvmsg, recvmmsg | the new handles |
+//!
+//! The thread of `amid` writes so many records by pwrite, one behind the other, from the beginning;
+//! the message is sent after so many of them.
 
 use std::ffi::CString;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
@@ -30,15 +44,20 @@ use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_proof::{crc32c, pattern};
 
+mod messages;
+
+use self::messages::{Inbox, Outbox};
+
 fn main() -> ExitCode {
-    let mut handles: Vec<Option<File>> = Vec::new();
+    let (mut handles, mut inbox) = (Handles::default(), None);
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { return ExitCode::FAILURE };
         let words: Vec<&str> = line.split(' ').collect();
-        let answer = match carry_out(&mut handles, &words) {
+        let answer = match carry_out(&mut handles, &mut inbox, &words) {
             Ok(numbers) => {
                 let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
                 format!("ok {}", numbers.join(" "))
@@ -54,7 +73,39 @@ fn wrong(line: &[&str]) -> io::Error {
     io::Error::other(format!("what is {line:?}?"))
 }
 
-fn carry_out(handles: &mut Vec<Option<File>>, words: &[&str]) -> io::Result<Vec<u64>> {
+/// Open files, by their handles.
+#[derive(Debug, Default)]
+struct Handles(Vec<Option<File>>);
+
+impl Handles {
+    /// Keeps a file, and tells its handle.
+    fn keep(&mut self, file: File) -> u64 {
+        let free = self.0.iter().position(Option::is_none).unwrap_or(self.0.len());
+        self.0.resize_with(self.0.len().max(free + 1), || None);
+        self.0[free] = Some(file);
+        free as u64
+    }
+
+    fn slot(&mut self, word: &str) -> Option<&mut Option<File>> {
+        self.0.get_mut(word.parse::<usize>().ok()?)
+    }
+
+    fn get(&self, word: &str) -> io::Result<&File> {
+        let number = word.parse::<usize>().ok();
+        let file = number.and_then(|number| self.0.get(number)?.as_ref());
+        file.ok_or_else(|| wrong(&[word]))
+    }
+
+    fn all(&self, words: &[&str]) -> io::Result<Vec<&File>> {
+        words.iter().map(|word| self.get(word)).collect()
+    }
+}
+
+fn carry_out(
+    handles: &mut Handles,
+    inbox: &mut Option<Inbox>,
+    words: &[&str],
+) -> io::Result<Vec<u64>> {
     if let ["open", name, letters] = words {
         let has = |letter| letters.contains(letter);
         let file = OpenOptions::new()
@@ -65,31 +116,91 @@ fn carry_out(handles: &mut Vec<Option<File>>, words: &[&str]) -> io::Result<Vec<
             .truncate(has('t'))
             .create_new(has('x'))
             .open(name)?;
-        let free = handles.iter().position(Option::is_none).unwrap_or(handles.len());
-        handles.resize_with(handles.len().max(free + 1), || None);
-        handles[free] = Some(file);
-        return Ok(vec![free as u64]);
+        return Ok(vec![handles.keep(file)]);
     }
     match words {
         ["unlink", name] => return std::fs::remove_file(name).map(|()| Vec::new()),
         ["stat", name] => return Ok(vec![std::fs::metadata(name)?.len()]),
         ["attributes", name] => return attributes(&std::fs::metadata(name)?),
         ["buffered", name] => return buffered(name).map(|bytes| checked(&bytes)),
+        ["inbox" | "pass" | "passes" | "amid" | "receive" | "receives", ..] => {
+            return pass(handles, inbox, words);
+        }
         _ => {}
     }
     let [handle, rest @ ..] = words else { return Err(wrong(words)) };
-    let slot = handle.parse().ok().and_then(|number: usize| handles.get_mut(number));
-    let slot = slot.ok_or_else(|| wrong(words))?;
+    let slot = handles.slot(handle).ok_or_else(|| wrong(words))?;
     if rest == ["close"] {
         *slot = None;
         return Ok(Vec::new());
     }
     let file = slot.as_mut().ok_or_else(|| wrong(words))?;
-    if rest == ["dup"] {
-        *file = file.try_clone()?;
-        return Ok(Vec::new());
+    match rest {
+        ["dup"] => {
+            *file = file.try_clone()?;
+            Ok(Vec::new())
+        }
+        ["twin"] => {
+            let twin = file.try_clone()?;
+            Ok(vec![handles.keep(twin)])
+        }
+        _ => call(file, rest),
     }
-    call(file, rest)
+}
+
+/// A line by which handles go to another process, or come.
+fn pass(handles: &mut Handles, inbox: &mut Option<Inbox>, words: &[&str]) -> io::Result<Vec<u64>> {
+    match words {
+        ["inbox", path] => {
+            *inbox = Some(Inbox::new(path)?);
+            Ok(Vec::new())
+        }
+        ["pass", path, numbers @ ..] => {
+            Outbox::new(path)?.send(&handles.all(numbers)?).map(|()| Vec::new())
+        }
+        ["passes", path, numbers @ ..] => {
+            Outbox::new(path)?.send_each(&handles.all(numbers)?).map(|()| Vec::new())
+        }
+        ["amid", path, passed, written, numbers @ ..] => {
+            let (passed, written) = (handles.get(passed)?, handles.get(written)?);
+            let numbers: Vec<u64> = numbers.iter().filter_map(|word| word.parse().ok()).collect();
+            let numbers = <[u64; 3]>::try_from(numbers).map_err(|_| wrong(words))?;
+            pass_amid_writes(path, passed, written, numbers).map(|()| vec![numbers[1]])
+        }
+        ["receive"] => {
+            let files = inbox.as_ref().ok_or_else(|| wrong(words))?.receive()?;
+            Ok(files.into_iter().map(|file| handles.keep(file)).collect())
+        }
+        ["receives", count] => {
+            let count = count.parse().map_err(|_| wrong(words))?;
+            let files = inbox.as_ref().ok_or_else(|| wrong(words))?.receive_each(count)?;
+            Ok(files.into_iter().map(|file| handles.keep(file)).collect())
+        }
+        _ => Err(wrong(words)),
+    }
+}
+
+/// Passes a file while another thread writes records.
+fn pass_amid_writes(
+    path: &str,
+    passed: &File,
+    written: &File,
+    [len, count, after]: [u64; 3],
+) -> io::Result<()> {
+    let (outbox, done) = (Outbox::new(path)?, AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            (0..count).try_for_each(|seed| {
+                done.store(seed, Ordering::Relaxed);
+                written.write_all_at(&pattern(seed, len as usize), seed * len)
+            })
+        });
+        while done.load(Ordering::Relaxed) < after && !writer.is_finished() {
+            std::hint::spin_loop();
+        }
+        let passed = outbox.send(&[passed]);
+        writer.join().expect("no panic").and(passed)
+    })
 }
 
 fn call(file: &mut File, words: &[&str]) -> io::Result<Vec<u64>> {
@@ -119,6 +230,7 @@ fn call(file: &mut File, words: &[&str]) -> io::Result<Vec<u64>> {
             Ok(checked(&bytes[..read]))
         }
         ("seek", &[at]) => Ok(vec![file.seek(SeekFrom::Start(at))?]),
+        ("at", []) => Ok(vec![file.stream_position()?]),
         ("end", []) => Ok(vec![file.seek(SeekFrom::End(0))?]),
         ("truncate", &[len]) => file.set_len(len).map(|()| Vec::new()),
         ("sync", []) => file.sync_data().map(|()| Vec::new()),
