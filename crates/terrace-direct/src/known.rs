@@ -42,9 +42,12 @@ impl Mounts {
     /// # Errors
     /// As [`Mount::of`].
     pub fn of(&mut self, fd: BorrowedFd<'_>, device: u64) -> Result<Arc<Mount>, NoMount> {
-        // The number of a mount that has ended may be that of another one. If the daemon of one
-        // that has not ended is dead, its successor may not be there yet.
-        let is_same = |mount: &&Arc<Mount>| mount.is_alive() || is_on_fuse(fd) && mount.has(fd);
+        // The number of a mount that has ended may be that of another one, and a volume that is
+        // mounted again has the same socket. If the daemon of a mount that has not ended is dead,
+        // its successor may not be there yet.
+        let is_same = |mount: &&Arc<Mount>| {
+            mount.is_alive() || is_on_fuse(fd) && mount.has(fd) && !mount.is_replaced()
+        };
         if let Some(mount) = self.0.get(&device).filter(is_same) {
             return Ok(Arc::clone(mount));
         }

@@ -171,6 +171,23 @@ impl Mount {
         self.connection.lock().as_ref().is_some_and(|open| open.is_ours() && open.is_alive())
     }
 
+    /// Whether another mount has taken its place: its daemon answers, and has other control pages.
+    /// One without a daemon waits for a successor.
+    pub(crate) fn is_replaced(&self) -> bool {
+        let mut connection = self.connection.lock();
+        match connection.as_ref() {
+            Some(open) if open.is_ours() && open.is_alive() => return false,
+            lost => Self::lose(lost.is_some_and(Connection::is_ours), &mut connection),
+        }
+        match self.connect_again() {
+            Ok(again) => {
+                *connection = again;
+                connection.is_none()
+            }
+            Err(_) => false,
+        }
+    }
+
     /// This thread is about to open a file, perhaps on this mount. False: that need not be said.
     /// After the open, [`Self::withdraw`] follows. A file that is lent to this process then stays
     /// lent, and one that is made may be lent at once: [`DirectFile::take_up`] takes it.
@@ -221,25 +238,31 @@ impl Mount {
 
     fn ask_by(&self, connection: &mut Option<Connection>, request: Request) -> Option<Answer> {
         if connection.is_none() {
-            *connection = self.connect_again();
+            *connection = self.connect_again().ok()?;
         }
         let open = connection.as_ref()?;
         match open.is_ours().then(|| ask(&open.socket, request)) {
             Some(Ok((answer, _))) => Some(answer),
             lost => {
-                let closed = connection.take();
-                if lost.is_none() {
-                    // The number is the program's.
-                    std::mem::forget(closed);
-                }
+                Self::lose(lost.is_some(), connection);
                 None
             }
         }
     }
 
-    /// A connection to a successor of the daemon, on the same memory.
-    fn connect_again(&self) -> Option<Connection> {
-        let (connection, [_, segment]) = greet(&self.path).ok()?;
-        (inode_of(segment.as_fd()).ok()? == self.memory).then_some(connection)
+    /// There is no connection any more. `is_ours`: its number is still its own.
+    fn lose(is_ours: bool, connection: &mut Option<Connection>) {
+        let closed = connection.take();
+        if !is_ours {
+            // The number is the program's.
+            std::mem::forget(closed);
+        }
+    }
+
+    /// A connection to a successor of the daemon, on the same memory. `None`: the daemon that
+    /// answers has other memory.
+    fn connect_again(&self) -> io::Result<Option<Connection>> {
+        let (connection, [_, segment]) = greet(&self.path)?;
+        Ok((inode_of(segment.as_fd())? == self.memory).then_some(connection))
     }
 }
