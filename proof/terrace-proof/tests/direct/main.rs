@@ -7,5 +7,6 @@ mod mixture;
 mod passed;
 mod status;
 mod together;
+mod two_mounts;
 mod wild;
 mod worker;

@@ -8,6 +8,7 @@
 //! | `unlink NAME` | unlink | |
 //! | `stat NAME` | stat | the size |
 //! | `attributes NAME` | stat | size, pieces of 512 bytes, mode, links, owner, mtime, ctime (ns) |
+//! | `rename NAME NAME` | rename | |
 //! | `buffered NAME` | fopen, fread of all of it, fclose | as for `read` |
 //! | `close` | close | |
 //! | `write LEN SEED`, `pwrite OFFSET LEN SEED` | write, pwrite | how many bytes |
@@ -19,12 +20,14 @@
 //! | `attributes` | fstat | as for `attributes NAME` |
 //! | `map` | mmap of all of it, as fstat says, read and unmapped | as for `read` |
 //! | `copy NAME` | copy_file_range of all of it to the end of a file | how many bytes |
+//! | `sendfile NAME` | sendfile of all of it to the end of a file | how many bytes |
+//! | `relay M LEN` | pread of all of it in pieces, each of which is written to M | how many bytes |
 //! | `fork LEN FIRST STEP COUNT` | write, so many records, beside forks | how many |
 //! | `dup` | dup, and the first number is closed | |
 //! | `twin` | dup | the new handle |
 //! | `at` | lseek, by nothing | the position |
 //!
-//! All but the first five name the handle first, as `open` numbers them: `N write 100 7`. Handles
+//! All but the first six name the handle first, as `open` numbers them: `N write 100 7`. Handles
 //! go from process to process, too:
 //!
 //! | line | call | numbers of the answer |
@@ -120,6 +123,7 @@ fn carry_out(
     }
     match words {
         ["unlink", name] => return std::fs::remove_file(name).map(|()| Vec::new()),
+        ["rename", from, to] => return std::fs::rename(from, to).map(|()| Vec::new()),
         ["stat", name] => return Ok(vec![std::fs::metadata(name)?.len()]),
         ["attributes", name] => return attributes(&std::fs::metadata(name)?),
         ["buffered", name] => return buffered(name).map(|bytes| checked(&bytes)),
@@ -129,6 +133,10 @@ fn carry_out(
         _ => {}
     }
     let [handle, rest @ ..] = words else { return Err(wrong(words)) };
+    if let ["relay", other, len] = rest {
+        let len = len.parse().map_err(|_| wrong(words))?;
+        return relay(handles.get(handle)?, handles.get(other)?, len).map(|len| vec![len]);
+    }
     let slot = handles.slot(handle).ok_or_else(|| wrong(words))?;
     if rest == ["close"] {
         *slot = None;
@@ -205,9 +213,10 @@ fn pass_amid_writes(
 
 fn call(file: &mut File, words: &[&str]) -> io::Result<Vec<u64>> {
     let [name, arguments @ ..] = words else { return Err(wrong(words)) };
-    if let ("copy", [target]) = (*name, arguments) {
+    if let ("copy" | "sendfile", [target]) = (*name, arguments) {
         let target = OpenOptions::new().write(true).create(true).truncate(false).open(target)?;
-        return copy(file, &target).map(|len| vec![len]);
+        let copied = if *name == "copy" { copy(file, &target) } else { send(file, &target) };
+        return copied.map(|len| vec![len]);
     }
     let numbers: Vec<u64> = arguments.iter().filter_map(|word| word.parse().ok()).collect();
     match (*name, numbers.as_slice()) {
@@ -334,6 +343,35 @@ fn copy(from: &File, to: &File) -> io::Result<u64> {
             ..0 => return Err(io::Error::last_os_error()),
             0 => return Ok(copied),
             len => copied += len as u64,
+        }
+    }
+}
+
+/// Sends all of a file to the end of another one, as the kernel does it.
+fn send(from: &File, mut to: &File) -> io::Result<u64> {
+    to.seek(SeekFrom::End(0))?;
+    let (mut at, len) = (0, from.metadata()?.len());
+    loop {
+        // SAFETY: the offset is this frame's.
+        match unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), &mut at, 1 << 20) } {
+            ..0 => return Err(io::Error::last_os_error()),
+            0 => return Ok(at.cast_unsigned()),
+            _ if at.cast_unsigned() == len => return Ok(len),
+            _ => {}
+        }
+    }
+}
+
+/// Writes all of a file to another one, in pieces.
+fn relay(from: &File, mut to: &File, piece: usize) -> io::Result<u64> {
+    let (mut bytes, mut at) = (vec![0; piece], 0);
+    loop {
+        match from.read_at(&mut bytes, at)? {
+            0 => return Ok(at),
+            len => {
+                to.write_all(&bytes[..len])?;
+                at += len as u64;
+            }
         }
     }
 }
