@@ -5,6 +5,7 @@ mod deaths;
 mod edges;
 mod mixture;
 mod passed;
+mod rings;
 mod status;
 mod together;
 mod two_mounts;

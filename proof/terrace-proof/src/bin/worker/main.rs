@@ -39,7 +39,19 @@
 //! | `receive`, `receives COUNT` | recvmsg, recvmmsg | the new handles |
 //!
 //! The thread of `amid` writes so many records by pwrite, one behind the other, from the beginning;
-//! the message is sent after so many of them.
+//! the message is sent after so many of them. Files are used by io_uring, too:
+//!
+//! | line | call | numbers of the answer |
+//! |---|---|---|
+//! | `ring DEPTH` | io_uring_setup, and a buffer is registered | |
+//! | `ring register N` | io_uring_register: the file of this handle | |
+//! | `ring write T AT LEN SEED` | a request to write | how many bytes |
+//! | `ring read T AT LEN` | a request to read | how many bytes, and their checksum |
+//! | `ring sync T` | a request for durability | |
+//! | `ring beside T AT LEN COUNT M` | so many requests at once, and so many pwrites to M | |
+//!
+//! T is a handle, or `-` for the registered file and buffer. The records of `ring beside` lie one
+//! behind the other from AT on, of which every other one is the ring's.
 
 use std::ffi::CString;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
@@ -52,15 +64,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use terrace_proof::{crc32c, pattern};
 
 mod messages;
+mod ring;
 
 use self::messages::{Inbox, Outbox};
+use self::ring::{Ring, Target};
 
 fn main() -> ExitCode {
-    let (mut handles, mut inbox) = (Handles::default(), None);
+    let (mut handles, mut inbox, mut ring) = (Handles::default(), None, None);
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { return ExitCode::FAILURE };
         let words: Vec<&str> = line.split(' ').collect();
-        let answer = match carry_out(&mut handles, &mut inbox, &words) {
+        let answer = match words.as_slice() {
+            ["ring", words @ ..] => by_ring(&handles, &mut ring, words),
+            _ => carry_out(&mut handles, &mut inbox, &words),
+        };
+        let answer = match answer {
             Ok(numbers) => {
                 let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
                 format!("ok {}", numbers.join(" "))
@@ -153,6 +171,36 @@ fn carry_out(
             Ok(vec![handles.keep(twin)])
         }
         _ => call(file, rest),
+    }
+}
+
+/// A line about the ring, without its first word.
+fn by_ring(handles: &Handles, ring: &mut Option<Ring>, words: &[&str]) -> io::Result<Vec<u64>> {
+    if let [depth] = words {
+        *ring = Some(Ring::new(depth.parse().map_err(|_| wrong(words))?)?);
+        return Ok(Vec::new());
+    }
+    let (ring, [name, target, rest @ ..]) = (ring.as_mut().ok_or_else(|| wrong(words))?, words)
+    else {
+        return Err(wrong(words));
+    };
+    let target = match *target {
+        "-" => Target::Registered,
+        handle => Target::Descriptor(handles.get(handle)?),
+    };
+    let numbers: Vec<u64> = rest.iter().filter_map(|word| word.parse().ok()).collect();
+    match (*name, target, numbers.as_slice()) {
+        ("register", Target::Descriptor(file), []) => ring.register(file).map(|()| Vec::new()),
+        ("write", _, &[at, len, seed]) => {
+            Ok(vec![ring.write(target, at, &pattern(seed, len as usize))? as u64])
+        }
+        ("read", _, &[at, len]) => ring.read(target, at, len as usize).map(|bytes| checked(&bytes)),
+        ("sync", _, []) => ring.sync(target).map(|()| Vec::new()),
+        ("beside", _, &[at, len, count, _]) => {
+            let other = handles.get(rest[3])?;
+            ring.beside(target, other, [at, len, count]).map(|()| Vec::new())
+        }
+        _ => Err(wrong(words)),
     }
 }
 
