@@ -11,7 +11,7 @@ use terrace_direct::{
 };
 
 use crate::backend::{Attributes, Carried, File, Files, ProgramBytes, Reason, Refusal};
-use crate::{opens, raw};
+use crate::{memory, opens, raw};
 
 /// The backend.
 #[derive(Debug)]
@@ -62,6 +62,12 @@ fn refusal(of: terrace_direct::Refusal) -> Refusal {
         terrace_direct::Refusal::Errno(errno) => Refusal::Errno(errno),
         terrace_direct::Refusal::Mount(why) => Refusal::Mount(reason(why)),
     }
+}
+
+/// Whether a call may go direct: it may need memory.
+#[inline(always)]
+fn has_memory() -> Carried<()> {
+    if memory::is_short() { Err(Refusal::Mount(Reason::NoRoom)) } else { Ok(()) }
 }
 
 /// Mounts that are told of opens. None is ever freed.
@@ -123,13 +129,18 @@ fn find(fd: RawFd) -> Result<&'static OneFile, Reason> {
 
 impl Files for Lent {
     fn adopt(&self, fd: RawFd) -> Result<&'static dyn File, Reason> {
+        if memory::is_still_short() {
+            return Err(Reason::NoRoom);
+        }
         let file = find(fd)?;
         file.0.take_up();
         Ok(file)
     }
 
     fn get_to_know(&self, fd: RawFd) {
-        if let Some((device, _)) = identity_of(fd) {
+        if !memory::is_short()
+            && let Some((device, _)) = identity_of(fd)
+        {
             let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
             let _ = mount(&mut known, fd, device);
         }
@@ -137,7 +148,7 @@ impl Files for Lent {
 
     #[inline]
     fn announce(&self, thread: u32) -> bool {
-        told().filter(|mount| mount.announce(thread)).count() > 0
+        !memory::is_short() && told().filter(|mount| mount.announce(thread)).count() > 0
     }
 
     #[inline]
@@ -185,6 +196,7 @@ impl OneFile {
             // It belongs on a disk, and a part of it alone would be a short write.
             return Err(Refusal::Mount(Reason::NotInPm));
         }
+        has_memory()?;
         let written = with_room(from.len(), |room| self.write_from(room, offset, from));
         written.unwrap_or(Err(Refusal::Mount(Reason::NoRoom)))
     }
@@ -207,6 +219,7 @@ impl OneFile {
 
 impl File for OneFile {
     fn read_at(&self, offset: u64, into: &ProgramBytes<'_>) -> Carried<usize> {
+        has_memory()?;
         let mut give = |at: usize, piece: &[u8]| {
             // SAFETY: the file gives no more bytes than were asked for.
             unsafe { into.copy_out(at, piece.as_ptr(), piece.len()) }.map_err(|_| Fault)
@@ -223,6 +236,7 @@ impl File for OneFile {
     }
 
     fn size(&self) -> Carried<u64> {
+        has_memory()?;
         self.0.size().map_err(refusal)
     }
 
@@ -232,10 +246,12 @@ impl File for OneFile {
     }
 
     fn sync(&self) -> Carried<()> {
+        has_memory()?;
         self.0.sync().map_err(refusal)
     }
 
     fn truncate(&self, size: u64) -> Carried<()> {
+        has_memory()?;
         self.0.truncate(size).map_err(refusal)
     }
 

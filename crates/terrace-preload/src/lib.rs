@@ -22,6 +22,7 @@ mod inode;
 mod lent;
 #[cfg(feature = "mapped")]
 mod mapped;
+mod memory;
 #[cfg(not(feature = "mapped"))]
 mod opens;
 mod patterns;
@@ -37,10 +38,9 @@ mod table;
 mod thread;
 mod word;
 
-/// Memory for the backend. The program's own allocator may be what a signal handler interrupts.
 #[cfg(not(test))]
 #[global_allocator]
-static MEMORY: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+static MEMORY: memory::Memory = memory::Memory;
 
 /// The loader calls these before and after the program.
 #[cfg(not(test))]
