@@ -6,6 +6,7 @@ mod edges;
 mod mixture;
 mod passed;
 mod rings;
+mod scarce;
 mod status;
 mod together;
 mod two_mounts;

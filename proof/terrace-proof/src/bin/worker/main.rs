@@ -9,6 +9,7 @@
 //! | `stat NAME` | stat | the size |
 //! | `attributes NAME` | stat | size, pieces of 512 bytes, mode, links, owner, mtime, ctime (ns) |
 //! | `rename NAME NAME` | rename | |
+//! | `limit memory BYTES`, `limit files COUNT` | setrlimit: so much more than there is | |
 //! | `buffered NAME` | fopen, fread of all of it, fclose | as for `read` |
 //! | `close` | close | |
 //! | `write LEN SEED`, `pwrite OFFSET LEN SEED` | write, pwrite | how many bytes |
@@ -27,7 +28,7 @@
 //! | `twin` | dup | the new handle |
 //! | `at` | lseek, by nothing | the position |
 //!
-//! All but the first six name the handle first, as `open` numbers them: `N write 100 7`. Handles
+//! All but the first seven name the handle first, as `open` numbers them: `N write 100 7`. Handles
 //! go from process to process, too:
 //!
 //! | line | call | numbers of the answer |
@@ -63,6 +64,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_proof::{crc32c, pattern};
 
+mod limits;
 mod messages;
 mod ring;
 
@@ -142,6 +144,11 @@ fn carry_out(
     match words {
         ["unlink", name] => return std::fs::remove_file(name).map(|()| Vec::new()),
         ["rename", from, to] => return std::fs::rename(from, to).map(|()| Vec::new()),
+        ["limit", resource, more] => {
+            let more = more.parse().map_err(|_| wrong(words))?;
+            let set = if *resource == "memory" { limits::memory } else { limits::files };
+            return set(more).map(|()| Vec::new());
+        }
         ["stat", name] => return Ok(vec![std::fs::metadata(name)?.len()]),
         ["attributes", name] => return attributes(&std::fs::metadata(name)?),
         ["buffered", name] => return buffered(name).map(|bytes| checked(&bytes)),
