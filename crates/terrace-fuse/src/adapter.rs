@@ -167,12 +167,15 @@ impl TerraceFs {
         }
     }
 
-    /// An answer that names a file that was just made, and opens it.
-    fn reply_created(&self, created: FsResult<Attr>, caller: Caller, reply: Reply) {
+    /// An answer that names a file that was just made, and opens it with these flags.
+    fn reply_created(&self, created: FsResult<Attr>, caller: Caller, flags: u32, reply: Reply) {
         match created {
             Ok(attr) => {
-                self.direct.iter().for_each(|direct| direct.created(attr.ino, caller.pid));
-                reply.values(&self.entry_of(&attr), &opened());
+                let opened = match &self.direct {
+                    Some(direct) => direct.created(attr.ino, flags.cast_signed(), caller.pid),
+                    None => opened(),
+                };
+                reply.values(&self.entry_of(&attr), &opened);
             }
             Err(error) => reply.error(self.errors.errno(&error)),
         }
@@ -205,14 +208,15 @@ impl TerraceFs {
             Operation::Link { ino: linked, name } => {
                 self.reply_entry(volume.link(Ino(linked), ino, name), reply)
             }
-            Operation::Create { name, mode, umask, .. } => {
+            Operation::Create { name, mode, umask, flags } => {
                 let new = new_inode(caller, FileKind::Regular, (mode, umask), 0);
-                self.reply_created(volume.create(ino, name, &new), caller, reply);
+                self.reply_created(volume.create(ino, name, &new), caller, flags, reply);
             }
             Operation::Tmpfile { mode, umask, flags } => {
                 let new = new_inode(caller, FileKind::Regular, (mode, umask), 0);
                 let linkable = flags.cast_signed() & libc::O_EXCL == 0;
-                self.reply_created(volume.create_unnamed(ino, &new, linkable), caller, reply);
+                let made = volume.create_unnamed(ino, &new, linkable);
+                self.reply_created(made, caller, flags, reply);
             }
             Operation::Unlink { name } => self.reply_empty(volume.unlink(ino, name), reply),
             Operation::Rmdir { name } => self.reply_empty(volume.rmdir(ino, name), reply),

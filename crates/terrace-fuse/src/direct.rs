@@ -188,12 +188,15 @@ impl Direct {
 
     /// This thread opens a file that was just made. It is lent at once to a process that would ask
     /// for it with its next call.
-    pub(crate) fn created(&self, ino: Ino, thread: u32) {
+    pub(crate) fn created(&self, ino: Ino, flags: i32, thread: u32) -> OpenOut {
         self.shared.opens.open(ino.0);
-
         if let Some(process) = self.shared.announced_by(thread) {
             // If it is not lent, the mount has it.
             self.shared.lend_opened(ino, process);
+        }
+        match Opens::way_of_use(flags) {
+            Way::Uncached => opened_with(OpenFlags::DIRECT_IO),
+            Way::Cached | Way::AskAgain => opened(),
         }
     }
 
@@ -221,7 +224,7 @@ impl Direct {
             (None, None) => false,
         };
         let is_again = self.shared.opens_again(thread, ino.0);
-        let way = if is_own { Opens::way_of_borrower(flags) } else { opens.way(ino.0, flags) };
+        let way = if is_own { Opens::way_of_use(flags) } else { opens.way(ino.0, flags) };
         let flags = match way {
             Way::Cached => OpenFlags::empty(),
             // The file was lent once more after the kernel had looked up its name.
@@ -233,8 +236,7 @@ impl Direct {
                 return Err(libc::ESTALE);
             }
         };
-        let open = opened();
-        Ok(OpenOut { open_flags: open.open_flags | flags.bits(), ..open })
+        Ok(opened_with(flags))
     }
 
     /// Makes a change that brings none of a file's data to the kernel. A process that has the file
@@ -261,6 +263,12 @@ impl Direct {
             self.shared.note_closed(ino.0);
         }
     }
+}
+
+/// As [`opened`], with more flags.
+fn opened_with(flags: OpenFlags) -> OpenOut {
+    let open = opened();
+    OpenOut { open_flags: open.open_flags | flags.bits(), ..open }
 }
 
 impl Drop for Direct {

@@ -68,9 +68,9 @@ impl TerraceFs {
                 }
                 None => self.answer_first(request, reply),
             },
-            (Operation::Create { name, .. }, Effect::Named(made)) => {
+            (Operation::Create { name, flags, .. }, Effect::Named(made)) => {
                 match self.looked_up(dir, name, made) {
-                    Some(attr) => self.reply_created(Ok(attr), request.caller, reply),
+                    Some(attr) => self.reply_created(Ok(attr), request.caller, flags, reply),
                     None => self.answer_first(request, reply),
                 }
             }

@@ -110,21 +110,16 @@ impl Opens {
             Some(before) => before,
             None => self.0.word(ino),
         };
-        let is_uncached = word & BEHIND != 0 || only_appends(flags) && word >= LOAN;
-        if is_uncached { Way::Uncached } else { Way::Cached }
+        if word & BEHIND != 0 { Way::Uncached } else { Self::way_of_use(flags) }
     }
 
-    /// How the borrower of a file opens it once more: it has the kernel ask for the attributes
-    /// before it uses what the kernel knows.
-    pub fn way_of_borrower(flags: i32) -> Way {
-        if only_appends(flags) { Way::Uncached } else { Way::Cached }
+    /// How a file is opened whose attributes the kernel knows, or will ask for before it uses them.
+    /// It does not ask before each append: through its cache, one that comes by a bare system call
+    /// or by io_uring while the file is lent would put bytes into a wrong page. Past the cache it
+    /// is right wherever the end is.
+    pub fn way_of_use(flags: i32) -> Way {
+        if flags & libc::O_APPEND != 0 { Way::Uncached } else { Way::Cached }
     }
-}
-
-/// Nobody reads by a file that is opened so, and an append past the cache is right wherever the end
-/// is.
-fn only_appends(flags: i32) -> bool {
-    flags & (libc::O_APPEND | libc::O_ACCMODE) == libc::O_APPEND | libc::O_WRONLY
 }
 
 #[cfg(test)]
@@ -160,8 +155,10 @@ mod tests {
         assert_eq!(opens.way(7, libc::O_RDONLY), Way::AskAgain, "this one may do");
         assert!(opens.catch_up(7, 1));
         assert_eq!((opens.way(7, libc::O_RDONLY), opens.behind(7)), (Way::Cached, None));
-        assert_eq!(opens.way(7, libc::O_WRONLY | libc::O_APPEND), Way::Uncached);
-        assert_eq!(opens.way(7, libc::O_RDWR | libc::O_APPEND), Way::Cached);
+        for ino in [7, 8] {
+            assert_eq!(opens.way(ino, libc::O_WRONLY | libc::O_APPEND), Way::Uncached);
+            assert_eq!(opens.way(ino, libc::O_RDWR | libc::O_APPEND), Way::Uncached);
+        }
     }
 
     #[test]

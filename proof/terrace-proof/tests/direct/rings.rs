@@ -156,7 +156,7 @@ fn rings_and_calls_see_each_other_s_data() {
 }
 
 /// The ring's requests append, whatever their offset is, where the calls that went direct have put
-/// the end. The next mount finds all of it. What the kernel has cached until then is not looked at.
+/// the end. Others see it at once, and the next mount finds all of it.
 #[test]
 fn rings_append_at_the_true_end() {
     proof(|| {
@@ -183,6 +183,8 @@ fn rings_append_at_the_true_end() {
                 program.expect("0 size", &[end])?;
             }
             program.expect("0 close", &[])?;
+            let found = std::fs::read(volume.join(&format!("file-{round}")))?;
+            ensure!(found == program.bytes, "round {round}, at once: {} bytes", found.len());
             expected.push(std::mem::take(&mut program.bytes));
         }
         program.worker.finish()?;
