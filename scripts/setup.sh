@@ -13,11 +13,14 @@ fail() {
     exit 1
 }
 
-# Prints the Debian packages for the commands that are missing.
+# Prints the Debian packages for the commands, or files, that are missing.
 missing_packages() {
     PATH=$PATH:/usr/sbin:/sbin
     for pair in $1; do
-        command -v "${pair%%:*}" >/dev/null || echo "${pair#*:}"
+        case $pair in
+        /*) [ -e "${pair%%:*}" ] ;;
+        *) command -v "${pair%%:*}" >/dev/null ;;
+        esac || echo "${pair#*:}"
     done | sort -u | tr '\n' ' '
 }
 
@@ -56,6 +59,16 @@ need_shared_memory() {
     echo "setup: /dev/shm holds only $((have_kib / 1024)) MiB, raising it to $((need_kib / 1024)) MiB"
     mount -o "remount,size=${need_kib}k" /dev/shm ||
         fail "/dev/shm needs $((need_kib / 1024)) MiB (in a container: --shm-size)"
+}
+
+# The package makes a database of its own and starts its service, unless it is told not to.
+install_postgresql() {
+    settings=/etc/postgresql-common/createcluster.conf
+    if [ ! -e /usr/lib/postgresql ] && [ "$(id -u)" = 0 ] && [ ! -e $settings ]; then
+        mkdir -p "${settings%/*}"
+        echo "create_main_cluster = false" >$settings
+    fi
+    install_packages "/usr/lib/postgresql:postgresql"
 }
 
 # JDK 25 is a package of some Debian releases only.
@@ -99,7 +112,9 @@ test)
 bench)
     install_packages "fusermount3:fuse3 losetup:mount mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs db_bench:rocksdb-tools
         fio:fio sqlite3:sqlite3 git:git cc:build-essential make:make tar:tar
-        mariadbd:mariadb-server-core mariadb:mariadb-client-core"
+        mariadbd:mariadb-server-core mariadb:mariadb-client-core
+        /usr/include/leveldb/c.h:libleveldb-dev unshare:util-linux"
+    install_postgresql
     need_shared_memory $((3 * 1024 * 1024))
     ;;
 jdk)

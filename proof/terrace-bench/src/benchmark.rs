@@ -198,6 +198,16 @@ impl Benchmark {
         self.is_contest_of("MariaDB")
     }
 
+    /// Whether it runs a server of PostgreSQL.
+    pub fn needs_postgresql(&self) -> bool {
+        self.is_contest_of("PostgreSQL")
+    }
+
+    /// Whether it runs LevelDB.
+    pub fn needs_leveldb(&self) -> bool {
+        self.is_contest_of("LevelDB")
+    }
+
     /// Whether it runs the programs that work on trees of files.
     pub fn needs_trees(&self) -> bool {
         self.does_one_of(&trees::ALL)

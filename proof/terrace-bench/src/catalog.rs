@@ -544,6 +544,8 @@ mod tests {
         assert!(trees.len() == 8 && trees.iter().any(|name| name == "direct: build"), "{trees:?}");
         assert_eq!(titles(Benchmark::needs_sqlite).len(), 3);
         assert_eq!(titles(Benchmark::needs_mariadb), ["direct: MariaDB commit"]);
+        assert_eq!(titles(Benchmark::needs_postgresql), ["direct: PostgreSQL transaction"]);
+        assert_eq!(titles(Benchmark::needs_leveldb), ["direct: LevelDB fillsync"]);
         let direct = titles(Benchmark::needs_direct);
         assert!(direct.iter().all(|name| name.starts_with("direct: ")), "{direct:?}");
     }

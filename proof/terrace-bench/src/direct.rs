@@ -4,14 +4,18 @@
 //! |---|---|
 //! | `calls`, `role` | this program in another role, which makes plain calls; who runs it so |
 //! | `sqlite` | SQLite's commits (RocksDB is in `rocksdb`, trees of files in `trees`) |
-//! | `mariadb` | a server, and transactions |
+//! | `leveldb` | values that LevelDB keeps |
+//! | `mariadb`, `postgresql`, `server` | servers, and transactions |
 //! | `share` | how many calls of a program went direct |
 //! | `moments` | starts, first calls, and files that are taken back |
 
 pub mod calls;
+pub mod leveldb;
 pub mod mariadb;
 pub mod moments;
+pub mod postgresql;
 mod role;
+mod server;
 pub mod share;
 mod sqlite;
 
@@ -25,18 +29,18 @@ use crate::files::OnFiles;
 use crate::workload::{Sizes, Workload};
 
 use calls::Call;
-use mariadb::transactions;
+use leveldb::puts;
 use role::role;
 pub use role::{Both, Way};
 use sqlite::commits;
 
 /// Declares programs, each made by a function from what it does, how it runs, where, and how much.
 macro_rules! both {
-    ($($(#[$meta:meta])* $name:ident = $make:ident($what:expr);)*) => {$(
+    ($($(#[$meta:meta])* $name:ident = $($make:ident)::+($what:expr);)*) => {$(
         $(#[$meta])*
         pub const $name: Both = Both {
-            direct: |directory, sizes| $make($what, Way::Direct, directory, sizes),
-            plain: |directory, sizes| $make($what, Way::Plain, directory, sizes),
+            direct: |directory, sizes| $($make)::+($what, Way::Direct, directory, sizes),
+            plain: |directory, sizes| $($make)::+($what, Way::Plain, directory, sizes),
         };
     )*};
 }
@@ -57,7 +61,11 @@ both! {
     /// A mail server, by two threads.
     VARMAIL = role(Call::Varmail);
     /// A server of databases, and transactions of a row each.
-    MARIADB = transactions(());
+    MARIADB = mariadb::transactions(());
+    /// Another one, which has a process for each client.
+    POSTGRESQL = postgresql::transactions(());
+    /// LevelDB's puts, each with a sync.
+    LEVELDB = puts(());
     /// SQLite's commits, by the mode of its journal.
     SQLITE_WAL = commits("wal");
     /// See [`SQLITE_WAL`].

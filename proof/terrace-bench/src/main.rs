@@ -191,6 +191,8 @@ fn select(options: &Options) -> Result<(Vec<&'static Benchmark>, Vec<Row>)> {
     skip("direct programs", Benchmark::needs_direct, &daemon::why_not);
     skip("SQLite", Benchmark::needs_sqlite, &message::why_no_sqlite);
     skip("MariaDB", Benchmark::needs_mariadb, &direct::mariadb::why_not);
+    skip("PostgreSQL", Benchmark::needs_postgresql, &direct::postgresql::why_not);
+    skip("LevelDB", Benchmark::needs_leveldb, &direct::leveldb::why_not);
     skip("trees of files", Benchmark::needs_trees, &trees::why_not);
     if selected.is_empty() {
         bail!("no row is left to measure");

@@ -14,14 +14,22 @@ use crate::rocksdb::{self, ycsb};
 use crate::trees;
 
 /// A program that is run directly on a mount that lends, beside the same program on that mount, on
-/// tmpfs and on journalling file systems: the ratios to reach of the last three. More may follow.
+/// tmpfs and on journalling file systems: the ratios to reach of the last three, or, before `;`, of
+/// the mount, too. More may follow.
 macro_rules! direct {
     ($name:literal, $both:expr, $tmpfs:expr, $ext4:expr, $xfs:expr $(, $more:expr)*) => {
+        direct!($name, $both, None; $tmpfs, $ext4, $xfs $(, $more)*)
+    };
+    ($name:literal, $both:expr, $mount:expr; $tmpfs:expr, $ext4:expr, $xfs:expr
+        $(, $more:expr)*) => {
         Benchmark::Contest(Contest {
             name: $name,
             how: How::Files($both.direct),
             against: &[
-                reported("the mount", Ground::Lending, How::Files($both.plain)),
+                Against {
+                    reach: $mount,
+                    ..reported("the mount", Ground::Lending, How::Files($both.plain))
+                },
                 Against {
                     reach: $tmpfs,
                     ..reported("tmpfs", Ground::Tmpfs, How::Files($both.plain))
@@ -157,6 +165,8 @@ pub static CATALOG: &[Benchmark] = &[
     direct!("SQLite commit, PERSIST", direct::SQLITE_PERSIST, None, Some(5.0), Some(5.0)),
     direct!("SQLite commit, DELETE", direct::SQLITE_DELETE, None, Some(4.0), Some(4.0)),
     direct!("MariaDB commit", direct::MARIADB, None, None, None),
+    direct!("PostgreSQL transaction", direct::POSTGRESQL, Some(0.95); None, None, None),
+    direct!("LevelDB fillsync", direct::LEVELDB, None, None, None),
     direct!("varmail", direct::VARMAIL, None, Some(5.3), Some(3.9)),
     beside_the_mount!("untar", trees::UNPACK),
     beside_the_mount!("git clone", trees::CLONE),

@@ -3,20 +3,18 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-use tempfile::TempDir;
+use anyhow::{Context, Result, ensure};
+use rustix::process::Signal;
 
 use super::role::Way;
+use super::server::{self, Server};
 use crate::daemon::{direct_calls, directly};
-use crate::interrupt;
 use crate::kernel::{installed, run};
-use crate::stage::new_directory;
 use crate::workload::{Sizes, Workload};
 
-const START_LIMIT: Duration = Duration::from_secs(60);
 const OPS_MIN: u64 = 50;
 const OPS_MAX: u64 = 20_000;
 /// Little, so that it all fits into the PM of a run that tries things out.
@@ -29,71 +27,36 @@ const SETTINGS: [&str; 6] = [
     "--key-buffer-size=4M",
 ];
 
-/// A server, which ends when it is dropped. Fields are dropped after that.
-struct Server {
-    process: Child,
-    /// Its socket and log: not on the mount.
-    directory: TempDir,
+/// Starts a server, with its socket and log in a directory that is not on the mount.
+fn start(way: Way, data: &Path) -> Result<Server> {
+    fs::create_dir(data).with_context(|| format!("creating {}", data.display()))?;
+    let data = format!("--datadir={}", data.display());
+    let mut install = Command::new(installed("mariadb-install-db"));
+    install.arg("--no-defaults").args(SETTINGS).arg(&data);
+    // Without it, a host whose name cannot be looked up is refused.
+    run(install.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--force"]))?;
+
+    let directory = server::directory()?;
+    let mut command = directly(way == Way::Direct, &installed("mariadbd"))?;
+    command.arg("--no-defaults").args(SETTINGS).arg(data);
+    command
+        .args(["--skip-networking", "--skip-grant-tables"])
+        .arg(format!("--socket={}", directory.path().join("socket").display()))
+        .arg(format!("--pid-file={}", directory.path().join("pid").display()));
+    Server::start(command, Signal::KILL, directory, |of| sql(of, "select 1").is_ok())
 }
 
-impl Server {
-    fn start(way: Way, data: &Path) -> Result<Self> {
-        fs::create_dir(data).with_context(|| format!("creating {}", data.display()))?;
-        let data = format!("--datadir={}", data.display());
-        let mut install = Command::new(installed("mariadb-install-db"));
-        install.arg("--no-defaults").args(SETTINGS).arg(&data);
-        // Without it, a host whose name cannot be looked up is refused.
-        run(install.args([
-            "--auth-root-authentication-method=normal",
-            "--skip-test-db",
-            "--force",
-        ]))?;
-
-        let directory = new_directory(&std::env::temp_dir())?;
-        let log = File::create(directory.path().join("log"))?;
-        let mut command = directly(way == Way::Direct, &installed("mariadbd"))?;
-        command.arg("--no-defaults").args(SETTINGS).arg(data);
-        command
-            .args(["--skip-networking", "--skip-grant-tables"])
-            .arg(format!("--socket={}", directory.path().join("socket").display()))
-            .arg(format!("--pid-file={}", directory.path().join("pid").display()))
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log);
-        let process = command.spawn().context("starting mariadbd")?;
-        let mut server = Self { process, directory };
-        let start = Instant::now();
-        while server.sql("select 1").is_err() {
-            interrupt::check()?;
-            let ended = server.process.try_wait()?;
-            if ended.is_some() || start.elapsed() > START_LIMIT {
-                let log = fs::read_to_string(server.directory.path().join("log"))?;
-                bail!("mariadbd did not start ({ended:?}): {log}");
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Ok(server)
-    }
-
-    fn client(&self) -> Command {
-        let mut client = Command::new("mariadb");
-        client
-            .args(["--no-defaults", "--batch", "--skip-column-names", "--user=root"])
-            .arg(format!("--socket={}", self.directory.path().join("socket").display()));
-        client
-    }
-
-    fn sql(&self, statements: &str) -> Result<String> {
-        run(self.client().args(["--execute", statements]).stdin(Stdio::null()))
-    }
+/// A client of the server whose socket is there.
+fn client(directory: &Path) -> Command {
+    let mut client = Command::new("mariadb");
+    client
+        .args(["--no-defaults", "--batch", "--skip-column-names", "--user=root"])
+        .arg(format!("--socket={}", directory.join("socket").display()));
+    client
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // These fail only if it has ended by itself.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+fn sql(directory: &Path, statements: &str) -> Result<String> {
+    run(client(directory).args(["--execute", statements]).stdin(Stdio::null()))
 }
 
 struct Transactions {
@@ -114,7 +77,7 @@ impl Workload for Transactions {
 
     fn prepare(&mut self, ops: u64) -> Result<()> {
         let insert = format!("insert into bench.t(b) values('{}');\n", "x".repeat(100));
-        let script = self.server.directory.path().join("script");
+        let script = self.server.directory().join("script");
         fs::write(script, insert.repeat(ops as usize)).context("writing a script")
     }
 
@@ -122,13 +85,13 @@ impl Workload for Transactions {
         let counted =
             |mountpoint: &Option<PathBuf>| mountpoint.as_deref().map_or(Ok(0), direct_calls);
         let before = counted(&self.mountpoint)?;
-        let script = File::open(self.server.directory.path().join("script"))?;
+        let script = File::open(self.server.directory().join("script"))?;
         let start = Instant::now();
-        run(self.server.client().stdin(Stdio::from(script)))?;
+        run(client(self.server.directory()).stdin(Stdio::from(script)))?;
         self.spent = start.elapsed();
         self.direct_calls += counted(&self.mountpoint)? - before;
         self.done += ops;
-        let rows = self.server.sql("select count(*) from bench.t")?;
+        let rows = sql(self.server.directory(), "select count(*) from bench.t")?;
         ensure!(rows.trim() == self.done.to_string(), "{} rows of {}", rows.trim(), self.done);
         let fill = 1.1 * self.round.as_secs_f64() * ops as f64 / self.spent.as_secs_f64();
         self.ops = (fill as u64).clamp(OPS_MIN, OPS_MAX);
@@ -150,8 +113,9 @@ impl Workload for Transactions {
 /// # Errors
 /// If the server does not start.
 pub fn transactions(_: (), way: Way, directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
-    let server = Server::start(way, &directory.join(format!("mariadb-{way:?}")))?;
-    server.sql(
+    let server = start(way, &directory.join(format!("mariadb-{way:?}")))?;
+    sql(
+        server.directory(),
         "create database bench; \
          create table bench.t(a int primary key auto_increment, b text) engine=InnoDB",
     )?;
