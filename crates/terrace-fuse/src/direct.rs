@@ -175,6 +175,11 @@ impl Direct {
         self.shared.opens.may_have_pages(ino.0);
     }
 
+    /// Whether the kernel's idea of the file's size may be old.
+    pub(crate) fn is_behind(&self, ino: Ino) -> bool {
+        self.shared.opens.behind(ino.0).is_some()
+    }
+
     /// The attributes that the kernel is told, and whether it may keep them: not of a file that
     /// another process changes, or will change once it has opened it.
     #[inline]
@@ -194,10 +199,7 @@ impl Direct {
             // If it is not lent, the mount has it.
             self.shared.lend_opened(ino, process);
         }
-        match Opens::way_of_use(flags) {
-            Way::Uncached => opened_with(OpenFlags::DIRECT_IO),
-            Way::Cached | Way::AskAgain => opened(),
-        }
+        opened_by(Opens::way_of_use(flags))
     }
 
     /// This thread opens a file. A file that another process has comes back first.
@@ -225,18 +227,13 @@ impl Direct {
         };
         let is_again = self.shared.opens_again(thread, ino.0);
         let way = if is_own { Opens::way_of_use(flags) } else { opens.way(ino.0, flags) };
-        let flags = match way {
-            Way::Cached => OpenFlags::empty(),
-            // The file was lent once more after the kernel had looked up its name.
-            Way::AskAgain if is_again => OpenFlags::DIRECT_IO,
-            Way::Uncached => OpenFlags::DIRECT_IO,
-            Way::AskAgain => {
-                opens.close(ino.0);
-                self.shared.will_open_again(thread, ino.0);
-                return Err(libc::ESTALE);
-            }
-        };
-        Ok(opened_with(flags))
+        // At the second time the file was lent once more after the kernel had looked up its name.
+        if way == Way::AskAgain && !is_again {
+            opens.close(ino.0);
+            self.shared.will_open_again(thread, ino.0);
+            return Err(libc::ESTALE);
+        }
+        Ok(opened_by(way))
     }
 
     /// Makes a change that brings none of a file's data to the kernel. A process that has the file
@@ -265,10 +262,11 @@ impl Direct {
     }
 }
 
-/// As [`opened`], with more flags.
-fn opened_with(flags: OpenFlags) -> OpenOut {
+/// As [`opened`]; past the kernel's cache, unless the way is the usual one.
+fn opened_by(way: Way) -> OpenOut {
     let open = opened();
-    OpenOut { open_flags: open.open_flags | flags.bits(), ..open }
+    let more = if way == Way::Cached { OpenFlags::empty() } else { OpenFlags::DIRECT_IO };
+    OpenOut { open_flags: open.open_flags | more.bits(), ..open }
 }
 
 impl Drop for Direct {

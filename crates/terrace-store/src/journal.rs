@@ -113,16 +113,15 @@ impl Journal {
         Ok(words.map(<[_]>::to_vec))
     }
 
-    /// Whether the journal of a volume in use is empty, as it is between two commits. With `clear`
-    /// it is so afterwards, durably, even if the state was found in a cache only: a crash would
-    /// repeat what it holds.
+    /// Whether the journal of a volume in use is empty, as it is between two commits. If it is not
+    /// and `clear` is set, it is cleared: a crash would repeat what it holds.
     ///
     /// # Errors
     /// PM errors while clearing.
     pub fn verify_idle(&self, pm: &Pm, clear: bool) -> FsResult<bool> {
         let _nobody_commits = self.sequence.lock();
         let idle = pm.load_u64(self.at) == 0;
-        if clear {
+        if !idle && clear {
             self.clear(pm)?;
         }
         Ok(idle)

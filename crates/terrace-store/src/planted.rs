@@ -196,10 +196,21 @@ mod registry {
     pub fn planted(bug: Bug) -> bool {
         BUG.get() == Some(bug)
     }
+
+    /// Whether any is.
+    pub fn is_planted() -> bool {
+        BUG.get().is_some()
+    }
 }
 
 #[cfg(any(feature = "planted", shuttle))]
-pub use registry::{plant, planted};
+pub use registry::{is_planted, plant, planted};
+
+/// Whether any bug is planted: never.
+#[cfg(not(any(feature = "planted", shuttle)))]
+pub const fn is_planted() -> bool {
+    false
+}
 
 /// Whether this bug is planted: never.
 #[cfg(not(any(feature = "planted", shuttle)))]

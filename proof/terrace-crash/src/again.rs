@@ -22,12 +22,12 @@ pub struct Rates {
     pub succession: u64,
 }
 
-/// What a killed daemon's successor does once it has recovered.
+/// The action of a killed daemon's successor once it has recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heir {
-    /// What was cut short, as a program does that got no answer.
+    /// It repeats the one that was cut short, as a program does that got no answer.
     Repeats,
-    /// This one of the actions.
+    /// It does this one of the actions.
     Does(usize),
 }
 

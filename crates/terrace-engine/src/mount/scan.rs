@@ -55,6 +55,8 @@ pub(crate) enum Unfinished<'a> {
     Finish,
     /// Nothing is stored. These words of committed journal records count as if they were.
     Imagine(&'a HashMap<u64, u64>),
+    /// So it is, but what is found is made durable: somebody is going to build on it.
+    Settle(&'a HashMap<u64, u64>),
 }
 
 impl<'a> Unfinished<'a> {
@@ -62,7 +64,7 @@ impl<'a> Unfinished<'a> {
     pub fn pending(self) -> Option<&'a HashMap<u64, u64>> {
         match self {
             Unfinished::Finish => None,
-            Unfinished::Imagine(words) => Some(words),
+            Unfinished::Imagine(words) | Unfinished::Settle(words) => Some(words),
         }
     }
 
@@ -287,7 +289,7 @@ impl Scanner<'_> {
                 work(self, &self.records[start..(start + BATCH).min(total)]);
                 progress(what, (start + BATCH).min(total) as u64, total as u64);
             }
-            // Inodes were finished: a fence counts for the stores of its own thread.
+            // Inodes were settled: a fence counts for what its own thread has flushed.
             if let Err(error) = self.pm.fence() {
                 *self.unfenced.lock() = Some(error);
             }
@@ -350,7 +352,7 @@ impl Scanner<'_> {
                     let damage = error.into_damage(0, Structure::Log, Some(ino));
                     self.problem(ProblemKind::Damaged, damage);
                 }
-                Ok(found) if self.finishes() && found.flush(self.pm) => {
+                Ok(found) if self.settles() && found.flush(self.pm) && self.finishes() => {
                     unfinished.push((record, found));
                     if unfinished.len() == FINISHED_AT_ONCE {
                         self.finish(&mut unfinished, visit);
@@ -364,6 +366,11 @@ impl Scanner<'_> {
 
     fn finishes(&self) -> bool {
         matches!(self.unfinished, Unfinished::Finish)
+    }
+
+    /// Whether what is found is made durable.
+    fn settles(&self) -> bool {
+        !matches!(self.unfinished, Unfinished::Imagine(_))
     }
 
     /// Finishes what a crash has left half done of these inodes.
@@ -425,7 +432,7 @@ impl Scanner<'_> {
     /// A record is free: its inode's blocks are about to count as free. A daemon that was killed
     /// may have freed it in a cache only.
     fn settle_freed(&self, at: u64) {
-        if self.finishes() && !planted(Bug::FreedRecordTrusted) {
+        if self.settles() && !planted(Bug::FreedRecordTrusted) {
             self.pm.flush_readable(at, size_of::<InodeRecord>() as u64);
         }
     }

@@ -6,8 +6,8 @@
 //! * The remains of a crash are no damage: unless the volume claims to be clean, unnamed inodes,
 //!   pending journals and a superblock copy that was being written are passed over (`repair`
 //!   replays the journals and frees the inodes, as the next mount would).
-//! * Before a repair stores anything beyond the remains of a crash, it makes durable what it builds
-//!   on, as recovery does: a daemon that was killed may have left that in a cache only.
+//! * Before a repair stores anything, it makes durable what it builds on, as recovery does: a
+//!   daemon that was killed may have left that in a cache only.
 //! * A repair changes nothing that another reading of the damage could need. Links, unnamed inodes
 //!   and a checkpoint that only wastes space are touched only if names and logs are whole: what is
 //!   lost might explain them, and without its checkpoint a volume with such damage cannot be

@@ -1,7 +1,8 @@
-//! A borrower that was stopped in a change when its owner died, and goes on with it while the
-//! owner's successor opens the volume.
+//! A borrower that was stopped in a change when its owner died. It goes on with it while the
+//! owner's successor opens the volume, or when that has died, too.
 
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use crate::rig::{ENDED, ME, NOTHING, Rig, contents};
@@ -73,6 +74,53 @@ fn what_a_borrower_is_told_holds_when_it_goes_on_during_recovery() {
             (1..last).flat_map(|first| (first + 1..=last).map(move |second| (first, second)));
         for stops in pairs {
             let steps = (0..).take_while(|&late| go_on_late(what, stops, late)).count();
+            assert!(steps > 5, "{}: {steps} steps of the successor", what.0);
+        }
+    }
+}
+
+/// The successor dies as well, when it is about to take its step `last`, and another one comes.
+/// False: the first successor takes fewer steps.
+fn die_twice(what: (&str, Change), step: usize, last: usize) -> bool {
+    let rig = Rig::new();
+    let volume = rig.open();
+    let (ino, file) = lent_file(&rig, &volume);
+    let (stop, borrower) = stopped_before(&[step], what, file).expect("the change takes more");
+    let context = format!("{}, step {step}, the successor's {last}", what.0);
+    eprintln!("{context}");
+    volume.abandon();
+    std::mem::forget(volume);
+    let taken = Cell::new(0);
+    at_each_step(Some(Rc::new(move || {
+        assert_ne!(taken.replace(taken.get() + 1), last, "killed");
+    })));
+    let first = catch_unwind(AssertUnwindSafe(|| rig.open()));
+    at_each_step(None);
+    let was_killed = first.is_err();
+    if let Ok(first) = first {
+        first.abandon();
+        std::mem::forget(first);
+    }
+    let volume = rig.open();
+    let now = contents(&volume, ino);
+    stop.set(Stopped::GoesOn);
+    let (result, file) = borrower.join().unwrap();
+    let verdict = if now == before() { Err(ENDED) } else { Ok(()) };
+    assert_eq!(result, verdict, "{context}");
+    assert!(contents(&volume, ino) == now, "{context}: changed by who was stopped");
+    let (page, generation) = file.loan();
+    volume.let_go(ME, page, generation);
+    volume.close().unwrap();
+    rig.assert_sound();
+    was_killed
+}
+
+#[test]
+fn what_a_borrower_is_told_holds_when_the_successor_dies_in_its_recovery() {
+    let [patch, _, append, append_beyond, _, block, ..] = CHANGES;
+    for what in [patch, append, append_beyond, block] {
+        for step in 1..steps_of(what.1) {
+            let steps = (0..).take_while(|&last| die_twice(what, step, last)).count();
             assert!(steps > 5, "{}: {steps} steps of the successor", what.0);
         }
     }

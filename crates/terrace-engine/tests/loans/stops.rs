@@ -169,6 +169,8 @@ enum Owner {
     Dies,
     /// It takes the file back, and then dies.
     DiesLater,
+    /// It dies, and so does its successor, which has taken the file back.
+    DiesTwice,
 }
 
 /// The owner's use of the file afterwards.
@@ -214,13 +216,13 @@ fn stop_and_go_on(
     });
     let Some((stop, borrower)) = stopped_at(step, what, file) else { return false };
     let context = format!("{}, step {step}, {owner:?}, {then:?}, {log_is_full}", what.0);
-    if owner == Owner::Dies {
+    if matches!(owner, Owner::Dies | Owner::DiesTwice) {
         volume = rig.crash(volume);
     }
     let now = contents(&volume, ino);
     let counts = now != before();
     assert!(!counts || now == after(what.1), "{context}: neither before nor after");
-    if owner == Owner::DiesLater {
+    if matches!(owner, Owner::DiesLater | Owner::DiesTwice) {
         volume = rig.crash(volume);
         assert!(contents(&volume, ino) == now, "{context}: changed by the daemon's death");
     }
@@ -271,6 +273,8 @@ fn a_borrower_that_is_stopped_at_any_step_harms_nobody_when_it_goes_on() {
             (Owner::Dies, Then::Rewrites, false),
             (Owner::DiesLater, Then::ChangesInPlace, false),
             (Owner::DiesLater, Then::Rewrites, true),
+            (Owner::DiesTwice, Then::ChangesInPlace, true),
+            (Owner::DiesTwice, Then::Rewrites, false),
         ] {
             let meanwhile = (owner, then);
             let steps =

@@ -101,7 +101,8 @@ impl TerraceFs {
 
     /// Appends go to the engine's end of file, whatever offset the kernel computed, except where
     /// the offset is the better witness: pages of a mapping are written back where they belong, and
-    /// one large direct write comes as several messages that two threads may take out of order.
+    /// one large direct write comes as several messages that two threads may take out of order. But
+    /// the kernel does not know the end of a file that has been lent.
     ///
     /// O_SYNC and O_DSYNC: the kernel sends FSYNC after the write (direct ones too). The flag still
     /// goes along, for it makes the write durable at once, and the FSYNC then finds nothing to do.
@@ -109,14 +110,19 @@ impl TerraceFs {
         let how = WriteFlags::from_bits_retain(write.write_flags);
         let flags = write.flags.cast_signed();
         let write_back = how.contains(WriteFlags::CACHE);
-        // Before a buffered write to a file with set-id bits comes a SETATTR.
+        // Before a write to a file with set-id bits comes a SETATTR, unless it goes past the cache.
+        // On mounts that lend files, that depends on how the file was opened.
+        let may_be_past_the_cache = flags & libc::O_DIRECT != 0 || self.direct.is_some();
         let kill_priv = match how.contains(WriteFlags::KILL_SUIDGID) {
-            true if flags & libc::O_DIRECT != 0 => self.kill_priv(ino, caller),
+            true if may_be_past_the_cache => self.kill_priv(ino, caller),
             true => KillPriv::Member,
             false => KillPriv::Nothing,
         };
+        let is_behind = || self.direct.as_ref().is_some_and(|direct| direct.is_behind(ino));
         WriteOptions {
-            append: !write_back && flags & (libc::O_APPEND | libc::O_DIRECT) == libc::O_APPEND,
+            append: !write_back
+                && flags & libc::O_APPEND != 0
+                && (flags & libc::O_DIRECT == 0 || is_behind()),
             durable: self.durable || (!write_back && flags & libc::O_DSYNC != 0),
             kill_priv,
         }

@@ -23,6 +23,8 @@ const STAMP_EPOCH: usize = 5;
 const BORROWER: usize = 6;
 const POOL_RUNS: usize = 7;
 const TAKEN_UP: usize = 8;
+/// A position, and a generation of the log's tail.
+const VERDICT: usize = 9;
 /// Counters lie in lines of their own: the borrower's readers change them.
 const TALLY: usize = 16;
 const POOL: usize = 32;
@@ -79,6 +81,8 @@ impl<'a> Control<'a> {
             (BORROWER, borrower),
             (POOL_RUNS, 0),
             (TAKEN_UP, 0),
+            (VERDICT, 0),
+            (VERDICT + 1, 0),
             (TALLY, 0),
             (TALLY + 1, 0),
             (TALLY + 2, 0),
@@ -170,6 +174,19 @@ impl<'a> Control<'a> {
     /// The PM block that the borrower changes in place while it holds the file; 0: none.
     pub fn in_place(&self) -> u64 {
         self.get(IN_PLACE)
+    }
+
+    /// Owner, of a broken loan: once the log's tail on media has this generation,
+    /// [`Self::set_adopted`] is to say this position.
+    pub fn set_verdict(&self, position: u64, generation: u16) {
+        self.set(VERDICT + 1, generation.into());
+        self.set(VERDICT, position);
+    }
+
+    /// As [`Self::set_verdict`] has set it, perhaps by an earlier daemon.
+    pub fn verdict(&self) -> Option<(u64, u16)> {
+        let position = Some(self.get(VERDICT)).filter(|&position| position != 0)?;
+        Some((position, u16::try_from(self.get(VERDICT + 1)).ok()?))
     }
 
     /// Owner, of a broken loan: the position behind the last entry that counts.

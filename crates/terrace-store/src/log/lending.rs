@@ -74,6 +74,11 @@ impl Log {
         self.tail
     }
 
+    /// The generation with which the tail is stored.
+    pub fn generation_of_tail(&self) -> u16 {
+        self.tail_generation
+    }
+
     /// Late exchanges of a borrower fail from the next commit of the tail on.
     pub fn turn_generation(&mut self) {
         if !planted(Bug::LoanGenerationStays) {

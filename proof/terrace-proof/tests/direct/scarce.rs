@@ -16,7 +16,7 @@ const CONTROL_MIB: u64 = 4;
 const MANY: u64 = 200;
 /// Writes to each of them.
 const WRITES: u64 = 3;
-/// Where the last writes are, at most.
+/// The end of the last write, at most.
 const LEN_MAX: u64 = 2 << 20;
 
 /// A program, its file, and what the file should have.

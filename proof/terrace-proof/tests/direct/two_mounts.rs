@@ -145,7 +145,7 @@ fn lent_files_are_copied_from_mount_to_mount() {
                 both.expect(&format!("{handle} relay {relayed} {piece}"), &[len])?;
             }
             ensure!(both.lent(other)? == 1, "round {round}: the copy is lent, too");
-            // What the kernel copies goes to a file that is lent, too.
+            // The kernel copies to a file that is lent, too.
             for call in ["copy", "sendfile"] {
                 let copied = both.open(other, &format!("{call}-{round}"), "rwc")?;
                 for seed in 60..80 {

@@ -363,40 +363,44 @@ fn copies_in_the_kernel() {
 /// user is not in the group.
 #[test]
 fn set_id_bits_are_cleared() {
-    proof(|| {
-        let volume = VolumeSpec::new("set-id").shared().mount()?;
-        let mode = |name: &str| {
-            Ok::<_, anyhow::Error>(std::fs::metadata(volume.join(name))?.mode() & 0o7777)
-        };
-        for (name, script) in [
-            ("written", "echo more >> \"$f\""),
-            ("truncated", ": > \"$f\""),
-            ("shortened", "truncate --size 1 \"$f\""),
-            ("allocated", "fallocate --length 5000 \"$f\""),
-            ("given", "chgrp 65534 \"$f\""),
-        ] {
-            let path = volume.join(name);
-            std::fs::write(&path, "content")?;
-            let modes = [(0o6777, 0o777), (0o4766, 0o766), (0o2770, 0o770)]
-                .map(|(before, after)| (65534, before, after));
-            for (group, before, after) in
-                modes.into_iter().chain([(65534, 0o2766, 0o2766), (0, 0o2766, 0o766)])
-            {
-                std::os::unix::fs::chown(&path, Some(65534), Some(group))?;
-                std::fs::set_permissions(
-                    &path,
-                    std::os::unix::fs::PermissionsExt::from_mode(before),
-                )?;
-                // Reads make the kernel remember what it knows of the file.
-                ensure!(mode(name)? == before);
-                as_nobody(&format!("f='{}'; {script}", path.display()))?;
-                ensure!(
-                    mode(name)? == after,
-                    "{name}: {before:o} became {:o}, not {after:o}",
-                    mode(name)?
-                );
-            }
+    proof(|| set_id_bits_on(VolumeSpec::new("set-id").shared()));
+}
+
+/// **P-18** So they are where files may be lent, and appends go past the kernel's cache.
+#[test]
+fn set_id_bits_are_cleared_on_a_mount_that_lends() {
+    proof(|| set_id_bits_on(VolumeSpec::new("set-id-lent").shared().options("lend=owner")));
+}
+
+fn set_id_bits_on(volume: VolumeSpec) -> Result<()> {
+    let volume = volume.mount()?;
+    let mode =
+        |name: &str| Ok::<_, anyhow::Error>(std::fs::metadata(volume.join(name))?.mode() & 0o7777);
+    for (name, script) in [
+        ("written", "echo more >> \"$f\""),
+        ("truncated", ": > \"$f\""),
+        ("shortened", "truncate --size 1 \"$f\""),
+        ("allocated", "fallocate --length 5000 \"$f\""),
+        ("given", "chgrp 65534 \"$f\""),
+    ] {
+        let path = volume.join(name);
+        std::fs::write(&path, "content")?;
+        let modes = [(0o6777, 0o777), (0o4766, 0o766), (0o2770, 0o770)]
+            .map(|(before, after)| (65534, before, after));
+        for (group, before, after) in
+            modes.into_iter().chain([(65534, 0o2766, 0o2766), (0, 0o2766, 0o766)])
+        {
+            std::os::unix::fs::chown(&path, Some(65534), Some(group))?;
+            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(before))?;
+            // Reads make the kernel remember what it knows of the file.
+            ensure!(mode(name)? == before);
+            as_nobody(&format!("f='{}'; {script}", path.display()))?;
+            ensure!(
+                mode(name)? == after,
+                "{name}: {before:o} became {:o}, not {after:o}",
+                mode(name)?
+            );
         }
-        Ok(())
-    });
+    }
+    Ok(())
 }

@@ -324,8 +324,10 @@ impl Inner {
         match adopted {
             Ok(()) if is_whole => loan.close(),
             adopted => {
-                if let Err(error) = adopted {
-                    loan.complain(&error);
+                match adopted {
+                    Err(error) if error.is_fatal() => loans.health.turn_read_only(&error),
+                    Err(error) => loan.complain(&error),
+                    Ok(()) => {}
                 }
                 loans.counters.add(Counter::LoansBroken, 1);
                 loan.break_up(self);

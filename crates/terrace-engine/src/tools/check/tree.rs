@@ -19,7 +19,7 @@ use crate::inode::dir::{Dentry, DirData, FIRST_COOKIE};
 use crate::inode::resident::{Body, Inner, kind_of, xattr_blocks};
 use crate::mount::offline::Offline;
 use crate::mount::recovery::scan_threads;
-use crate::mount::scan::{Problem, ProblemKind, Scan, Scanned, scan};
+use crate::mount::scan::{Problem, ProblemKind, Scan, Scanned, Unfinished, scan};
 
 /// What reading all inodes brought.
 pub(super) struct Tree {
@@ -56,7 +56,7 @@ impl Check<'_> {
             disks: &self.disks,
             sb: &self.sb,
             tables: &offline.tables,
-            unfinished: offline.unfinished(),
+            unfinished: self.reading(offline),
             heritage: None,
         };
         let scan = scan(what, scan_threads(), self.progress, &visit)?;
@@ -270,6 +270,14 @@ impl Check<'_> {
         let (at, record) = offline.record(self.pm, ino)?;
         let media = offline.media(self.pm, &self.disks);
         Some((record, Inner::load(media, at, &record, Some(offline.stamp))))
+    }
+
+    /// How to read logs: a repair builds on what it finds.
+    pub(super) fn reading<'a>(&self, offline: &'a Offline) -> Unfinished<'a> {
+        match self.repair && !self.clean {
+            true => Unfinished::Settle(&offline.pending),
+            false => offline.unfinished(),
+        }
     }
 
     /// As [`Self::load`], of an inode that is going to be changed: what a crash has left half done

@@ -4,7 +4,7 @@
 //!
 //! | line | call | numbers of the answer |
 //! |---|---|---|
-//! | `open NAME rw?act?x?` | open; letters: read, write, append, create, truncate, exclusive | |
+//! | `open NAME LETTERS` | open: read, write, append, create, truncate, exclusive (x), direct | |
 //! | `unlink NAME` | unlink | |
 //! | `stat NAME` | stat | the size |
 //! | `attributes NAME` | stat | size, pieces of 512 bytes, mode, links, owner, mtime, ctime (ns) |
@@ -58,6 +58,7 @@ use std::ffi::CString;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -138,6 +139,7 @@ fn carry_out(
             .create(has('c'))
             .truncate(has('t'))
             .create_new(has('x'))
+            .custom_flags(if has('d') { libc::O_DIRECT } else { 0 })
             .open(name)?;
         return Ok(vec![handles.keep(file)]);
     }

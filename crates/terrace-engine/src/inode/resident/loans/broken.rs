@@ -6,9 +6,10 @@
 //! the process has ended or says that it has let go. The control page holds the reach before
 //! anything is moved, for a successor of this daemon.
 //!
-//! It may also go on while that happens, with the one change that it is making. It stores in place
-//! only after the entry that says so. So the named block is read between two looks at the log that
-//! find the same: what was read has a change that counts, and none that does not.
+//! It may also go on while that happens, with the one change that it is making. It stores over
+//! bytes of the file only after the entry that says so. So the named block is read between two
+//! looks at the log that find the same: what was read has a change that counts, and none that does
+//! not.
 
 use std::cell::RefCell;
 
@@ -23,6 +24,9 @@ use terrace_store::space::{Purpose, ShardSource};
 
 use super::{Loan, Loans, process};
 use crate::inode::resident::Inner;
+
+/// A borrower makes one change at most after it was looked at; a wild one is looked at no oftener.
+pub(super) const LOOKS_MAX: usize = 4;
 
 /// Blocks to which a process may still store, and the control page that it looks at.
 #[derive(Debug)]
@@ -63,7 +67,7 @@ impl Loan {
         let named = self.named(inner);
         let control = self.control();
         let runs = self.books.blocks().map(|(addr, len)| Run { start: addr.block(), len });
-        control.set_reach(&reach(runs.collect(), inner, named.block));
+        control.set_reach(&named.reach(runs.collect(), inner));
         let shard = self.inode.upgrade().map_or(0, |inode| inode.shard);
         let mut runs = self.loans.move_live(control, inner, shard, named);
         match planted(Bug::LoanReachFree) {
@@ -78,13 +82,16 @@ impl Loan {
     }
 
     fn named(&mut self, inner: &mut Inner) -> Named {
-        loop {
-            let (named, tail) = (self.loans.read_named(self.control()), inner.log.tail());
+        let mut named = self.loans.read_named(self.control());
+        for _ in 0..LOOKS_MAX {
+            let tail = inner.log.tail();
             // Of a log in disorder all before that place is taken in already.
             if self.adopt(inner, false).is_err() || inner.log.tail() == tail {
-                return named;
+                break;
             }
+            named = self.loans.read_named(self.control());
         }
+        named
     }
 }
 
@@ -94,22 +101,24 @@ pub(super) struct Named {
     bytes: FsResult<Box<[u8; BLOCK]>>,
 }
 
-/// All blocks to which a borrower may store, in order: these, the log's pages, and one more.
-fn reach(mut runs: Vec<Run>, inner: &Inner, in_place: u64) -> Vec<Run> {
-    let one = |start| Run { start, len: 1 };
-    runs.extend(inner.log.pages().map(one));
-    runs.extend((in_place != 0).then(|| one(in_place)));
-    runs.sort_unstable_by_key(|run| run.start);
-    let mut joined: Vec<Run> = Vec::with_capacity(runs.len());
-    for run in runs {
-        match joined.last_mut() {
-            Some(last) if last.start + last.len >= run.start => {
-                last.len = last.len.max(run.start + run.len - last.start);
+impl Named {
+    /// All blocks to which the borrower may store, in order: these, the log's pages, and this one.
+    pub(super) fn reach(&self, mut runs: Vec<Run>, inner: &Inner) -> Vec<Run> {
+        let one = |start| Run { start, len: 1 };
+        runs.extend(inner.log.pages().map(one));
+        runs.extend((self.block != 0).then(|| one(self.block)));
+        runs.sort_unstable_by_key(|run| run.start);
+        let mut joined: Vec<Run> = Vec::with_capacity(runs.len());
+        for run in runs {
+            match joined.last_mut() {
+                Some(last) if last.start + last.len >= run.start => {
+                    last.len = last.len.max(run.start + run.len - last.start);
+                }
+                _ => joined.push(run),
             }
-            _ => joined.push(run),
         }
+        joined
     }
-    joined
 }
 
 impl Loans {
@@ -134,20 +143,34 @@ impl Loans {
         named: Named,
     ) -> Vec<(BlockAddr, u64)> {
         let store = &self.store;
-        // In the borrower's terms: it knows the log as it was.
-        let adopted = inner.log.tail();
+        // In the borrower's terms, who knows the log as it was. An earlier daemon may have written
+        // it anew, and died before it could say so.
+        let adopted = match control.verdict() {
+            Some((position, turn)) if turn == inner.log.generation_of_tail() => position,
+            _ => inner.log.tail(),
+        };
         let source = store.space.source(shard, Purpose::Freeing);
         let keeping = Keeping { source, kept: RefCell::default() };
         let (pm, data_crc, stamp) = (&store.pm, store.data_crc, store.stamp());
         let io = PmIo { pm, source: &keeping, data_crc, stamp };
-        inner.log.turn_generation();
-        let moved =
-            inner.compact(io, &store.journals[shard]).and_then(|()| move_block(inner, io, named));
-        match moved {
-            Ok(()) if control.adopted() == 0 => control.set_adopted(adopted),
-            Ok(()) => {}
+        // A log without a page was written anew by an earlier daemon.
+        let mut written = Ok(());
+        if inner.log.has_pages() {
+            inner.log.turn_generation();
+            control.set_verdict(adopted, inner.log.generation_of_tail());
+            written = inner.compact(io, &store.journals[shard]);
+        }
+        let moved = written.and_then(|()| {
+            let moved = move_block(inner, io, named);
+            // The log as it is counts, whatever became of the block.
+            if control.adopted() == 0 {
+                control.set_adopted(adopted);
+            }
+            moved
+        });
+        if let Err(error) = moved {
             // Somebody may store to what others read.
-            Err(error) => self.health.turn_read_only(&error),
+            self.health.turn_read_only(&error);
         }
         keeping.kept.into_inner()
     }

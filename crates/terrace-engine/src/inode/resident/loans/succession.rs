@@ -4,17 +4,17 @@
 use std::io;
 use std::path::PathBuf;
 
-use terrace_layout::{BlockAddr, Superblock};
+use terrace_layout::{BLOCK_BYTES, BlockAddr, Superblock};
 use terrace_media::Pm;
 use terrace_store::alloc::Run;
 use terrace_store::checkpoint;
-use terrace_store::delegation::Segment;
+use terrace_store::delegation::{Control, Segment};
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::space::Purpose;
 use terrace_store::superblock::uuid_text;
 use terrace_store::sync::{Arc, Deadline};
 
-use super::broken::Quarantined;
+use super::broken::{LOOKS_MAX, Quarantined};
 use super::{Loans, PATIENCE, process, wait};
 use crate::base::options::OpenOptions;
 use crate::base::types::Ino;
@@ -80,7 +80,8 @@ pub(crate) fn end_loans(segment: &Segment) -> Vec<Broken> {
     let mut broken = Vec::new();
     for page in 0..segment.pages() {
         let control = segment.control(page);
-        if control.ino() == 0 {
+        let ino = Ino(control.ino());
+        if ino.0 == 0 {
             continue;
         }
         let (word, borrower) = (control.last_word(), control.borrower());
@@ -90,7 +91,7 @@ pub(crate) fn end_loans(segment: &Segment) -> Vec<Broken> {
         // Of a process that has ended no store is to come: its log is recovered like any other.
         match word.is_broken() && !process::is_gone(borrower) {
             true => {
-                let (ino, generation) = (Ino(control.ino()), word.generation());
+                let generation = word.generation();
                 broken.push(Broken { page, generation, ino, borrower });
             }
             false => control.clear(),
@@ -117,12 +118,22 @@ impl Loans {
     pub fn inherit(&self, broken: &Broken) {
         self.claim_page(broken.page, broken.ino, broken.borrower);
         let pm = self.store.space.pm();
-        // The borrower may have written anything there.
-        let is_there = |run: &Run| self.store.space.has_in_pm(run);
-        let reach = self.control(broken.page).runs().filter(is_there);
-        let taken = reach.flat_map(|run| pm.take_free(run));
+        let reach = self.known_reach(self.control(broken.page));
+        let taken = reach.into_iter().flat_map(|run| pm.take_free(run));
         let runs = taken.map(|run| (BlockAddr::pm(run.start), run.len)).collect();
         self.quarantine(broken.quarantined(runs));
+    }
+
+    /// The runs of a control page. The borrower may have written anything there: of runs that
+    /// cannot be its own, as there are more blocks in them than PM has, the last are left out.
+    fn known_reach(&self, control: Control<'_>) -> Vec<Run> {
+        let (mut left, space) = (self.store.pm.len() / BLOCK_BYTES, &self.store.space);
+        let is_there = |run: &Run| {
+            let fits = space.has_in_pm(run) && run.len <= left;
+            left -= if fits { run.len } else { 0 };
+            fits
+        };
+        control.runs().filter(is_there).collect()
     }
 
     /// Moves what the file of a broken loan has there out of reach. `recover` reads the file from
@@ -138,16 +149,20 @@ impl Loans {
         let control = self.control(broken.page);
         // Nobody uses a file that is gone or cannot be read.
         let Ok(mut inode) = recover() else { return Ok(()) };
-        let named = loop {
-            let (named, tail) = (self.read_named(control), inode.inner.read().log.tail());
+        let mut named = self.read_named(control);
+        for _ in 0..LOOKS_MAX {
+            let tail = inode.inner.read().log.tail();
             let Ok(again) = recover() else { return Ok(()) };
             inode = again;
             if inode.inner.read().log.tail() == tail {
-                break named;
+                break;
             }
-        };
+            named = self.read_named(control);
+        }
         let mut inner = inode.exclusive()?;
-        if inner.file().is_ok() && inner.log.has_pages() {
+        if inner.file().is_ok() {
+            // This daemon may die, too: then the next one finds here what is moved now.
+            control.set_reach(&named.reach(self.known_reach(control), &inner));
             let runs = self.move_live(control, &mut inner, inode.shard, named);
             self.quarantine(broken.quarantined(runs));
             // Entries that commit themselves carry the stamp of the epoch that ends now.

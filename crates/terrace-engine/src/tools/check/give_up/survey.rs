@@ -113,7 +113,7 @@ impl Check<'_> {
                 names.lock().add_directory(Ino(record.ino), dir);
             }
         };
-        let unfinished = offline.unfinished();
+        let unfinished = self.reading(offline);
         let what = Scanned {
             pm: self.pm,
             disks: &self.disks,
