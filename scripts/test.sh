@@ -2,8 +2,21 @@
 # Checks everything: lints, models of what threads share, `make run`, the tests of each crate, unmodified programs on
 # real mounts, the Java part. With TERRACE_LONG set, tests that take a sample take all. All stages run even if an
 # earlier one fails. The last lines are the test runners' own.
+#
+# Tests of mounts wait for half of their time, and the Java part uses no mount: it goes on beside them.
 set -u
 cd "$(dirname "$0")/.." || exit
+
+# The kernel's switch is restored and the Java part ended, also after Ctrl-C.
+switch=/sys/module/fuse/parameters/enable_uring
+switch_before='' objects=''
+clean_up() {
+    [ -z "$switch_before" ] || echo "$switch_before" >$switch
+    [ -z "$objects" ] || kill -- -"$objects" 2>/dev/null
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 
 scripts/setup.sh test || exit
 
@@ -24,11 +37,16 @@ make --no-print-directory run
 run=$?
 [ $run = 0 ] || echo "test: \`make run\` failed; going on with the tests" >&2
 
+objects_log=$target/test-objects.log
+echo "test: the Java part has begun; its output, in $objects_log meanwhile, follows at the end" >&2
+setsid make --no-print-directory test-objects >"$objects_log" 2>&1 &
+objects=$!
+
 # Root can run every test, so none may be skipped; other users skip those that need root.
 [ "$(id -u)" != 0 ] || export TERRACE_PROOF_REQUIRE=1
 cargo test --workspace --locked --no-fail-fast
 tests=$?
-[ $tests = 0 ] && [ $schedules = 0 ] || echo "test: tests above failed; going on with the Java part" >&2
+[ $tests = 0 ] && [ $schedules = 0 ] || echo "test: tests above failed; going on with daemons that are killed" >&2
 
 # Programs once more, while their daemon is killed every half second on average: they must not notice.
 export TERRACE_PROOF_KILLS=500
@@ -51,19 +69,14 @@ direct=$?
 [ $direct = 0 ] || echo "test: tests of direct programs failed; going on with those over io_uring" >&2
 
 # Tests that go through a mount once more, with messages over io_uring. With TERRACE_LONG these are all of terrace-proof
-# but those that read documents and sources. The kernel's switch is restored, also after Ctrl-C.
-switch=/sys/module/fuse/parameters/enable_uring
+# but those that read documents and sources.
 ring=0
 if [ ! -e $switch ]; then
     echo "test: SKIPPED the outer proof over io_uring: this kernel has no FUSE over io_uring" >&2
 elif [ "$(id -u)" != 0 ]; then
     echo "test: SKIPPED the outer proof over io_uring: only root switches it on" >&2
 else
-    before=$(cat $switch)
-    restore() { echo "$before" >$switch; }
-    trap restore EXIT
-    trap 'exit 130' INT
-    trap 'exit 143' TERM HUP
+    switch_before=$(cat $switch)
     echo Y >$switch
     programs="--test fsx --test git --test interrupts --test keeper --test pjdfstest --test scarce"
     programs="$programs --test semantics --test sqlite --test tar"
@@ -78,13 +91,15 @@ else
     # shellcheck disable=SC2086 # a list
     TERRACE_PROOF_KILLS=500 TERRACE_PROOF_TRANSPORT=io_uring \
         cargo test --package terrace-proof --locked --no-fail-fast $programs || ring=$?
-    trap - EXIT INT TERM HUP
-    restore
+    echo "$switch_before" >$switch
+    switch_before=''
 fi
-[ $ring = 0 ] || echo "test: tests over io_uring failed; going on with the Java part" >&2
+[ $ring = 0 ] || echo "test: tests over io_uring failed; the Java part follows" >&2
 
-make --no-print-directory test-objects
+wait "$objects"
 java=$?
+objects=''
+cat "$objects_log"
 
 for status in $tests $kills $direct $ring $schedules $run $java $lint; do
     [ "$status" = 0 ] || exit "$status"
