@@ -5,9 +5,12 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
+use terrace_engine::{Ino, Volume};
+
 use crate::rig::{ENDED, ME, NOTHING, Rig, contents};
 use crate::stops::{
-    CHANGES, Change, Stopped, after, at_each_step, before, lent_file, stopped_before,
+    Borrower, CHANGES, Change, Stop, Stopped, after, at_each_step, before, lent_file,
+    stopped_before,
 };
 
 /// The borrower's steps within a change.
@@ -21,6 +24,19 @@ fn steps_of(change: Change) -> usize {
     change(&mut file).unwrap();
     at_each_step(None);
     steps.get()
+}
+
+/// The borrower goes on to the end: it is told what the owner has made of its change, and stores
+/// nothing to the file any more.
+fn end_as_told(volume: &Volume, ino: Ino, (stop, borrower): (&Stop, Borrower), context: &str) {
+    let now = contents(volume, ino);
+    stop.set(Stopped::GoesOn);
+    let (result, file) = borrower.join().unwrap();
+    let verdict = if now == before() { Err(ENDED) } else { Ok(()) };
+    assert_eq!(result, verdict, "{context}");
+    assert!(contents(volume, ino) == now, "{context}: changed by who was stopped");
+    let (page, generation) = file.loan();
+    volume.let_go(ME, page, generation);
 }
 
 /// The borrower stops before its step `first`, and goes on until `second` when the successor is
@@ -50,13 +66,7 @@ fn go_on_late(what: (&str, Change), (first, second): (usize, usize), late: usize
     if !has_gone_on {
         stop.goes_on();
     }
-    stop.set(Stopped::GoesOn);
-    let (result, file) = borrower.join().unwrap();
-    let verdict = if now == before() { Err(ENDED) } else { Ok(()) };
-    assert_eq!(result, verdict, "{context}");
-    assert!(contents(&volume, ino) == now, "{context}: changed by who was stopped");
-    let (page, generation) = file.loan();
-    volume.let_go(ME, page, generation);
+    end_as_told(&volume, ino, (&stop, borrower), &context);
     assert_eq!(volume.loans(), NOTHING, "{context}");
     let volume = rig.crash(volume);
     assert!(contents(&volume, ino) == now, "{context}: changed by recovery");
@@ -87,7 +97,6 @@ fn die_twice(what: (&str, Change), step: usize, last: usize) -> bool {
     let (ino, file) = lent_file(&rig, &volume);
     let (stop, borrower) = stopped_before(&[step], what, file).expect("the change takes more");
     let context = format!("{}, step {step}, the successor's {last}", what.0);
-    eprintln!("{context}");
     volume.abandon();
     std::mem::forget(volume);
     let taken = Cell::new(0);
@@ -102,14 +111,7 @@ fn die_twice(what: (&str, Change), step: usize, last: usize) -> bool {
         std::mem::forget(first);
     }
     let volume = rig.open();
-    let now = contents(&volume, ino);
-    stop.set(Stopped::GoesOn);
-    let (result, file) = borrower.join().unwrap();
-    let verdict = if now == before() { Err(ENDED) } else { Ok(()) };
-    assert_eq!(result, verdict, "{context}");
-    assert!(contents(&volume, ino) == now, "{context}: changed by who was stopped");
-    let (page, generation) = file.loan();
-    volume.let_go(ME, page, generation);
+    end_as_told(&volume, ino, (&stop, borrower), &context);
     volume.close().unwrap();
     rig.assert_sound();
     was_killed
