@@ -366,7 +366,7 @@ fn set_id_bits_are_cleared() {
     proof(|| set_id_bits_on(VolumeSpec::new("set-id").shared()));
 }
 
-/// **P-18** So they are where files may be lent, and appends go past the kernel's cache.
+/// So they are where files may be lent, and appends go past the kernel's cache.
 #[test]
 fn set_id_bits_are_cleared_on_a_mount_that_lends() {
     proof(|| set_id_bits_on(VolumeSpec::new("set-id-lent").shared().options("lend=owner")));
