@@ -14,7 +14,7 @@ use rustix::fs::{Advice, OFlags, fadvise};
 use crate::files::{NAME, OnFiles, create, open_directory};
 use crate::interrupt;
 use crate::kernel::run;
-use crate::workload::{FILLING, PIECE_BYTES, Sizes, Workload};
+use crate::workload::{FILLING, PIECE_BYTES, Sizes, Workload, to_fill};
 
 /// Of each read.
 pub const READ_BYTES: u64 = 64 << 10;
@@ -86,8 +86,7 @@ impl Workload for RandomRead {
             .with_context(|| format!("fio reports no rate: {printed}"))?;
         self.spent = Duration::from_secs_f64(ops as f64 / iops);
         let blocks = self.stream_bytes / READ_BYTES;
-        // A little more than a round, so that one run does.
-        self.ops = ((1.1 * self.round.as_secs_f64() * iops) as u64).clamp(DEPTH, blocks);
+        self.ops = to_fill(self.round, ops, self.spent).clamp(DEPTH, blocks);
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use crate::daemon::directly;
 use crate::direct::Both;
 use crate::direct::share::Share;
 use crate::kernel::run;
-use crate::workload::{Sizes, Workload};
+use crate::workload::{Sizes, Workload, to_fill};
 
 const KEY_BYTES: u64 = 16;
 const VALUE_BYTES: u64 = 1000;
@@ -123,9 +123,7 @@ impl Workload for Filling {
         let micros = db_bench(self.fill, &self.database, ops)?;
         self.spent = Duration::from_secs_f64(micros * 1e-6 * ops as f64);
         if let Fill::Log { .. } = self.fill {
-            // A little more than a round, so that one run does.
-            let fill = 1.1 * self.round.as_secs_f64() / (micros * 1e-6);
-            self.puts = (fill as u64).clamp(PUTS_MIN, PUTS_MAX);
+            self.puts = to_fill(self.round, ops, self.spent).clamp(PUTS_MIN, PUTS_MAX);
         }
         Ok(())
     }

@@ -49,6 +49,12 @@ pub trait Workload {
     }
 }
 
+/// Operations that take a little more than a round, so that one run does, if the last so many took
+/// that long.
+pub fn to_fill(round: Duration, ops: u64, spent: Duration) -> u64 {
+    (1.1 * round.as_secs_f64() * ops as f64 / spent.as_secs_f64().max(1e-6)) as u64
+}
+
 /// How large files are, and how much there is of what is many.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {

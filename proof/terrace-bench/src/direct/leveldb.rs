@@ -13,7 +13,7 @@ use super::server;
 use super::share::Share;
 use crate::daemon::directly;
 use crate::kernel::run;
-use crate::workload::{Sizes, Workload};
+use crate::workload::{Sizes, Workload, to_fill};
 
 const SOURCE: &str = include_str!("leveldb.c");
 const OPS_MIN: u64 = 200;
@@ -64,8 +64,7 @@ impl Workload for Puts {
     fn run(&mut self, ops: u64) -> Result<()> {
         let printed = run(&mut self.command(ops)?)?;
         self.spent = Duration::from_secs_f64(seconds(&printed)?.iter().sum());
-        let fill = 1.1 * self.round.as_secs_f64() * ops as f64 / self.spent.as_secs_f64();
-        self.ops = (fill as u64).clamp(OPS_MIN, OPS_MAX);
+        self.ops = to_fill(self.round, ops, self.spent).clamp(OPS_MIN, OPS_MAX);
         Ok(())
     }
 

@@ -10,10 +10,10 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
 use super::role::Way;
-use super::server::{self, Server};
-use crate::daemon::{direct_calls, directly};
+use super::server::{self, Counted, Server};
+use crate::daemon::directly;
 use crate::kernel::{installed, run};
-use crate::workload::{Sizes, Workload};
+use crate::workload::{Sizes, Workload, to_fill};
 
 const OPS_MIN: u64 = 50;
 const OPS_MAX: u64 = 20_000;
@@ -61,10 +61,7 @@ fn sql(directory: &Path, statements: &str) -> Result<String> {
 
 struct Transactions {
     server: Server,
-    /// The mount that is asked how many calls went direct.
-    mountpoint: Option<PathBuf>,
-    direct_calls: u64,
-    done: u64,
+    counted: Counted,
     ops: u64,
     round: Duration,
     spent: Duration,
@@ -82,19 +79,16 @@ impl Workload for Transactions {
     }
 
     fn run(&mut self, ops: u64) -> Result<()> {
-        let counted =
-            |mountpoint: &Option<PathBuf>| mountpoint.as_deref().map_or(Ok(0), direct_calls);
-        let before = counted(&self.mountpoint)?;
-        let script = File::open(self.server.directory().join("script"))?;
-        let start = Instant::now();
-        run(client(self.server.directory()).stdin(Stdio::from(script)))?;
-        self.spent = start.elapsed();
-        self.direct_calls += counted(&self.mountpoint)? - before;
-        self.done += ops;
-        let rows = sql(self.server.directory(), "select count(*) from bench.t")?;
-        ensure!(rows.trim() == self.done.to_string(), "{} rows of {}", rows.trim(), self.done);
-        let fill = 1.1 * self.round.as_secs_f64() * ops as f64 / self.spent.as_secs_f64();
-        self.ops = (fill as u64).clamp(OPS_MIN, OPS_MAX);
+        let directory = self.server.directory();
+        self.spent = self.counted.during(ops, || {
+            let script = File::open(directory.join("script"))?;
+            let start = Instant::now();
+            run(client(directory).stdin(Stdio::from(script)))?;
+            Ok(start.elapsed())
+        })?;
+        let (rows, done) = (sql(directory, "select count(*) from bench.t")?, self.counted.ops());
+        ensure!(rows.trim() == done.to_string(), "{} rows of {done}", rows.trim());
+        self.ops = to_fill(self.round, ops, self.spent).clamp(OPS_MIN, OPS_MAX);
         Ok(())
     }
 
@@ -103,8 +97,7 @@ impl Workload for Transactions {
     }
 
     fn note(&self) -> Option<String> {
-        let each = self.direct_calls as f64 / self.done as f64;
-        self.mountpoint.as_ref().map(|_| format!("{each:.2} direct calls"))
+        self.counted.note()
     }
 }
 
@@ -119,10 +112,9 @@ pub fn transactions(_: (), way: Way, directory: &Path, sizes: Sizes) -> Result<B
         "create database bench; \
          create table bench.t(a int primary key auto_increment, b text) engine=InnoDB",
     )?;
-    let mountpoint = (way == Way::Direct).then(|| directory.to_owned());
+    let counted = Counted::new(way, directory);
     let (round, spent) = (sizes.round, Duration::ZERO);
-    let mut transactions =
-        Transactions { server, mountpoint, direct_calls: 0, done: 0, ops: OPS_MIN, round, spent };
+    let mut transactions = Transactions { server, counted, ops: OPS_MIN, round, spent };
     // So that the first round is as long as the others.
     transactions.prepare(OPS_MIN)?;
     transactions.run(OPS_MIN)?;

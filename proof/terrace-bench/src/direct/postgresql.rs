@@ -9,10 +9,10 @@ use anyhow::{Context, Result};
 use rustix::process::Signal;
 
 use super::role::Way;
-use super::server::{self, Server};
-use crate::daemon::{direct_calls, directly};
+use super::server::{self, Counted, Server};
+use crate::daemon::directly;
 use crate::kernel::run;
-use crate::workload::{Sizes, Workload};
+use crate::workload::{Sizes, Workload, to_fill};
 
 /// Holds a directory for each version of the server.
 const VERSIONS: &str = "/usr/lib/postgresql";
@@ -49,10 +49,7 @@ fn as_another(way: Way, name: &str) -> Result<Command> {
 
 struct Transactions {
     server: Server,
-    /// The mount that is asked how many calls went direct.
-    mountpoint: Option<PathBuf>,
-    direct_calls: u64,
-    done: u64,
+    counted: Counted,
     ops: u64,
     round: Duration,
     spent: Duration,
@@ -71,14 +68,13 @@ fn rate(printed: &str) -> Option<f64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-impl Transactions {
-    fn transact(&self, ops: u64) -> Result<f64> {
-        let mut command = client("pgbench", self.server.directory())?;
-        command.args(["--no-vacuum", "--protocol=prepared", &format!("--client={CLIENTS}")]);
-        command.arg(format!("--transactions={}", ops / CLIENTS)).arg("postgres");
-        let printed = run(&mut command)?;
-        rate(&printed).with_context(|| format!("pgbench says no rate: {printed}"))
-    }
+/// Makes so many transactions; returns their rate.
+fn transact(server: &Server, ops: u64) -> Result<f64> {
+    let mut command = client("pgbench", server.directory())?;
+    command.args(["--no-vacuum", "--protocol=prepared", &format!("--client={CLIENTS}")]);
+    command.arg(format!("--transactions={}", ops / CLIENTS)).arg("postgres");
+    let printed = run(&mut command)?;
+    rate(&printed).with_context(|| format!("pgbench says no rate: {printed}"))
 }
 
 impl Workload for Transactions {
@@ -87,14 +83,10 @@ impl Workload for Transactions {
     }
 
     fn run(&mut self, ops: u64) -> Result<()> {
-        let counted =
-            |mountpoint: &Option<PathBuf>| mountpoint.as_deref().map_or(Ok(0), direct_calls);
-        let before = counted(&self.mountpoint)?;
-        let rate = self.transact(ops)?;
+        let server = &self.server;
+        let rate = self.counted.during(ops, || transact(server, ops))?;
         self.spent = Duration::from_secs_f64(ops as f64 / rate);
-        self.direct_calls += counted(&self.mountpoint)? - before;
-        self.done += ops;
-        let fill = (1.1 * self.round.as_secs_f64() * rate) as u64;
+        let fill = to_fill(self.round, ops, self.spent);
         self.ops = fill.next_multiple_of(CLIENTS).clamp(OPS_MIN, OPS_MAX);
         Ok(())
     }
@@ -104,8 +96,7 @@ impl Workload for Transactions {
     }
 
     fn note(&self) -> Option<String> {
-        let each = self.direct_calls as f64 / self.done as f64;
-        self.mountpoint.as_ref().map(|_| format!("{each:.2} direct calls"))
+        self.counted.note()
     }
 }
 
@@ -132,10 +123,9 @@ pub fn transactions(_: (), way: Way, directory: &Path, sizes: Sizes) -> Result<B
     // It ends all of its processes at once.
     let server = Server::start(command, Signal::QUIT, own, answers)?;
     run(client("pgbench", server.directory())?.args(["--initialize", "--quiet", "postgres"]))?;
-    let mountpoint = (way == Way::Direct).then(|| directory.to_owned());
+    let counted = Counted::new(way, directory);
     let (round, spent) = (sizes.round, Duration::ZERO);
-    let mut transactions =
-        Transactions { server, mountpoint, direct_calls: 0, done: 0, ops: OPS_MIN, round, spent };
+    let mut transactions = Transactions { server, counted, ops: OPS_MIN, round, spent };
     // So that the first round is as long as the others.
     transactions.run(OPS_MIN)?;
     Ok(Box::new(transactions))

@@ -12,7 +12,7 @@ use crate::daemon::{direct_calls, directly};
 use crate::files::OnFiles;
 use crate::kernel::run;
 use crate::loads;
-use crate::workload::{BLOCK_BYTES, RECORD_BYTES, Sizes, Workload};
+use crate::workload::{BLOCK_BYTES, RECORD_BYTES, Sizes, Workload, to_fill};
 
 /// Blocks of the file that is read and overwritten.
 const BLOCKS_MAX: u64 = 4096;
@@ -106,9 +106,8 @@ impl Role {
         let printed = run(&mut command)?;
         let seconds = seconds(&printed)?.iter().sum::<f64>();
         self.spent = Duration::from_secs_f64(seconds);
-        // A little more than a round, so that one run does.
-        let fill = 1.1 * self.round.as_secs_f64() * ops as f64 / seconds.max(1e-6);
-        self.ops = self.whole((fill as u64).clamp(OPS_MIN.min(self.ops_max), self.ops_max));
+        let fill = to_fill(self.round, ops, self.spent);
+        self.ops = self.whole(fill.clamp(OPS_MIN.min(self.ops_max), self.ops_max));
         before.map(|before| share_since(before, ops, &mountpoint)).transpose()
     }
 

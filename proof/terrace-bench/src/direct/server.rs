@@ -1,7 +1,7 @@
 //! A server that a benchmark starts, and ends.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,8 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::role::Way;
+use crate::daemon::direct_calls;
 use crate::interrupt;
 use crate::stage::new_directory;
 
@@ -62,6 +64,49 @@ impl Server {
     /// Holds its socket and log.
     pub fn directory(&self) -> &Path {
         self.directory.path()
+    }
+}
+
+/// Calls on a server's files that went direct.
+pub struct Counted {
+    /// The mount that is asked for them; `None`: they are not counted.
+    mountpoint: Option<PathBuf>,
+    calls: u64,
+    ops: u64,
+}
+
+impl Counted {
+    /// None yet, of a server that is run in this way and has its files in `directory`.
+    pub fn new(way: Way, directory: &Path) -> Self {
+        let mountpoint = (way == Way::Direct).then(|| directory.to_owned());
+        Self { mountpoint, calls: 0, ops: 0 }
+    }
+
+    fn now(&self) -> Result<u64> {
+        self.mountpoint.as_deref().map_or(Ok(0), direct_calls)
+    }
+
+    /// Counts while so many operations are done.
+    ///
+    /// # Errors
+    /// Those of `work`; if the daemon does not answer.
+    pub fn during<T>(&mut self, ops: u64, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let before = self.now()?;
+        let result = work()?;
+        self.calls += self.now()? - before;
+        self.ops += ops;
+        Ok(result)
+    }
+
+    /// Operations so far.
+    pub fn ops(&self) -> u64 {
+        self.ops
+    }
+
+    /// The calls of an operation, if they are counted.
+    pub fn note(&self) -> Option<String> {
+        let each = self.calls as f64 / self.ops as f64;
+        self.mountpoint.as_ref().map(|_| format!("{each:.2} direct calls"))
     }
 }
 

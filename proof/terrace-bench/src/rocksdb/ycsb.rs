@@ -11,7 +11,7 @@ use super::{COUNTED, KEY_BYTES, VALUE_BYTES, base_command, micros_per_op};
 use crate::direct::share::Share;
 use crate::direct::{Both, Way};
 use crate::kernel::run;
-use crate::workload::{Sizes, Workload};
+use crate::workload::{Sizes, Workload, to_fill};
 
 /// Of the database that other benchmarks fill, what is there: it stays in PM.
 const SHARE_OF_DATABASE: u64 = 4;
@@ -111,8 +111,7 @@ impl Workload for Mixed {
         let micros = micros_per_op(&printed, self.mix.benchmark)
             .with_context(|| format!("db_bench reports no time: {printed}"))?;
         self.spent = Duration::from_secs_f64(micros * 1e-6 * ops as f64);
-        let fill = 1.1 * self.round.as_secs_f64() / (micros * 1e-6);
-        self.ops = (fill as u64).clamp(OPS_MIN, OPS_MAX);
+        self.ops = to_fill(self.round, ops, self.spent).clamp(OPS_MIN, OPS_MAX);
         Ok(())
     }
 
