@@ -31,5 +31,5 @@ pub use rng::Rng;
 pub use scratch::Scratch;
 pub use skip::{Skipped, proof, skip};
 pub use transport::is_over_io_uring;
-pub use tree::{Node, Tree, TreeScope, check_holes, crc32c, pattern};
+pub use tree::{Node, Tree, TreeScope, check_holes, checked, crc32c, pattern};
 pub use volume::{MIB, TestVolume, VolumeSpec, Watch, terrace_binary, when_idle};

@@ -218,6 +218,11 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
+/// Length and CRC-32C of bytes: how a worker tells of what it has read.
+pub fn checked(bytes: &[u8]) -> Vec<u64> {
+    vec![bytes.len() as u64, u64::from(crc32c(bytes))]
+}
+
 /// Bytes that tell where they belong: others for each seed, and for each page.
 pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mixed = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();

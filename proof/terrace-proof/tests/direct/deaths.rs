@@ -7,16 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
-use terrace_proof::{Rng, Scratch, TestVolume, VolumeSpec, pattern, proof};
+use terrace_proof::{Rng, Scratch, pattern, proof};
 
-use crate::worker::{Worker, direct_calls};
+use crate::worker::{Worker, direct_calls, lending};
 
 /// Bytes of a record: no part of a page, and no whole number of words.
 const RECORD: usize = 101;
-
-fn volume(name: &str) -> Result<TestVolume> {
-    VolumeSpec::new(name).options("lend=owner").mount()
-}
 
 /// Records that were appended to a file, by their seeds.
 fn records(file: &Path) -> Result<BTreeMap<u64, usize>> {
@@ -34,7 +30,7 @@ fn records(file: &Path) -> Result<BTreeMap<u64, usize>> {
 #[test]
 fn killed_writers_lose_nothing_that_was_acknowledged() {
     proof(|| {
-        let mut volume = volume("direct-killed")?;
+        let mut volume = lending("direct-killed")?;
         let scratch = Scratch::new("direct-killed-reports")?;
         let mut rng = Rng::new(7);
         for round in 0..40 {
@@ -62,7 +58,7 @@ fn killed_writers_lose_nothing_that_was_acknowledged() {
 #[test]
 fn a_stopped_writer_keeps_nobody_waiting() {
     proof(|| {
-        let mut volume = volume("direct-stopped")?;
+        let mut volume = lending("direct-stopped")?;
         let scratch = Scratch::new("direct-stopped-reports")?;
         let report = scratch.join("report");
         let mut rng = Rng::new(8);
@@ -103,7 +99,7 @@ fn a_stopped_writer_keeps_nobody_waiting() {
 #[test]
 fn records_of_several_appenders_are_there_once() {
     proof(|| {
-        let mut volume = volume("direct-appenders")?;
+        let mut volume = lending("direct-appenders")?;
         let scratch = Scratch::new("direct-appenders-reports")?;
         let report = scratch.join("report");
         let each = 1000;
@@ -140,7 +136,7 @@ fn records_of_several_appenders_are_there_once() {
 #[test]
 fn daemons_die_and_are_replaced_under_direct_writers() {
     proof(|| {
-        let mut volume = volume("direct-daemons")?;
+        let mut volume = lending("direct-daemons")?;
         if !volume.has_keeper() {
             return volume.check();
         }

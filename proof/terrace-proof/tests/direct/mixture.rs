@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use terrace_proof::{Rng, Scratch, VolumeSpec, crc32c, pattern, proof};
+use terrace_proof::{Rng, Scratch, VolumeSpec, checked, pattern, proof};
 
 use crate::worker::{Answer, Worker, direct_calls};
 
@@ -141,10 +141,6 @@ impl Model {
         self.files[to].extend_from_slice(&from);
         Ok(vec![from.len() as u64])
     }
-}
-
-fn checked(bytes: &[u8]) -> Vec<u64> {
-    vec![bytes.len() as u64, u64::from(crc32c(bytes))]
 }
 
 fn put(bytes: &mut Vec<u8>, at: u64, data: &[u8]) {

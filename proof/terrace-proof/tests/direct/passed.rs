@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
-use terrace_proof::{Rng, Scratch, TestVolume, VolumeSpec, crc32c, pattern, proof};
+use terrace_proof::{Rng, Scratch, TestVolume, checked, pattern, proof};
 
-use crate::worker::{Answer, Worker, direct_calls};
+use crate::worker::{Answer, Worker, direct_calls, lending};
 
 /// Bytes of a record: no part of a page, and no whole number of words.
 const RECORD: usize = 101;
@@ -56,10 +56,8 @@ impl Group {
     }
 
     fn expect(&mut self, process: usize, line: &str, numbers: &[u64]) -> Result<()> {
-        let answer = self.workers[process].ask(line)?;
-        let is_same = answer == Ok(numbers.to_vec());
-        ensure!(is_same, "process {process}: {line} -> {answer:?} instead of {numbers:?}");
-        Ok(())
+        let expected = self.workers[process].expect(line, numbers);
+        expected.with_context(|| format!("process {process}"))
     }
 
     /// Sends a handle, and tells its number there.
@@ -82,10 +80,6 @@ impl Group {
         self.workers.into_iter().try_for_each(Worker::finish)?;
         direct_calls(&self.report)
     }
-}
-
-fn checked(bytes: &[u8]) -> Vec<u64> {
-    vec![bytes.len() as u64, u64::from(crc32c(bytes))]
 }
 
 /// A handle of a process, and the open file description that it is of.
@@ -240,14 +234,10 @@ impl Mixture<'_> {
     }
 }
 
-fn volume(name: &str) -> Result<TestVolume> {
-    VolumeSpec::new(name).options("lend=owner").mount()
-}
-
 #[test]
 fn processes_share_the_descriptions_that_they_pass() {
     proof(|| {
-        let mut volume = volume("direct-passed")?;
+        let mut volume = lending("direct-passed")?;
         let mut group = Group::new(&volume, "direct-passed-inboxes")?;
         for seed in 0..60 {
             let (model, rng, done) = (Model::default(), Rng::new(seed), Vec::new());
@@ -287,7 +277,7 @@ fn records(file: &Path, seeds: std::ops::Range<u64>) -> Result<BTreeMap<u64, usi
 #[test]
 fn records_that_are_written_through_one_description_are_there_once() {
     proof(|| {
-        let mut volume = volume("direct-passed-writers")?;
+        let mut volume = lending("direct-passed-writers")?;
         let mut group = Group::new(&volume, "direct-passed-writers-inboxes")?;
         let (before, each) = (20, 200);
         for (round, letters) in ["rwc", "rac", "rwc", "rac"].into_iter().enumerate() {
@@ -344,7 +334,7 @@ fn records_that_are_written_through_one_description_are_there_once() {
 #[test]
 fn a_descriptor_outlives_its_sender() {
     proof(|| {
-        let mut volume = volume("direct-passed-orphans")?;
+        let mut volume = lending("direct-passed-orphans")?;
         let mut group = Group::new(&volume, "direct-passed-orphans-inboxes")?;
         let mut rng = Rng::new(11);
         for round in 0..16 {
@@ -400,7 +390,7 @@ fn a_descriptor_outlives_its_sender() {
 #[test]
 fn a_descriptor_is_passed_while_a_thread_writes() {
     proof(|| {
-        let mut volume = volume("direct-passed-amid")?;
+        let mut volume = lending("direct-passed-amid")?;
         let mut group = Group::new(&volume, "direct-passed-amid-inboxes")?;
         let writes = 400;
         for round in 0..400 {

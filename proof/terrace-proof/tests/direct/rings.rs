@@ -2,9 +2,9 @@
 //! diverts.
 
 use anyhow::{Result, bail, ensure};
-use terrace_proof::{Rng, Scratch, TestVolume, VolumeSpec, crc32c, pattern, proof, skip};
+use terrace_proof::{Rng, Scratch, checked, pattern, proof, skip};
 
-use crate::worker::{Worker, direct_calls};
+use crate::worker::{Worker, direct_calls, lending};
 
 /// Bytes of a record: no part of a page, and no whole number of words.
 const RECORD: u64 = 101;
@@ -20,15 +20,9 @@ struct Program {
     bytes: Vec<u8>,
 }
 
-fn checked(bytes: &[u8]) -> Vec<u64> {
-    vec![bytes.len() as u64, u64::from(crc32c(bytes))]
-}
-
 impl Program {
     fn expect(&mut self, line: &str, numbers: &[u64]) -> Result<()> {
-        let answer = self.worker.ask(line)?;
-        ensure!(answer == Ok(numbers.to_vec()), "{line} -> {answer:?} instead of {numbers:?}");
-        Ok(())
+        self.worker.expect(line, numbers)
     }
 
     /// A skip where the kernel offers no ring.
@@ -95,16 +89,12 @@ impl Program {
     }
 }
 
-fn volume(name: &str) -> Result<TestVolume> {
-    VolumeSpec::new(name).options("lend=owner").mount()
-}
-
 /// The ring is there before the file is opened, or is made once it is lent; it has the file by its
 /// descriptor, or registered, in which case the descriptor is another one later.
 #[test]
 fn rings_and_calls_see_each_other_s_data() {
     proof(|| {
-        let mut volume = volume("direct-rings")?;
+        let mut volume = lending("direct-rings")?;
         let scratch = Scratch::new("direct-rings-reports")?;
         let report = scratch.join("report");
         let mut other = Worker::start(volume.root(), None)?;
@@ -160,7 +150,7 @@ fn rings_and_calls_see_each_other_s_data() {
 #[test]
 fn rings_append_at_the_true_end() {
     proof(|| {
-        let mut volume = volume("direct-rings-append")?;
+        let mut volume = lending("direct-rings-append")?;
         let scratch = Scratch::new("direct-rings-append-reports")?;
         let report = scratch.join("report");
         let worker = Worker::start(volume.root(), Some(&report))?;

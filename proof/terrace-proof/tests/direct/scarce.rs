@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use terrace_proof::{MIB, Rng, Scratch, TestVolume, VolumeSpec, crc32c, pattern, proof, run};
+use terrace_proof::{MIB, Rng, Scratch, TestVolume, VolumeSpec, checked, pattern, proof, run};
 
 use crate::worker::{Worker, direct_calls};
 
@@ -27,10 +27,6 @@ struct Program {
     log: Vec<u8>,
 }
 
-fn checked(bytes: &[u8]) -> Vec<u64> {
-    vec![bytes.len() as u64, u64::from(crc32c(bytes))]
-}
-
 impl Program {
     fn start(volume: &TestVolume, report: &Path, seed: u64) -> Result<Self> {
         let worker = Worker::start(volume.root(), Some(report))?;
@@ -38,9 +34,7 @@ impl Program {
     }
 
     fn expect(&mut self, line: &str, numbers: &[u64]) -> Result<()> {
-        let answer = self.worker.ask(line).with_context(|| line.to_owned())?;
-        ensure!(answer == Ok(numbers.to_vec()), "{line} -> {answer:?} instead of {numbers:?}");
-        Ok(())
+        self.worker.expect(line, numbers)
     }
 
     fn open(&mut self, name: &str) -> Result<()> {

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
-use terrace_proof::{Rng, Scratch, TestVolume, VolumeSpec, crc32c, pattern, proof, run};
+use terrace_proof::{Rng, Scratch, TestVolume, VolumeSpec, checked, pattern, proof, run};
 
 use crate::worker::{Worker, direct_calls};
 
@@ -38,9 +38,7 @@ impl Both {
     }
 
     fn expect(&mut self, line: &str, numbers: &[u64]) -> Result<()> {
-        let answer = self.worker.ask(line)?;
-        ensure!(answer == Ok(numbers.to_vec()), "{line} -> {answer:?} instead of {numbers:?}");
-        Ok(())
+        self.worker.expect(line, numbers)
     }
 
     fn open(&mut self, volume: usize, name: &str, letters: &str) -> Result<u64> {
@@ -66,10 +64,6 @@ impl Both {
         }
         direct_calls(&self.report)
     }
-}
-
-fn checked(bytes: &[u8]) -> Vec<u64> {
-    vec![bytes.len() as u64, u64::from(crc32c(bytes))]
 }
 
 /// Files with the same inode number, on each mount one.

@@ -8,7 +8,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
-use terrace_proof::terrace_binary;
+use terrace_proof::{TestVolume, VolumeSpec, terrace_binary};
+
+/// A mount that lends files.
+pub fn lending(name: &str) -> Result<TestVolume> {
+    VolumeSpec::new(name).options("lend=owner").mount()
+}
 
 /// The answer to a line: numbers, or an errno.
 pub type Answer = Result<Vec<u64>, i32>;
@@ -93,6 +98,13 @@ impl Worker {
     pub fn ask(&mut self, line: &str) -> Result<Answer> {
         self.send(line)?;
         self.answer()
+    }
+
+    /// The answer must be these numbers.
+    pub fn expect(&mut self, line: &str, numbers: &[u64]) -> Result<()> {
+        let answer = self.ask(line).with_context(|| line.to_owned())?;
+        ensure!(answer == Ok(numbers.to_vec()), "{line} -> {answer:?} instead of {numbers:?}");
+        Ok(())
     }
 
     /// Has it write records through its handle 0, one after the other, and kills it when so many

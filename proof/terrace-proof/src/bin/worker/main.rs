@@ -63,7 +63,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use terrace_proof::{crc32c, pattern};
+use terrace_proof::{checked, pattern};
 
 mod limits;
 mod messages;
@@ -335,10 +335,6 @@ fn write_beside_forks(file: &mut File, records: Vec<Vec<u8>>) -> io::Result<()> 
         }
         writer.join().expect("no panic")
     })
-}
-
-fn checked(bytes: &[u8]) -> Vec<u64> {
-    vec![bytes.len() as u64, u64::from(crc32c(bytes))]
 }
 
 fn allocate(file: &File, mode: i32, at: u64, len: u64) -> io::Result<Vec<u64>> {
