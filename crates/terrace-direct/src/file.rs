@@ -17,6 +17,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use terrace_store::delegation::NotLent;
 use terrace_store::delegation::message::{Answer, Request, Wanted};
 
+use crate::back_off::BackOff;
 use crate::borrowed::{Borrowed, Give, PIECE_BYTES_MAX, Reason, Refusal};
 use crate::mount::Mount;
 
@@ -25,12 +26,6 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// Blocks of a first loan; one that is used up is followed by one of twice as many.
 const BLOCKS_FIRST: u64 = 256;
 const BLOCKS_MAX: u64 = 8192;
-/// After a loan has ended, so many calls go to the mount before the daemon is asked again; twice as
-/// many each time, if the loan was short.
-const CALLS_FIRST: u32 = 8;
-const CALLS_MAX: u32 = 4096;
-/// Calls on a borrowed file that make a loan a long one.
-const LONG: u64 = 1000;
 /// A file of which so many bytes were written without a request for durability is handed back, as
 /// the mount's own predictor would send it to the disk.
 const UNSYNCED_BYTES_MAX: u64 = 4 << 20;
@@ -51,11 +46,7 @@ pub struct DirectFile {
     ino: u64,
     opens: Opens,
     loan: RwLock<Option<Borrowed>>,
-    /// Calls that go to the mount before the daemon is asked, and how many the next time.
-    calls_left: AtomicU32,
-    calls_next: AtomicU32,
-    /// Calls since the loan began.
-    calls: AtomicU64,
+    back_off: BackOff,
     unsynced: AtomicU64,
     blocks: AtomicU64,
     /// A thread has left in the middle of a call, or is slow: others do not wait for it.
@@ -84,9 +75,7 @@ impl DirectFile {
             ino,
             opens: Opens(Box::new(opens)),
             loan: RwLock::new(None),
-            calls_left: AtomicU32::new(0),
-            calls_next: AtomicU32::new(CALLS_FIRST),
-            calls: AtomicU64::new(0),
+            back_off: BackOff::new(),
             unsynced: AtomicU64::new(0),
             blocks: AtomicU64::new(BLOCKS_FIRST),
             abandoned: AtomicBool::new(false),
@@ -180,10 +169,7 @@ impl DirectFile {
             self.mount.ask(Request::LetGo { page: page as u64, generation });
         }
         let result = self.find(loan);
-        if result.is_err() {
-            self.wait_longer();
-        }
-        result
+        result.inspect_err(|_| self.back_off.wait(Reason::Ended))
     }
 
     /// Takes up a loan that the daemon has begun by itself, if there is one.
@@ -195,21 +181,9 @@ impl DirectFile {
         self.install(loan, page, generation)
     }
 
-    fn wait_longer(&self) {
-        let was_long = self.calls.swap(0, Ordering::Relaxed) > LONG;
-        let calls = if was_long { CALLS_FIRST } else { self.calls_next.load(Ordering::Relaxed) };
-        self.calls_left.store(calls, Ordering::Relaxed);
-        self.calls_next.store((2 * calls).min(CALLS_MAX), Ordering::Relaxed);
-    }
-
-    /// Borrows the file, if enough calls have gone to the mount.
+    /// Borrows the file.
     #[cold]
     fn borrow(&self, loan: &mut Option<Borrowed>) -> Result<(), Reason> {
-        let left = self.calls_left.load(Ordering::Relaxed);
-        if left > 0 {
-            self.calls_left.store(left - 1, Ordering::Relaxed);
-            return Err(Reason::Ended);
-        }
         self.ask_for()?;
         self.begin(loan, Request::Borrow(self.wanted()))
     }
@@ -220,7 +194,7 @@ impl DirectFile {
         self.asked.fetch_add(1, Ordering::SeqCst);
         match self.outside.load(Ordering::SeqCst) {
             0 => Ok(()),
-            _ => Err(Reason::Ended),
+            _ => Err(self.back_off.why()),
         }
     }
 
@@ -238,8 +212,7 @@ impl DirectFile {
         }
         match self.exclusive() {
             Ok(mut loan) => {
-                self.calls_left.store(0, Ordering::Relaxed);
-                self.calls_next.store(CALLS_FIRST, Ordering::Relaxed);
+                self.back_off.forget();
                 self.unsynced.store(0, Ordering::Relaxed);
                 self.blocks.store(BLOCKS_FIRST, Ordering::Relaxed);
                 // One that cannot be read is given back, and the mount says why.
@@ -263,15 +236,12 @@ impl DirectFile {
             }
             Some(Answer::NotLent(why)) => {
                 *loan = None;
-                // Those were calls on the mount.
-                self.calls.store(0, Ordering::Relaxed);
-                self.wait_longer();
+                self.back_off.wait(Reason::NotLent(why));
                 return Err(Reason::NotLent(why));
             }
-            // Its successor may lend at once: calls on the mount wait for that.
             _ => {
                 *loan = None;
-                self.calls_left.store(CALLS_FIRST, Ordering::Relaxed);
+                self.back_off.no_answer();
                 return Err(Reason::Ended);
             }
         };
@@ -296,13 +266,13 @@ impl DirectFile {
         }
         match Borrowed::new(pm, segment, page, generation, self.mount.process()) {
             Ok(borrowed) => {
-                self.calls.store(0, Ordering::Relaxed);
+                self.back_off.begin();
                 *loan = Some(borrowed);
                 Ok(())
             }
             Err(_) => {
                 self.mount.ask(Request::GiveBack { ino: self.ino });
-                self.wait_longer();
+                self.back_off.wait(Reason::Damaged);
                 Err(Reason::Damaged)
             }
         }
@@ -314,6 +284,7 @@ impl DirectFile {
         &self,
         mut call: impl FnMut(&mut Borrowed) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
+        self.back_off.call()?;
         let mut loan = self.exclusive()?;
         if loan.is_none() {
             self.borrow(&mut loan)?;
@@ -340,10 +311,10 @@ impl DirectFile {
         match refusal {
             Refusal::Errno(_) | Refusal::Mount(Reason::Busy) => {}
             Refusal::Mount(Reason::Ended) => drop(self.ended(loan)),
-            Refusal::Mount(_) => {
+            &Refusal::Mount(why) => {
                 *loan = None;
                 self.mount.ask(Request::GiveBack { ino: self.ino });
-                self.wait_longer();
+                self.back_off.wait(why);
             }
         }
     }
@@ -351,6 +322,7 @@ impl DirectFile {
     /// Carries out a call that only looks.
     #[inline]
     fn look<T>(&self, mut call: impl FnMut(&Borrowed) -> Result<T, Refusal>) -> Result<T, Refusal> {
+        self.back_off.call()?;
         let loan = self.shared()?;
         let refusal = match loan.as_ref() {
             Some(borrowed) => match call(borrowed) {
@@ -378,7 +350,6 @@ impl DirectFile {
     /// As there.
     #[inline]
     pub fn read_at(&self, offset: u64, len: usize, give: Give<'_>) -> Result<usize, Refusal> {
-        self.calls.fetch_add(1, Ordering::Relaxed);
         self.look(|borrowed| borrowed.read_at(offset, len, give))
     }
 
@@ -389,7 +360,6 @@ impl DirectFile {
     #[inline]
     pub fn write_at(&self, offset: Option<u64>, data: &[u8]) -> Result<u64, Refusal> {
         debug_assert!(data.len() <= PIECE_BYTES_MAX);
-        self.calls.fetch_add(1, Ordering::Relaxed);
         let unsynced = self.unsynced.load(Ordering::Relaxed) + data.len() as u64;
         if unsynced > UNSYNCED_BYTES_MAX {
             return self.hand_back();
@@ -404,8 +374,9 @@ impl DirectFile {
     fn hand_back(&self) -> Result<u64, Refusal> {
         self.unsynced.store(0, Ordering::Relaxed);
         self.give_back();
-        self.calls_left.store(CALLS_MAX, Ordering::Relaxed);
-        Err(Reason::NotLent(NotLent::Asynchronous).into())
+        let why = Reason::NotLent(NotLent::Asynchronous);
+        self.back_off.wait_longest(why);
+        Err(why.into())
     }
 
     /// Sets the size (bytes).
@@ -449,7 +420,7 @@ impl DirectFile {
         };
         if loan.take().is_some() {
             self.mount.ask(Request::GiveBack { ino: self.ino });
-            self.wait_longer();
+            self.back_off.wait(Reason::Ended);
         }
     }
 }

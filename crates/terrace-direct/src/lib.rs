@@ -7,6 +7,7 @@
 //! Rule: all that the direct path does not cover is slower, never wrong. So each call says
 //! [`Refusal::Mount`] if it did nothing, and a system call on the mount is to do it.
 
+mod back_off;
 mod borrowed;
 mod file;
 mod handle;

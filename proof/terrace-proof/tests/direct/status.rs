@@ -50,6 +50,29 @@ fn status_and_stats_tell_of_direct_processes() {
     });
 }
 
+/// Also while the daemon is not asked: it is asked less and less often.
+#[test]
+fn the_report_says_why_the_mount_had_the_calls() {
+    proof(|| {
+        let mut volume = VolumeSpec::new("direct-reasons").options("lend=owner").mount()?;
+        let scratch = Scratch::new("direct-reasons-reports")?;
+        let report = scratch.join("report");
+        fs::write(volume.join("file"), pattern(0, 64 << 10))?;
+        run(volume.terrace("evict")?.arg(volume.join("file")))?;
+        let mut worker = Worker::start(volume.root(), Some(&report))?;
+        ensure!(worker.ask("open file r")? == Ok(vec![0]));
+        for _ in 0..200 {
+            worker.ask("0 pread 4096 50")?.ok().context("a read")?;
+        }
+        worker.finish()?;
+        let text = fs::read_to_string(&report)?;
+        let line = "0 direct, 7 350 mount (few calls), 193 9650 mount (not in PM)";
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        ensure!(words.contains(line), "{text}");
+        volume.check()
+    });
+}
+
 /// Programs that other users can reach.
 struct Reachable {
     _scratch: Scratch,
