@@ -5,6 +5,7 @@
 //! * The word is held only between two lines of [`Borrowed::change`]. Nothing in between waits, or
 //!   touches a byte that the program has given.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,8 +40,6 @@ const LOOKS: usize = SPINS + looks(PATIENCE);
 const VERDICT: Duration = Duration::from_secs(600);
 /// A planted bug may keep the daemon from ever saying it.
 const VERDICT_OF_BUGGY: Duration = Duration::from_secs(5);
-/// Bytes that a read copies at a time.
-const READ_BYTES: usize = BLOCK;
 /// Commits after which the daemon is asked to tidy up the log.
 const COMMITS_MAX: u32 = 4096;
 /// A longer write is committed in pieces of this size, as on the mount.
@@ -57,7 +56,44 @@ const fn looks(time: Duration) -> usize {
 pub struct Fault;
 
 /// Gets the bytes of a read, in pieces: how many came before, and the piece.
-pub type Give<'a> = &'a mut dyn FnMut(usize, &[u8]) -> Result<(), Fault>;
+pub type Give<'a> = &'a mut dyn FnMut(usize, Piece<'_>) -> Result<(), Fault>;
+
+/// Bytes where they lie in PM. If the loan ends, others may store to them: they mean something only
+/// if the read succeeds in the end.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    at: *const u8,
+    len: usize,
+    pm: PhantomData<&'a Pm>,
+}
+
+impl Piece<'_> {
+    /// Their address. They can be read as long as this lives.
+    pub fn as_ptr(&self) -> *const u8 {
+        self.at
+    }
+
+    /// How many; never none.
+    #[allow(clippy::len_without_is_empty, reason = "no piece is empty")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Copies them.
+    ///
+    /// # Panics
+    /// If `into` has another length.
+    #[inline]
+    pub fn copy_to(&self, into: &mut [u8]) {
+        assert_eq!(self.len, into.len());
+        // SAFETY: so many bytes are mapped there as long as this lives; `into` is exclusive, so it
+        // lies elsewhere.
+        unsafe { self.at.copy_to_nonoverlapping(into.as_mut_ptr(), self.len) };
+    }
+}
+
+/// Holes have as many zeros as one wants.
+static ZEROS: [u8; BLOCK] = [0; BLOCK];
 
 /// Why a call goes to the mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,29 +301,46 @@ impl Borrowed {
     /// pieces, in order, each with the number of those before it.
     ///
     /// # Errors
-    /// [`Refusal::Mount`], also after some pieces; `EFAULT` if `give` fails at once.
+    /// [`Refusal::Mount`], also after some or all pieces; `EFAULT` if `give` fails at once.
     pub fn read_at(&self, offset: u64, len: usize, give: Give<'_>) -> Result<usize, Refusal> {
         if !self.lasts() {
             return Err(Reason::Ended.into());
         }
         let len = self.file.size.saturating_sub(offset).min(len as u64) as usize;
-        let mut piece = [0; READ_BYTES];
+        let given = self.give(offset, len, give);
+        if !self.lasts() && !planted(Bug::LoanReadUnchecked) {
+            return Err(Reason::Ended.into());
+        }
+        let done = given?;
+        self.control().count_read(done as u64);
+        Ok(done)
+    }
+
+    /// Gives bytes of the file, all of which there are, until `give` fails. It may fail because PM
+    /// cannot be read: the mount says so then.
+    #[inline]
+    fn give(&self, offset: u64, len: usize, give: Give<'_>) -> Result<usize, Refusal> {
         let mut done = 0;
         while done < len {
-            let n = (len - done).min(READ_BYTES);
-            self.copy(offset + done as u64, &mut piece[..n])?;
-            if !self.lasts() && !planted(Bug::LoanReadUnchecked) {
-                return Err(Reason::Ended.into());
-            }
-            if let Err(fault) = give(done, &piece[..n]) {
-                if done == 0 {
-                    return Err(fault.into());
+            let (addr, n) = self.part(offset + done as u64, len - done)?;
+            let mut piece = |at, len| give(done, Piece { at, len, pm: PhantomData });
+            let (given, n) = match addr {
+                Some(addr) => {
+                    let given = self.pm.copy(addr, n, &mut piece);
+                    self.pm.check(addr, n as u64).map_err(|_| Reason::Damaged)?;
+                    (given, n)
                 }
-                break;
+                None => {
+                    let n = n.min(ZEROS.len());
+                    (piece(ZEROS.as_ptr(), n), n)
+                }
+            };
+            match given {
+                Ok(()) => done += n,
+                Err(fault) if done == 0 => return Err(fault.into()),
+                Err(_) => break,
             }
-            done += n;
         }
-        self.control().count_read(done as u64);
         Ok(done)
     }
 
@@ -296,26 +349,31 @@ impl Borrowed {
     fn copy(&self, offset: u64, out: &mut [u8]) -> Result<(), Reason> {
         let mut done = 0;
         while done < out.len() {
-            let at = offset + done as u64;
-            let (block, in_block) = (at / BLOCK_BYTES, (at % BLOCK_BYTES) as usize);
             let rest = &mut out[done..];
-            let (blocks, addr) = match self.file.index.lookup(block) {
-                Part::Hole(blocks) => (blocks.min(FILE_BYTES_MAX / BLOCK_BYTES), None),
-                Part::Extent(e) if e.unwritten() => (e.blocks.into(), None),
-                Part::Extent(e) if e.addr.is_pm() => (e.blocks.into(), Some(e.addr)),
-                Part::Extent(_) => return Err(Reason::NotInPm),
-            };
-            let n = rest.len().min(blocks as usize * BLOCK - in_block);
+            let (addr, n) = self.part(offset + done as u64, rest.len())?;
             match addr {
                 None => rest[..n].fill(0),
                 Some(addr) => {
-                    let read = self.pm.try_read(addr.byte() + in_block as u64, &mut rest[..n]);
-                    read.map_err(|_| Reason::Damaged)?;
+                    self.pm.try_read(addr, &mut rest[..n]).map_err(|_| Reason::Damaged)?;
                 }
             }
             done += n;
         }
         Ok(())
+    }
+
+    /// How many of `len` bytes from `offset` on lie together, and where in PM; `None`: in a hole.
+    #[inline]
+    fn part(&self, offset: u64, len: usize) -> Result<(Option<u64>, usize), Reason> {
+        let (block, in_block) = (offset / BLOCK_BYTES, offset % BLOCK_BYTES);
+        let (blocks, addr) = match self.file.index.lookup(block) {
+            Part::Hole(blocks) => (blocks.min(FILE_BYTES_MAX / BLOCK_BYTES), None),
+            Part::Extent(e) if e.unwritten() => (e.blocks.into(), None),
+            Part::Extent(e) if e.addr.is_pm() => (e.blocks.into(), Some(e.addr)),
+            Part::Extent(_) => return Err(Reason::NotInPm),
+        };
+        let there = (blocks * BLOCK_BYTES - in_block).min(len as u64) as usize;
+        Ok((addr.map(|addr| addr.byte() + in_block), there))
     }
 
     /// Writes `data`, which nobody else changes, at `offset`, or at the end of the file (`None`);

@@ -250,7 +250,7 @@ impl File {
         let may = self.is_readable && is_usual(offset, len);
         let direct = self.carry("read", may, |file| {
             let read = file.read_at(offset, len, &mut |at, piece| {
-                into[at..at + piece.len()].copy_from_slice(piece);
+                piece.copy_to(&mut into[at..at + piece.len()]);
                 Ok(())
             })?;
             Ok((read, read))

@@ -18,7 +18,7 @@ mod wiped;
 
 pub use terrace_store::delegation::NotLent;
 
-pub use self::borrowed::{Borrowed, Fault, Give, PIECE_BYTES_MAX, Reason, Refusal};
+pub use self::borrowed::{Borrowed, Fault, Give, PIECE_BYTES_MAX, Piece, Reason, Refusal};
 pub use self::file::DirectFile;
 pub use self::handle::{Error, File, Usage, Why};
 pub use self::known::{Mounts, identity};

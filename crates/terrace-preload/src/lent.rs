@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use terrace_direct::{
-    DirectFile, Fault, Mount, Mounts, NoMount, NotLent, PIECE_BYTES_MAX, identity, with_room,
+    DirectFile, Fault, Mount, Mounts, NoMount, NotLent, PIECE_BYTES_MAX, Piece, identity, with_room,
 };
 
 use crate::backend::{Attributes, Carried, File, Files, ProgramBytes, Reason, Refusal};
@@ -220,8 +220,8 @@ impl OneFile {
 impl File for OneFile {
     fn read_at(&self, offset: u64, into: &ProgramBytes<'_>) -> Carried<usize> {
         has_memory()?;
-        let mut give = |at: usize, piece: &[u8]| {
-            // SAFETY: the file gives no more bytes than were asked for.
+        let mut give = |at: usize, piece: Piece<'_>| {
+            // SAFETY: the piece can be read, and all of them are no more bytes than were asked for.
             unsafe { into.copy_out(at, piece.as_ptr(), piece.len()) }.map_err(|_| Fault)
         };
         self.0.read_at(offset, into.len(), &mut give).map_err(refusal)

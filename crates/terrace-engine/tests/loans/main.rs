@@ -8,7 +8,7 @@ mod rig;
 mod stops;
 mod wild;
 
-use terrace_direct::{Reason, Refusal};
+use terrace_direct::{Fault, Reason, Refusal};
 use terrace_engine::{Counter, Fallocate, Ino, LoanStats, SetAttr, WriteOptions};
 use terrace_store::delegation::NotLent;
 
@@ -162,6 +162,55 @@ fn set_asides_are_written_in_place() {
         expected.extend([i; 1500]);
     }
     assert!(contents(&volume, ino) == expected);
+    volume.close().unwrap();
+    rig.assert_sound();
+}
+
+#[test]
+fn a_borrower_reads_no_pm_that_is_bad_and_holes_as_zeros() {
+    let rig = Rig::new();
+    let volume = rig.open();
+    let ino = create(&volume, b"a");
+    let mut file = rig.borrow(&volume, ino);
+    file.write_at(Some(0), &[1; 8192]).unwrap();
+    file.write_at(Some(40_960), &[2; 4096]).unwrap();
+    let map = volume.file_map(ino).unwrap();
+    let last = map.extents.iter().find(|e| e.offset_bytes == 40_960).unwrap();
+    let mut file = rig.borrow(&volume, ino);
+    let expected: Vec<u8> = [vec![1; 8192], vec![0; 32_768], vec![2; 4096]].concat();
+    assert!(read(&file, 0, 1 << 20).unwrap() == expected);
+    rig.pm.fail_page(last.device_offset_bytes);
+    let bad = Refusal::Mount(Reason::Damaged);
+    assert_eq!(read(&file, 0, 40_961), Err(bad));
+    assert_eq!(read(&file, 45_055, 1), Err(bad));
+    assert!(read(&file, 0, 40_960).unwrap() == expected[..40_960]);
+    // A write that needs the bad bytes has done nothing.
+    assert_eq!(file.write_at(Some(40_000), &[3; 2000]), Err(bad));
+    assert!(read(&file, 0, 40_960).unwrap() == expected[..40_960]);
+    volume.take_back(ino).unwrap();
+    let mut bytes = [0; 4096];
+    assert_eq!(volume.read(ino, 40_960, &mut bytes).unwrap_err().errno(), libc::EIO);
+    volume.close().unwrap();
+}
+
+#[test]
+fn a_read_that_its_program_cannot_take_ends_where_it_is() {
+    let rig = Rig::new();
+    let volume = rig.open();
+    let ino = create(&volume, b"a");
+    let mut file = rig.borrow(&volume, ino);
+    // Three pieces: data, a hole of one block, data.
+    file.write_at(Some(0), &[1; 4096]).unwrap();
+    file.write_at(Some(8192), &[2; 4096]).unwrap();
+    let read = |pieces: usize| {
+        let mut given = 0;
+        file.read_at(0, 1 << 20, &mut |_, _| {
+            given += 1;
+            if given > pieces { Err(Fault) } else { Ok(()) }
+        })
+    };
+    let ends = [Err(Refusal::Errno(libc::EFAULT)), Ok(4096), Ok(8192), Ok(12_288)];
+    assert_eq!([0, 1, 2, 3].map(read), ends);
     volume.close().unwrap();
     rig.assert_sound();
 }

@@ -116,7 +116,8 @@ pub fn read(file: &Borrowed, offset: u64, len: usize) -> Result<Vec<u8>, Refusal
     let mut bytes = Vec::new();
     let n = file.read_at(offset, len, &mut |at, piece| {
         assert_eq!(at, bytes.len());
-        bytes.extend_from_slice(piece);
+        bytes.resize(at + piece.len(), 0);
+        piece.copy_to(&mut bytes[at..]);
         Ok(())
     })?;
     assert_eq!(n, bytes.len());

@@ -177,14 +177,20 @@ impl Pm {
     /// them.
     #[inline]
     pub fn read(&self, off: u64, buf: &mut [u8]) {
-        let len = buf.len();
-        let (src, dst) = (self.at(off, len), buf.as_mut_ptr());
+        let dst = buf.as_mut_ptr();
         // SAFETY: `src` is mapped for `len` bytes; `buf` is exclusive, so it lies outside the
         // mapping.
-        let copy = || unsafe { std::ptr::copy_nonoverlapping(src, dst, len) };
+        self.copy(off, buf.len(), |src, len| unsafe { src.copy_to_nonoverlapping(dst, len) });
+    }
+
+    /// Has `copy` copy the `len` bytes at `off`, whose address and number it gets; others may
+    /// store to them meanwhile. As with [`Pm::read`], unreadable bytes are zeros.
+    #[inline]
+    pub fn copy<R>(&self, off: u64, len: usize, copy: impl FnOnce(*const u8, usize) -> R) -> R {
+        let src = self.at(off, len).cast_const();
         match &self.throttle {
-            None => copy(),
-            Some(throttle) => throttle.read(len as u64, copy),
+            None => copy(src, len),
+            Some(throttle) => throttle.read(len as u64, || copy(src, len)),
         }
     }
 
