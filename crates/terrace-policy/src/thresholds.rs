@@ -14,6 +14,9 @@ const HALF_LIFE_SECONDS: f64 = 8.0;
 pub struct Traffic {
     /// File data read from PM.
     pub pm_read: u64,
+    /// Those of them that programs read themselves. Nothing but PM can serve such reads: from
+    /// elsewhere they would come as messages or system calls, which take longer.
+    pub pm_read_direct: u64,
     /// File data that programs wrote to PM.
     pub pm_written: u64,
     /// File data read from the page cache, whether it was there or had to be fetched.
@@ -25,9 +28,15 @@ impl Traffic {
     pub fn since(self, before: Self) -> Self {
         Self {
             pm_read: self.pm_read.saturating_sub(before.pm_read),
+            pm_read_direct: self.pm_read_direct.saturating_sub(before.pm_read_direct),
             pm_written: self.pm_written.saturating_sub(before.pm_written),
             dram_read: self.dram_read.saturating_sub(before.dram_read),
         }
+    }
+
+    /// File data read from PM that could be read from DRAM as well.
+    fn pm_read_movable(self) -> u64 {
+        self.pm_read.saturating_sub(self.pm_read_direct)
     }
 }
 
@@ -170,10 +179,10 @@ impl Dataflow {
 /// leans nowhere.
 fn leaning(second: Traffic, params: &Params) -> Flow {
     let percent_of_dram = |param| u128::from(params.get(param)) * u128::from(second.dram_read);
-    let pm_read = 100 * u128::from(second.pm_read);
-    if pm_read > percent_of_dram(Param::FlowHigh) {
+    let times_100 = |bytes| 100 * u128::from(bytes);
+    if times_100(second.pm_read_movable()) > percent_of_dram(Param::FlowHigh) {
         Flow::PmBusy
-    } else if pm_read < percent_of_dram(Param::FlowLow) {
+    } else if times_100(second.pm_read) < percent_of_dram(Param::FlowLow) {
         Flow::DramBusy
     } else {
         Flow::Balanced
@@ -192,9 +201,10 @@ pub fn logs_leave(pm_used_percent: f64, params: &Params) -> bool {
 }
 
 /// Whether read migration, once begun, goes on: until less is read from PM than from DRAM, or
-/// nothing at all.
+/// nothing at all. Direct reads do not count.
 pub fn read_migration_goes_on(last_second: Traffic) -> bool {
-    last_second.pm_read > 0 && last_second.pm_read >= last_second.dram_read
+    let pm_read = last_second.pm_read_movable();
+    pm_read > 0 && pm_read >= last_second.dram_read
 }
 
 /// Whether reverse migration, once begun, goes on: until as much is read from PM as from DRAM, and
@@ -266,6 +276,27 @@ mod tests {
     }
 
     #[test]
+    fn direct_reads_neither_begin_nor_keep_up_read_migration() {
+        let params = params(&[(Param::FlowSeconds, 1)]);
+        let (mut flows, mut now) = (Dataflow::default(), Traffic::default());
+        let mut second = |pm_read, pm_read_direct, dram_read| {
+            now = Traffic {
+                pm_read: now.pm_read + pm_read,
+                pm_read_direct: now.pm_read_direct + pm_read_direct,
+                dram_read: now.dram_read + dram_read,
+                ..now
+            };
+            flows.choose(now, 0.0, 70.0, &params)
+        };
+        use Flow::{Balanced, DramBusy, PmBusy};
+        assert_eq!([second(900, 900, 0), second(900, 900, 1)], [Balanced; 2]);
+        assert_eq!([second(900, 200, 10), second(900, 890, 10)], [PmBusy; 2]);
+        assert_eq!([second(900, 891, 10), second(900, 900, 0)], [Balanced; 2]);
+        // PM does not idle while programs read it themselves.
+        assert_eq!([second(100, 100, 100), second(1, 1, 100)], [Balanced, DramBusy]);
+    }
+
+    #[test]
     fn formula_one_between_its_limits() {
         let at = |read, written| utilization_threshold(read, written, &Params::default());
         assert_eq!(at(MIB, MIB), 70.0);
@@ -306,7 +337,7 @@ mod tests {
         let params = Params::default();
         let mut window = Utilization::default();
         assert_eq!(window.threshold_percent(&params), 70.0);
-        let mut now = Traffic { pm_read: 1 << 30, pm_written: 0, dram_read: 0 };
+        let mut now = Traffic { pm_read: 1 << 30, dram_read: 0, ..Traffic::default() };
         window.tick(now);
         assert_eq!(window.threshold_percent(&params), 90.0);
         for _ in 0..1000 {
@@ -331,24 +362,28 @@ mod tests {
 
     #[test]
     fn reads_from_dram_are_not_in_formula_one() {
-        let mut window =
-            Utilization::starting_at(Traffic { pm_read: 50, pm_written: 7, dram_read: 0 });
-        window.tick(Traffic { pm_read: 50, pm_written: 7, dram_read: MIB });
+        let mut window = Utilization::starting_at(Traffic {
+            pm_read: 50,
+            pm_written: 7,
+            dram_read: 0,
+            ..Traffic::default()
+        });
+        window.tick(Traffic { pm_read: 50, pm_written: 7, dram_read: MIB, ..Traffic::default() });
         assert_eq!(window.threshold_percent(&Params::default()), 70.0);
-        window.tick(Traffic { pm_read: 90, pm_written: 27, dram_read: MIB });
+        window.tick(Traffic { pm_read: 90, pm_written: 27, dram_read: MIB, ..Traffic::default() });
         assert_eq!(window.threshold_percent(&Params::default()), 75.0);
     }
 
     /// Runs seconds with (read from PM, read from DRAM) bytes each.
     fn flows(params: &Params, seconds: &[(u64, u64)]) -> Vec<Flow> {
-        let mut now = Traffic { pm_read: 17, pm_written: 3, dram_read: 4 };
+        let mut now = Traffic { pm_read: 17, pm_written: 3, dram_read: 4, ..Traffic::default() };
         let mut dataflow = Dataflow::starting_at(now);
         let tick = |&(pm, dram): &(u64, u64)| {
             (now.pm_read, now.dram_read) = (now.pm_read + pm, now.dram_read + dram);
             let flow = dataflow.tick(now, params);
             assert_eq!(
                 dataflow.last_second(),
-                Traffic { pm_read: pm, pm_written: 0, dram_read: dram }
+                Traffic { pm_read: pm, dram_read: dram, ..Traffic::default() }
             );
             flow
         };
@@ -401,14 +436,14 @@ mod tests {
     #[test]
     fn counters_that_began_anew_are_no_traffic() {
         let mut dataflow =
-            Dataflow::starting_at(Traffic { pm_read: 1000, pm_written: 0, dram_read: 1000 });
+            Dataflow::starting_at(Traffic { pm_read: 1000, dram_read: 1000, ..Traffic::default() });
         dataflow.tick(Traffic::default(), &Params::default());
         assert_eq!(dataflow.last_second(), Traffic::default());
     }
 
     #[test]
     fn each_migration_stops_where_its_reason_ends() {
-        let reads = |pm_read, dram_read| Traffic { pm_read, pm_written: 0, dram_read };
+        let reads = |pm_read, dram_read| Traffic { pm_read, dram_read, ..Traffic::default() };
         assert!(write_migration_goes_on(70.1, 70.0) && !write_migration_goes_on(70.0, 70.0));
         assert!(read_migration_goes_on(reads(10, 10)) && !read_migration_goes_on(reads(9, 10)));
         assert!(!read_migration_goes_on(reads(0, 0)));

@@ -84,6 +84,7 @@ impl Schedule {
             self.store.space.tiers().skip(1).map(|tier| self.counters.disk_read_bytes(tier)).sum();
         Traffic {
             pm_read: counters.get(Counter::ReadPm),
+            pm_read_direct: counters.get(Counter::DirectReadBytes),
             pm_written: counters.get(Counter::WrittenPm),
             dram_read: counters.get(Counter::ReadCache) + from_disks,
         }

@@ -214,3 +214,39 @@ fn a_read_that_its_program_cannot_take_ends_where_it_is() {
     volume.close().unwrap();
     rig.assert_sound();
 }
+
+#[test]
+fn direct_reads_lean_nowhere_and_read_migration_leaves_files_that_are_lent() {
+    let rig = Rig::new();
+    let volume = rig.open();
+    let (lent, other) = (create(&volume, b"lent"), create(&volume, b"other"));
+    let data = vec![1; 64 << 10];
+    for ino in [lent, other] {
+        volume.write(ino, 0, &data, WriteOptions::default()).unwrap();
+    }
+    let moved = || {
+        // A shard says so if it wants to move something, and there is nothing.
+        let _ = volume.migrate(1);
+        (0..volume.shards()).for_each(|shard| drop(volume.migrate_shard(shard)));
+        volume.stats().counters.get(Counter::MigratedRead)
+    };
+    for _ in 0..20 {
+        let file = rig.borrow(&volume, lent);
+        (0..5).for_each(|_| assert!(read(&file, 0, 1 << 20).unwrap() == data));
+        volume.take_back(lent).unwrap();
+        assert_eq!(moved(), 0, "a file that is read directly");
+    }
+    let file = rig.borrow(&volume, lent);
+    for _ in 0..20 {
+        // Reads by messages lean to PM, and of a file that is written, none moves.
+        (0..5).for_each(|_| assert!(contents(&volume, other) == data));
+        volume.write(other, 0, &data, WriteOptions::default()).unwrap();
+        assert_eq!(moved(), 0, "a file that is lent");
+    }
+    assert!(file.lasts());
+    volume.take_back(lent).unwrap();
+    (0..5).for_each(|_| assert!(contents(&volume, other) == data));
+    assert!(moved() >= 64 << 10, "nothing keeps it");
+    volume.close().unwrap();
+    rig.assert_sound();
+}
