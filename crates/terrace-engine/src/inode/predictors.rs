@@ -14,7 +14,8 @@ use crate::base::types::Time;
 pub(crate) struct ReadHabits {
     /// Where the last read ended.
     end: AtomicU64,
-    /// Blocks read since the last write: the read-frequency predictor (TPFS, section 5.2).
+    /// Blocks read by messages since the last write: the read-frequency predictor (TPFS, section
+    /// 5.2).
     blocks_read_since_write: AtomicU64,
     /// Mean time of reads, by blocks (artime), in nanoseconds; 0 if there were none.
     mean_time: AtomicI64,
@@ -26,6 +27,11 @@ impl ReadHabits {
     pub fn note(&self, len: usize, size: u64) {
         let blocks = self.blocks_read_since_write() + (len as u64).div_ceil(BLOCK_BYTES);
         self.blocks_read_since_write.store(blocks, Ordering::Relaxed);
+        self.note_direct(len, size);
+    }
+
+    /// The same, by a program that has borrowed the file: such reads are no reason to move it.
+    pub fn note_direct(&self, len: usize, size: u64) {
         let (mean, now) = (self.mean_time_ns(), Time::now().0);
         let share = (len as f64 / size.max(1) as f64).min(1.0);
         let moved =
@@ -52,7 +58,7 @@ impl ReadHabits {
         self.blocks_read_since_write.store(0, Ordering::Relaxed);
     }
 
-    /// Blocks read since the last write.
+    /// Blocks read by messages since the last write.
     pub fn blocks_read_since_write(&self) -> u64 {
         self.blocks_read_since_write.load(Ordering::Relaxed)
     }

@@ -302,7 +302,7 @@ impl Loan {
             inode.tiers.set_amtime(file.heat.mean());
         }
         if read_bytes > 0 {
-            inode.reading.note(read_bytes as usize, file.size);
+            inode.reading.note_direct(read_bytes as usize, file.size);
         }
         // The predictor forgets all but the last two.
         (0..syncs.min(2)).for_each(|_| inode.tiers.note_sync());
