@@ -271,7 +271,7 @@ impl DirectFile {
                 Ok(())
             }
             Err(_) => {
-                self.mount.ask(Request::GiveBack { ino: self.ino });
+                self.mount.give_back(self.ino);
                 self.back_off.wait(Reason::Damaged);
                 Err(Reason::Damaged)
             }
@@ -313,7 +313,7 @@ impl DirectFile {
             Refusal::Mount(Reason::Ended) => drop(self.ended(loan)),
             &Refusal::Mount(why) => {
                 *loan = None;
-                self.mount.ask(Request::GiveBack { ino: self.ino });
+                self.mount.give_back(self.ino);
                 self.back_off.wait(why);
             }
         }
@@ -415,11 +415,11 @@ impl DirectFile {
         let Ok(mut loan) = self.exclusive() else {
             // A thread that was only slow would change the file behind the kernel's back: the
             // daemon ends its loan.
-            self.mount.ask_within(PATIENCE, Request::GiveBack { ino: self.ino });
+            self.mount.give_back(self.ino);
             return;
         };
         if loan.take().is_some() {
-            self.mount.ask(Request::GiveBack { ino: self.ino });
+            self.mount.give_back(self.ino);
             self.back_off.wait(Reason::Ended);
         }
     }

@@ -13,6 +13,7 @@ mod file;
 mod handle;
 mod known;
 mod mount;
+mod patient;
 mod room;
 mod wiped;
 
@@ -23,5 +24,6 @@ pub use self::file::DirectFile;
 pub use self::handle::{Error, File, Usage, Why};
 pub use self::known::{Mounts, identity};
 pub use self::mount::{Mount, NoMount};
+pub use self::patient::Patient;
 pub use self::room::with_room;
 pub use self::wiped::WipedOnFork;

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
@@ -20,6 +19,11 @@ use terrace_media::Pm;
 use terrace_store::delegation::Segment;
 use terrace_store::delegation::message::{Answer, LAYOUT, MESSAGE_BYTES, Request, SOCKET_XATTR};
 
+use crate::patient::Patient;
+
+/// How long a thread waits for another one's request.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// See the module.
 #[derive(Debug)]
 pub struct Mount {
@@ -28,7 +32,7 @@ pub struct Mount {
     path: PathBuf,
     /// `None`: the daemon has gone. Its successor is connected to with the next request, if it has
     /// the same control pages.
-    connection: Mutex<Option<Connection>>,
+    connection: Patient<Option<Connection>>,
     pm: Arc<Pm>,
     segment: Arc<Segment>,
     /// The file of the control pages.
@@ -149,7 +153,7 @@ impl Mount {
             let segment = Arc::new(Segment::of_shared(File::from(segment))?);
             let process = std::process::id();
             let announces = connection.process == process;
-            let connection = Mutex::new(Some(connection));
+            let connection = Patient::new(Some(connection));
             let path = path.clone();
             Ok(Self { device, path, connection, pm, segment, memory, process, announces })
         };
@@ -166,18 +170,26 @@ impl Mount {
         socket_path(fd).is_ok_and(|path| path == self.path)
     }
 
-    /// Whether the daemon is there. Then the mount is, and the device number is no other's.
+    /// Whether the daemon is there. Then the mount is, and the device number is no other's. False
+    /// also if another thread keeps one from asking.
     pub fn is_alive(&self) -> bool {
-        self.connection.lock().as_ref().is_some_and(|open| open.is_ours() && open.is_alive())
+        let is_alive = |connection: &mut Option<Connection>| {
+            connection.as_ref().is_some_and(|open| open.is_ours() && open.is_alive())
+        };
+        self.connection.with(PATIENCE, is_alive) == Some(true)
     }
 
     /// Whether another mount has taken its place: its daemon answers, and has other control pages.
     /// One without a daemon waits for a successor.
     pub(crate) fn is_replaced(&self) -> bool {
-        let mut connection = self.connection.lock();
+        let look = |connection: &mut _| self.look_for_another(connection);
+        self.connection.with(PATIENCE, look) == Some(true)
+    }
+
+    fn look_for_another(&self, connection: &mut Option<Connection>) -> bool {
         match connection.as_ref() {
             Some(open) if open.is_ours() && open.is_alive() => return false,
-            lost => Self::lose(lost.is_some_and(Connection::is_ours), &mut connection),
+            lost => Self::lose(lost.is_some_and(Connection::is_ours), connection),
         }
         match self.connect_again() {
             Ok(again) => {
@@ -226,14 +238,16 @@ impl Mount {
         self.process
     }
 
-    /// The daemon's answer; `None`: it has gone, and no successor answers yet.
+    /// The daemon's answer. `None`: it has gone, and no successor answers yet; or another thread
+    /// has the connection for long, or this one in the middle of a call.
     pub(crate) fn ask(&self, request: Request) -> Option<Answer> {
-        self.ask_by(&mut self.connection.lock(), request)
+        self.connection.with(PATIENCE, |connection| self.ask_by(connection, request))?
     }
 
-    /// The same; `None` also if another thread has the connection for longer than that.
-    pub(crate) fn ask_within(&self, patience: Duration, request: Request) -> Option<Answer> {
-        self.ask_by(&mut *self.connection.try_lock_for(patience)?, request)
+    /// Gives a file back that this process may have borrowed. If the daemon cannot be told, it
+    /// takes the file back with the first message.
+    pub fn give_back(&self, ino: u64) {
+        self.ask(Request::GiveBack { ino });
     }
 
     fn ask_by(&self, connection: &mut Option<Connection>, request: Request) -> Option<Answer> {

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use terrace_direct::{
-    DirectFile, Fault, Mount, Mounts, NoMount, NotLent, PIECE_BYTES_MAX, Piece, identity, with_room,
+    DirectFile, Fault, Mount, Mounts, NoMount, NotLent, PIECE_BYTES_MAX, Patient, Piece, identity,
+    with_room,
 };
 
 use crate::backend::{Attributes, Carried, File, Files, ProgramBytes, Reason, Refusal};
@@ -23,7 +25,9 @@ struct Known {
     files: HashMap<(u64, u64), &'static OneFile>,
 }
 
-static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+static KNOWN: LazyLock<Patient<Known>> = LazyLock::new(|| Patient::new(Known::default()));
+/// How long a thread waits for another one that asks for a file, or connects to a mount.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// One file.
 #[derive(Debug)]
@@ -49,11 +53,19 @@ fn reason_not_lent(why: NotLent) -> Reason {
     }
 }
 
+/// Calls `with` with what is known. `None`: a thread has left in the middle of that.
+fn known<T>(with: impl FnOnce(&mut Known) -> T) -> Option<T> {
+    KNOWN.with(PATIENCE, with)
+}
+
+/// A file, by device and inode number, if it is known.
+fn known_file(device: u64, ino: u64) -> Option<Option<&'static OneFile>> {
+    known(|known| known.files.get(&(device, ino)).copied())
+}
+
 /// How many open files of an inode this process has to itself.
 fn own_opens(of: &DirectFile) -> u64 {
-    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let file = known.files.get(&(of.mount().device(), of.ino())).copied();
-    drop(known);
+    let file = known_file(of.mount().device(), of.ino()).flatten();
     file.map_or(0, |file| opens::of(file))
 }
 
@@ -114,17 +126,19 @@ fn mount(known: &mut Known, fd: RawFd, device: u64) -> Result<Arc<Mount>, Reason
 /// The file of a descriptor.
 fn find(fd: RawFd) -> Result<&'static OneFile, Reason> {
     let (device, ino) = identity_of(fd).ok_or(Reason::NotOurs)?;
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let mount = mount(&mut known, fd, device)?;
-    if let Some(file) = known.files.get(&(device, ino))
-        && Arc::ptr_eq(file.0.mount(), &mount)
-    {
-        return Ok(*file);
-    }
-    let file: &'static OneFile =
-        Box::leak(Box::new(OneFile(DirectFile::new(mount, ino, own_opens))));
-    known.files.insert((device, ino), file);
-    Ok(file)
+    known(|known| {
+        let mount = mount(known, fd, device)?;
+        if let Some(file) = known.files.get(&(device, ino))
+            && Arc::ptr_eq(file.0.mount(), &mount)
+        {
+            return Ok(*file);
+        }
+        let file: &'static OneFile =
+            Box::leak(Box::new(OneFile(DirectFile::new(mount, ino, own_opens))));
+        known.files.insert((device, ino), file);
+        Ok(file)
+    })
+    .unwrap_or(Err(Reason::Refused))
 }
 
 impl Files for Lent {
@@ -141,8 +155,7 @@ impl Files for Lent {
         if !memory::is_short()
             && let Some((device, _)) = identity_of(fd)
         {
-            let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-            let _ = mount(&mut known, fd, device);
+            known(|known| mount(known, fd, device).map(drop));
         }
     }
 
@@ -162,10 +175,12 @@ impl Files for Lent {
         if mounts.peek().is_none() {
             return false;
         }
-        let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = known.files.get(&(device, ino)).copied();
-        drop(known);
-        file.is_some_and(|file| file.0.is_here()) || mounts.any(|mount| mount.find(ino).is_some())
+        match known_file(device, ino) {
+            Some(Some(file)) if file.0.is_here() => true,
+            Some(_) => mounts.any(|mount| mount.find(ino).is_some()),
+            // It may be: it is given back then.
+            None => true,
+        }
     }
 
     fn has_any(&self) -> bool {
@@ -174,10 +189,7 @@ impl Files for Lent {
 
     fn attributes(&self, device: u64, ino: u64) -> Option<Attributes> {
         told().find(|mount| mount.device() == device)?;
-        let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = known.files.get(&(device, ino)).copied();
-        drop(known);
-        file?.attributes()
+        known_file(device, ino)??.attributes()
     }
 
     fn hand_back(&self, fd: RawFd) {
@@ -185,6 +197,9 @@ impl Files for Lent {
             file.0.take_up();
             file.leave(fd);
             file.come_back();
+        } else if let Some((device, ino)) = identity_of(fd) {
+            let mounts = told().filter(|mount| mount.device() == device);
+            mounts.for_each(|mount| mount.give_back(ino));
         }
     }
 }

@@ -6,13 +6,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 use terrace_proof::{Rng, Scratch, pattern, proof};
 
 use crate::worker::{Worker, direct_calls, lending};
 
 /// Bytes of a record: no part of a page, and no whole number of words.
 const RECORD: usize = 101;
+/// A daemon that is stopped for longer ends, and with it what waits for it.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Records that were appended to a file, by their seeds.
 fn records(file: &Path) -> Result<BTreeMap<u64, usize>> {
@@ -174,6 +176,49 @@ fn daemons_die_and_are_replaced_under_direct_writers() {
         ensure!(found.len() == 5200 && found.values().all(|&count| count == 1), "{found:?}");
         let direct = direct_calls(&report)?;
         ensure!(direct > 1000, "{direct} calls went direct");
+        volume.check()
+    });
+}
+
+/// The thread that forks has the connection to the daemon, which another file needs to be given
+/// back.
+#[test]
+fn a_handler_forks_while_its_thread_waits_for_the_daemon() {
+    proof(|| {
+        let mut volume = lending("direct-fork-in-request")?;
+        let scratch = Scratch::new("direct-fork-in-request-reports")?;
+        let report = scratch.join("report");
+        let mut worker = Worker::start(volume.root(), Some(&report))?;
+        worker.expect("forks", &[])?;
+        for round in 0..3 {
+            for (handle, name) in ["direct", "asked-for"].into_iter().enumerate() {
+                worker.expect(&format!("open {name}{round} wac"), &[handle as u64])?;
+            }
+            (0..20).try_for_each(|seed| worker.expect(&format!("0 write 100 {seed}"), &[100]))?;
+            // Two writes by messages; with the third one the library asks for the file.
+            (0..2).try_for_each(|seed| worker.expect(&format!("1 write 100 {seed}"), &[100]))?;
+            let daemon = volume.serving()?;
+            let _watch = volume.kill_after(LIMIT);
+            kill_process(daemon, Signal::STOP)?;
+            worker.send("1 write 100 2")?;
+            std::thread::sleep(Duration::from_millis(50));
+            worker.signal(Signal::USR1)?;
+            std::thread::sleep(Duration::from_millis(50));
+            kill_process(daemon, Signal::CONT)?;
+            ensure!(worker.answer()? == Ok(vec![100]));
+            // Descriptors that a child had, too, stay on the mount.
+            worker.expect("0 write 100 20", &[100])?;
+            worker.expect("0 close", &[])?;
+            worker.expect("1 close", &[])?;
+            for (name, count) in [("direct", 21), ("asked-for", 3)] {
+                let found = std::fs::read(volume.join(&format!("{name}{round}")))?;
+                let expected: Vec<u8> = (0..count).flat_map(|seed| pattern(seed, 100)).collect();
+                ensure!(found == expected, "{name}: {} bytes", found.len());
+            }
+        }
+        worker.finish()?;
+        let direct = direct_calls(&report)?;
+        ensure!(direct >= 3 * 15, "{direct} calls went direct");
         volume.check()
     });
 }

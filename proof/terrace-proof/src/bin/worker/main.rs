@@ -10,6 +10,7 @@
 //! | `attributes NAME` | stat | size, pieces of 512 bytes, mode, links, owner, mtime, ctime (ns) |
 //! | `rename NAME NAME` | rename | |
 //! | `limit memory BYTES`, `limit files COUNT` | setrlimit: so much more than there is | |
+//! | `forks` | signal: SIGUSR1 makes the program fork, from the handler | |
 //! | `buffered NAME` | fopen, fread of all of it, fclose | as for `read` |
 //! | `close` | close | |
 //! | `write LEN SEED`, `pwrite OFFSET LEN SEED` | write, pwrite | how many bytes |
@@ -28,7 +29,7 @@
 //! | `twin` | dup | the new handle |
 //! | `at` | lseek, by nothing | the position |
 //!
-//! All but the first seven name the handle first, as `open` numbers them: `N write 100 7`. Handles
+//! All but the first eight name the handle first, as `open` numbers them: `N write 100 7`. Handles
 //! go from process to process, too:
 //!
 //! | line | call | numbers of the answer |
@@ -65,6 +66,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_proof::{checked, pattern};
 
+mod handlers;
 mod limits;
 mod messages;
 mod ring;
@@ -151,6 +153,7 @@ fn carry_out(
             let set = if *resource == "memory" { limits::memory } else { limits::files };
             return set(more).map(|()| Vec::new());
         }
+        ["forks"] => return handlers::forks().map(|()| Vec::new()),
         ["stat", name] => return Ok(vec![std::fs::metadata(name)?.len()]),
         ["attributes", name] => return attributes(&std::fs::metadata(name)?),
         ["buffered", name] => return buffered(name).map(|bytes| checked(&bytes)),
