@@ -46,6 +46,8 @@ pub enum Bug {
     /// The last entry and the tail of a log are not flushed when it is recovered, or taken from a
     /// stopped borrower.
     ChainEndNotFlushed,
+    /// Recovery moves a tail that a stopped borrower has moved meanwhile.
+    LateTailOverwritten,
     /// Recovery finishes what entries say under the same fence as the entries themselves.
     FinishedUnfenced,
     /// What does not vouch for all of its data commits itself.

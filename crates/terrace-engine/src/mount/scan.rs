@@ -384,8 +384,10 @@ impl Scanner<'_> {
             *self.unfenced.lock() = Some(error);
             return;
         }
-        for (record, found) in unfinished.drain(..) {
-            self.take_in(&record, &found.finish(self.pm), visit);
+        for (record, mut found) in unfinished.drain(..) {
+            // If it cannot be finished, it is that of a broken loan, and recovered anew.
+            let _ = found.finish(self.pm);
+            self.take_in(&record, &found.unfinished(), visit);
         }
     }
 

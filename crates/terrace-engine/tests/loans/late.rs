@@ -5,19 +5,30 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use terrace_engine::{Ino, Volume};
+use terrace_direct::Borrowed;
+use terrace_engine::{Bug, Ino, Volume};
 
 use crate::rig::{ENDED, ME, NOTHING, Rig, contents};
 use crate::stops::{
-    Borrower, CHANGES, Change, Stop, Stopped, after, at_each_step, before, lent_file,
+    Borrower, CHANGES, Change, Stop, Stopped, after, at_each_step, before, is_found, lent_file,
     stopped_before,
 };
 
+/// A file that the borrower has changed so often already, into what it was before. Its log is so
+/// much longer, and the tail on media is behind.
+fn changed_file(rig: &Rig, volume: &Volume, changes: usize) -> (Ino, Borrowed) {
+    let (ino, mut file) = lent_file(rig, volume);
+    for _ in 0..changes {
+        file.write_at(Some(300), &before()[300..350]).unwrap();
+    }
+    (ino, file)
+}
+
 /// The borrower's steps within a change.
-fn steps_of(change: Change) -> usize {
+fn steps_of(change: Change, changes: usize) -> usize {
     let rig = Rig::new();
     let volume = rig.open();
-    let (_, mut file) = lent_file(&rig, &volume);
+    let (_, mut file) = changed_file(&rig, &volume, changes);
     let steps = Rc::new(Cell::new(0));
     let of_thread = steps.clone();
     at_each_step(Some(Rc::new(move || of_thread.set(of_thread.get() + 1))));
@@ -40,11 +51,17 @@ fn end_as_told(volume: &Volume, ino: Ino, (stop, borrower): (&Stop, Borrower), c
 }
 
 /// The borrower stops before its step `first`, and goes on until `second` when the successor is
-/// about to take its step `late`. False: the successor takes fewer steps.
-fn go_on_late(what: (&str, Change), (first, second): (usize, usize), late: usize) -> bool {
+/// about to take its step `late`. False: the successor takes fewer steps. `changes` were made
+/// before.
+fn go_on_late(
+    what: (&str, Change),
+    changes: usize,
+    (first, second): (usize, usize),
+    late: usize,
+) -> bool {
     let (rig, sim) = Rig::simulated();
     let volume = rig.open();
-    let (ino, file) = lent_file(&rig, &volume);
+    let (ino, file) = changed_file(&rig, &volume, changes);
     let (stop, borrower) =
         stopped_before(&[first, second], what, file).expect("the change takes more steps");
     let context = format!("{}, steps {first} and {second}, the successor's {late}", what.0);
@@ -52,7 +69,8 @@ fn go_on_late(what: (&str, Change), (first, second): (usize, usize), late: usize
     let of_steps = taken.clone();
     at_each_step(Some(Rc::new(move || {
         if of_steps.replace(of_steps.get() + 1) == late {
-            assert_eq!(of_thread.goes_on(), Stopped::Here, "a step of the change");
+            // It has none left if it finds that the tail has been moved.
+            assert_ne!(of_thread.goes_on(), Stopped::NotYet);
         }
     })));
     let volume = rig.crash(volume);
@@ -79,14 +97,42 @@ fn go_on_late(what: (&str, Change), (first, second): (usize, usize), late: usize
 fn what_a_borrower_is_told_holds_when_it_goes_on_during_recovery() {
     let [patch, _, append, _, _, block, ..] = CHANGES;
     for what in [patch, append, block] {
-        let last = steps_of(what.1) - 1;
+        let last = steps_of(what.1, 0) - 1;
         let pairs =
             (1..last).flat_map(|first| (first + 1..=last).map(move |second| (first, second)));
         for stops in pairs {
-            let steps = (0..).take_while(|&late| go_on_late(what, stops, late)).count();
+            let steps = (0..).take_while(|&late| go_on_late(what, 0, stops, late)).count();
             assert!(steps > 5, "{}: {steps} steps of the successor", what.0);
         }
     }
+}
+
+/// Patches after which the next one needs another page of the log.
+fn patches_of_a_page() -> usize {
+    let few = steps_of(CHANGES[0].1, 0);
+    (1..80).find(|&changes| steps_of(CHANGES[0].1, changes) > few).expect("a page is filled")
+}
+
+/// The borrower makes all of its change but for its last step while the successor takes one of its
+/// first.
+fn moves_the_tail_late() {
+    let (patch, changes) = (CHANGES[0], patches_of_a_page());
+    let last = steps_of(patch.1, changes) - 1;
+    for first in 1..last {
+        for late in 0..10 {
+            assert!(go_on_late(patch, changes, (first, last), late), "too few steps");
+        }
+    }
+}
+
+#[test]
+fn so_it_does_when_its_change_needs_a_page_of_the_log() {
+    moves_the_tail_late();
+}
+
+#[test]
+fn a_late_tail_that_is_overwritten_is_found() {
+    assert!(is_found(Bug::LateTailOverwritten, moves_the_tail_late));
 }
 
 /// The successor dies as well, when it is about to take its step `last`, and another one comes.
@@ -98,7 +144,7 @@ fn die_twice(what: (&str, Change), step: usize, last: usize) -> bool {
     let (stop, borrower) = stopped_before(&[step], what, file).expect("the change takes more");
     let context = format!("{}, step {step}, the successor's {last}", what.0);
     volume.abandon();
-    std::mem::forget(volume);
+    drop(volume);
     let taken = Cell::new(0);
     at_each_step(Some(Rc::new(move || {
         assert_ne!(taken.replace(taken.get() + 1), last, "killed");
@@ -108,7 +154,6 @@ fn die_twice(what: (&str, Change), step: usize, last: usize) -> bool {
     let was_killed = first.is_err();
     if let Ok(first) = first {
         first.abandon();
-        std::mem::forget(first);
     }
     let volume = rig.open();
     end_as_told(&volume, ino, (&stop, borrower), &context);
@@ -121,7 +166,7 @@ fn die_twice(what: (&str, Change), step: usize, last: usize) -> bool {
 fn what_a_borrower_is_told_holds_when_the_successor_dies_in_its_recovery() {
     let [patch, _, append, append_beyond, _, block, ..] = CHANGES;
     for what in [patch, append, append_beyond, block] {
-        for step in 1..steps_of(what.1) {
+        for step in 1..steps_of(what.1, 0) {
             let steps = (0..).take_while(|&last| die_twice(what, step, last)).count();
             assert!(steps > 5, "{}: {steps} steps of the successor", what.0);
         }

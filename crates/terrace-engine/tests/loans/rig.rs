@@ -59,7 +59,7 @@ impl Rig {
     /// Leaves the volume as a killed daemon would and opens it again.
     pub fn crash(&self, volume: Arc<Volume>) -> Arc<Volume> {
         volume.abandon();
-        std::mem::forget(volume);
+        drop(volume);
         self.open()
     }
 

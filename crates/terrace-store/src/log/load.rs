@@ -192,14 +192,27 @@ impl Log {
 
     /// Moves the tail on media behind the chain, and erases a torn entry, so that it cannot pass
     /// for an entry of a later mount; durable at the next fence. One has followed
-    /// [`Self::flush_found`].
-    pub fn finish(&mut self, pm: &Pm) {
-        self.flush_tail(pm);
+    /// [`Self::flush_found`]. False: the tail is not this one any more, which was loaded. Nothing
+    /// was done: a borrower that had been stopped goes on with its change.
+    #[must_use]
+    pub fn finish(&mut self, pm: &Pm, loaded: u64) -> bool {
+        let at = self.record_at + TAIL_OFFSET;
+        let tail = Tail::new(self.tail, self.tail_generation).0;
+        let is_same = match self.tail_behind && !planted(Bug::TailStaysBehind) {
+            true => pm.compare_exchange_u64(at, loaded, tail).is_ok(),
+            false => pm.load_u64(at) == loaded,
+        };
+        match is_same {
+            true => pm.flush(at, 8),
+            false if planted(Bug::LateTailOverwritten) => self.flush_tail(pm),
+            false => return false,
+        }
         self.tail_behind = false;
         if let Some(at) = self.torn {
             pm.store_u64(at, 0);
             pm.flush(at, 8);
         }
+        true
     }
 
     /// Flushes the entries behind the tail on media that committed themselves, and what the last of

@@ -1,9 +1,11 @@
 //! Reading an inode from its log.
 
-use terrace_layout::{AttrEntry, InodeRecord, LogEntry, Stamp, TargetEntry, XattrEntry, slots_for};
+use terrace_layout::{
+    AttrEntry, InodeRecord, LogEntry, Stamp, TAIL_OFFSET, TargetEntry, XattrEntry, slots_for,
+};
 use terrace_media::Pm;
 use terrace_store::damage::DamageKind;
-use terrace_store::error::{FsResult, fence};
+use terrace_store::error::{FsResult, fail, fence};
 use terrace_store::file::Seen;
 use terrace_store::log::{Log, LogMedia, Refs, entry_damage};
 use terrace_store::planted::{Bug, planted};
@@ -11,6 +13,9 @@ use terrace_store::planted::{Bug, planted};
 use super::{Body, Inner, Meta, Xattr, inline_len, kind_of, set_xattr};
 use crate::base::types::{FileKind, Ino, Time};
 use crate::inode::dir::NewName;
+
+/// A borrower that was stopped moves the tail once, when it goes on. A wild one may do anything.
+const TRIES: usize = 1000;
 
 /// An inode that was read after a crash, which may have left something half done.
 ///
@@ -20,6 +25,8 @@ use crate::inode::dir::NewName;
 pub(crate) struct Found {
     inner: Inner,
     seen: Seen,
+    /// The word in the record that says where the log ends.
+    tail: u64,
 }
 
 impl Found {
@@ -34,15 +41,19 @@ impl Found {
         self.inner
     }
 
-    /// Moves the log's tail, and stores the patches again; durable at the next fence.
-    pub fn finish(mut self, pm: &Pm) -> Inner {
-        self.inner.log.finish(pm);
+    /// Moves the log's tail, and stores the patches again; durable at the next fence. False, and
+    /// nothing is done: a borrower that had been stopped has gone on, and moved the tail.
+    #[must_use]
+    pub fn finish(&mut self, pm: &Pm) -> bool {
+        if !self.inner.log.finish(pm, self.tail) {
+            return false;
+        }
         if !planted(Bug::PatchesNotRepeated)
             && let Body::File(file) = &self.inner.body
         {
             file.repeat_patches(pm, &self.seen);
         }
-        self.inner
+        true
     }
 }
 
@@ -67,18 +78,26 @@ impl Inner {
     /// fence.
     ///
     /// # Errors
-    /// Damage, with the place: nothing is stored then. PM errors.
+    /// Damage, with the place: nothing is stored then. PM errors. `EBUSY`: a process that had
+    /// borrowed it changes it again and again, as no borrower does.
     pub fn recover(
         media: LogMedia<'_>,
         record_at: u64,
         record: &InodeRecord,
         crashed: Stamp,
     ) -> FsResult<Self> {
-        let found = Self::find(media, record_at, record, Some(crashed))?;
-        if found.flush(media.pm) && !planted(Bug::FinishedUnfenced) {
-            fence(media.pm)?;
+        let mut record = *record;
+        for _ in 0..TRIES {
+            let mut found = Self::find(media, record_at, &record, Some(crashed))?;
+            if found.flush(media.pm) && !planted(Bug::FinishedUnfenced) {
+                fence(media.pm)?;
+            }
+            if found.finish(media.pm) {
+                return Ok(found.unfinished());
+            }
+            record.tail = media.pm.load_u64(record_at + TAIL_OFFSET);
         }
-        Ok(found.finish(media.pm))
+        fail(libc::EBUSY)
     }
 
     /// The first half of [`Self::recover`].
@@ -108,7 +127,7 @@ impl Inner {
         if let Body::File(file) = &mut inner.body {
             file.heat = seen.heat(file.index.data_blocks());
         }
-        Ok(Found { inner, seen })
+        Ok(Found { inner, seen, tail: record.tail })
     }
 
     /// Applies an entry of the log; what is wrong with it if it cannot be.
