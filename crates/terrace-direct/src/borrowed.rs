@@ -163,10 +163,8 @@ fn load(pm: &Pm, record_at: u64) -> FsResult<(Log, FileData)> {
         match entry {
             LogEntry::Pad | LogEntry::XattrSet(..) | LogEntry::XattrRemove(..) => {}
             LogEntry::Attr(e) => file.load_mtime(refs, position, e.mtime_ns),
-            entry if file.apply(refs, position, entry, &mut seen) => {
-                // The owner has stored the patches.
-                seen = Seen::default();
-            }
+            // The owner has stored the patches.
+            entry if file.apply(refs, position, entry, &mut seen) => seen.clear(),
             _ => return fail(libc::EISDIR),
         }
         Ok(())

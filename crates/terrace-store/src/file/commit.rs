@@ -100,23 +100,16 @@ impl FileData {
                 run.crc_run.is_some(),
             )
             .with_history(run.history);
-            if !run.in_place
-                && self.index.replace_block(&mut log.refs, run.file_block, extent, &mut self.freed)
-            {
-                continue;
-            }
-            let before = self.freed.len();
-            self.index.unmap(
-                &mut log.refs,
-                run.file_block,
-                run.file_block + run.blocks,
-                &mut self.freed,
-            );
+            let (refs, freed) = (&mut log.refs, &mut self.freed);
             if run.in_place {
                 // The blocks stay where they are; only the entry that maps them changes.
-                self.freed.truncate(before);
+                let before = freed.len();
+                self.index.unmap(refs, run.file_block, run.file_block + run.blocks, freed);
+                freed.truncate(before);
+                self.index.map(refs, run.file_block, extent, run.crc_run);
+            } else {
+                self.index.put(refs, run.file_block, extent, run.crc_run, freed);
             }
-            self.index.map(&mut log.refs, run.file_block, extent, run.crc_run);
         }
     }
 

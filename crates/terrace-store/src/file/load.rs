@@ -48,6 +48,12 @@ impl Seen {
         !self.patches.is_empty()
     }
 
+    /// Forgets patches and freed blocks: they are somebody else's business.
+    pub fn clear(&mut self) {
+        self.patches.clear();
+        self.freed.clear();
+    }
+
     /// Forgets all patches but the last one: those before it are in their blocks.
     pub fn keep_last_patch(&mut self) {
         let before_last = self.patches.len().saturating_sub(1);
@@ -73,12 +79,12 @@ impl FileData {
             LogEntry::Write(e, _) => {
                 let end = e.file_block + u64::from(e.blocks);
                 seen.overwritten(e.file_block, end);
-                self.index.unmap(refs, e.file_block, end, &mut seen.freed);
                 let crc_run = (e.crc_form == CRC_BLOCKS)
                     .then_some((BlockAddr(e.crc_address), u64::from(e.crcs[1])));
                 let (addr, unwritten) = (BlockAddr(e.address), e.flags & WRITE_UNWRITTEN != 0);
                 let extent = Extent::new(addr, e.blocks, position, unwritten, crc_run.is_some());
-                self.index.map(refs, e.file_block, extent.with_history(e.counter), crc_run);
+                let extent = extent.with_history(e.counter);
+                self.index.put(refs, e.file_block, extent, crc_run, &mut seen.freed);
                 seen.wrote(u64::from(e.blocks), e.mtime_ns);
                 if !e.is_move() {
                     self.load_size(refs, position, e.size, e.mtime_ns);

@@ -250,9 +250,25 @@ impl Index {
         }
     }
 
+    /// Maps `extent` at `file_block` in place of what is there, which goes to `freed`. `crc_run`: as
+    /// in [`Self::map`].
+    pub fn put(
+        &mut self,
+        refs: &mut Refs,
+        file_block: u64,
+        extent: Extent,
+        crc_run: Option<(BlockAddr, u64)>,
+        freed: &mut Freed,
+    ) {
+        if !self.replace_block(refs, file_block, extent, freed) {
+            self.unmap(refs, file_block, file_block + u64::from(extent.blocks), freed);
+            self.map(refs, file_block, extent, crc_run);
+        }
+    }
+
     /// Maps an extent of one block over another of one block, if that is all there is to do: the
     /// way of small overwrites.
-    pub fn replace_block(
+    fn replace_block(
         &mut self,
         refs: &mut Refs,
         file_block: u64,
@@ -316,6 +332,11 @@ impl Index {
     }
 
     fn unmap_in_tree(&mut self, refs: &mut Refs, from: u64, to: u64, freed: &mut Freed) {
+        // Most new data goes behind all other.
+        let ends_before = |(&start, last): (&u64, &Extent)| start + u64::from(last.blocks) <= from;
+        if self.tree.last_key_value().is_none_or(ends_before) {
+            return;
+        }
         if let Some((&start, &extent)) = self.tree.range(..from).next_back() {
             let end = start + u64::from(extent.blocks);
             if end > from {
