@@ -34,7 +34,8 @@ pub use self::segment::Segment;
 #[repr(u32)]
 pub enum NotLent {
     /// This mount lends nothing: it was mounted so, may not be written, its PM has checksums of
-    /// data, or is of a kind that other processes cannot make durable.
+    /// data, or is of a kind that other processes cannot make durable; or somebody records what
+    /// programs ask for.
     Off,
     /// It is no regular file, or has lost its last name.
     NotAFile,

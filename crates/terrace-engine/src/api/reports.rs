@@ -58,13 +58,15 @@ impl Volume {
     }
 
     /// Begins to record what the volume is asked to do. Ends when [`Self::take_recorded`] is told
-    /// to stop.
+    /// to stop. Nothing is lent meanwhile: no call of a program is missed.
     ///
     /// # Errors
     /// `EALREADY`: somebody records already.
     pub fn start_recording(&self) -> FsResult<Recording> {
         let facts = self.facts()?;
-        Ok(Recording { token: self.parts.recorder.start()?, facts })
+        let token = self.parts.recorder.start()?;
+        self.parts.lending.take_back_all();
+        Ok(Recording { token, facts })
     }
 
     /// The next block of the recording called `token`, of about `block_bytes` bytes at most. With

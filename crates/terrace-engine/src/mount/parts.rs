@@ -147,6 +147,7 @@ impl Parts {
             inodes: inodes.clone(),
             loans: loans.clone(),
             tuning: tuning.clone(),
+            recorder: recorder.clone(),
         });
         let attributes = Attributes {
             store: store.clone(),

@@ -12,6 +12,7 @@ use terrace_store::file::FileData;
 use terrace_store::planted::{Bug, planted};
 use terrace_store::sync::Arc;
 
+use crate::base::recorder::Recorder;
 use crate::base::tuning::Tuning;
 use crate::base::types::{FileKind, Ino};
 use crate::inode::activity::Activity;
@@ -60,6 +61,7 @@ pub(crate) struct Lending {
     pub inodes: Arc<Inodes>,
     pub loans: Arc<Loans>,
     pub tuning: Arc<Tuning>,
+    pub recorder: Arc<Recorder>,
 }
 
 impl Lending {
@@ -112,6 +114,9 @@ impl Lending {
         borrower: u64,
         blocks: u64,
     ) -> FsResult<Result<Lent, NotLent>> {
+        if self.recorder.is_on() {
+            return Ok(Err(NotLent::Off));
+        }
         let room = self.store.space.room_for_data();
         let refused = self.obstacle(inode, inner).or((room < ROOM_MIN).then_some(NotLent::NoRoom));
         if let Some(reason) = refused {
@@ -124,6 +129,11 @@ impl Lending {
         self.activity.note_data_in(inode, 0, inner.file()?.heat.mean());
         self.activity.note_traffic();
         match self.loans.lend(inode, inner, borrower, blocks) {
+            // A recording that has begun meanwhile may not have met this loan.
+            Ok(_) if self.recorder.is_on() => {
+                inner.take_back();
+                Ok(Err(NotLent::Off))
+            }
             Ok(lent) => {
                 self.activity.note_pm_use(inode.shard);
                 Ok(Ok(lent))
@@ -220,7 +230,7 @@ impl Lending {
         self.loans.release_quarantined();
     }
 
-    /// Takes back all that is lent: the volume is about to be closed.
+    /// Takes back all that is lent.
     pub fn take_back_all(&self) {
         for ino in self.loans.lent() {
             let _ = self.take_back(ino);

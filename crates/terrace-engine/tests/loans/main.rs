@@ -252,3 +252,22 @@ fn direct_reads_lean_nowhere_and_read_migration_leaves_files_that_are_lent() {
     volume.close().unwrap();
     rig.assert_sound();
 }
+
+#[test]
+fn nothing_is_lent_while_somebody_records() {
+    let rig = Rig::new();
+    let volume = rig.open();
+    let ino = create(&volume, b"a");
+    let mut file = rig.borrow(&volume, ino);
+    file.write_at(None, &[1; 100]).unwrap();
+    let recording = volume.start_recording().unwrap();
+    assert_eq!((file.write_at(None, &[2; 100]), volume.loans()), (Err(ENDED), NOTHING));
+    assert_eq!(volume.lend(ino, ME, 64).unwrap(), Err(NotLent::Off));
+    volume.write(ino, 100, &[3; 100], WriteOptions::default()).unwrap();
+    while !volume.take_recorded(recording.token, true, 1 << 20).unwrap().block.is_empty() {}
+    let mut file = rig.borrow(&volume, ino);
+    file.write_at(None, &[4; 100]).unwrap();
+    assert_eq!(contents(&volume, ino), [[1; 100], [3; 100], [4; 100]].concat());
+    volume.close().unwrap();
+    rig.assert_sound();
+}
