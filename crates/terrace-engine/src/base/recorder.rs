@@ -86,6 +86,14 @@ impl Recorder {
         self.is_on.load(Ordering::Relaxed)
     }
 
+    /// As [`Self::is_on`], for those who come seldom: a recorder that was killed ends by this.
+    pub fn is_in_use(&self) -> bool {
+        if self.is_on() {
+            self.end_if_abandoned();
+        }
+        self.is_on()
+    }
+
     /// An operation was done. `len` and `offset` in bytes; 0 where it has none.
     #[inline]
     pub fn note(&self, operation: Operation, ino: Ino, offset: u64, len: u64, durable: bool) {
@@ -109,6 +117,10 @@ impl Recorder {
         }
         self.lost.fetch_add(1, Ordering::Relaxed);
         // Buffers that stay full belong to somebody who was killed.
+        self.end_if_abandoned();
+    }
+
+    fn end_if_abandoned(&self) {
         let is_abandoned = |session: &Option<Session>| {
             session.as_ref().is_none_or(|s| s.last_asked.elapsed() > LEASE)
         };
@@ -285,5 +297,16 @@ mod tests {
         inos.sort_unstable();
         inos.dedup();
         assert_eq!(inos.len(), records.len(), "none twice");
+    }
+
+    #[test]
+    fn a_recorder_that_was_killed_is_in_use_no_longer_than_its_lease() {
+        let recorder = Recorder::default();
+        assert!(!recorder.is_in_use());
+        recorder.start().unwrap();
+        assert!(recorder.is_in_use());
+        let long_ago = Instant::now().checked_sub(LEASE + Duration::from_secs(1)).unwrap();
+        recorder.session.lock().as_mut().unwrap().last_asked = long_ago;
+        assert!(recorder.is_on() && !recorder.is_in_use() && !recorder.is_on());
     }
 }

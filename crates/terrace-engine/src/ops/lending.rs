@@ -114,7 +114,7 @@ impl Lending {
         borrower: u64,
         blocks: u64,
     ) -> FsResult<Result<Lent, NotLent>> {
-        if self.recorder.is_on() {
+        if self.recorder.is_in_use() {
             return Ok(Err(NotLent::Off));
         }
         let room = self.store.space.room_for_data();
