@@ -17,6 +17,26 @@ macro_rules! divert {
     )*};
 }
 
+/// The same for functions whose first argument is a number that is on the mount anyway, most often.
+/// Such a call goes to the C library's function at once: by a jump, without a frame in between.
+macro_rules! divert_or_jump {
+    ($(fn $name:ident($fd:ident: c_int $(, $arg:ident: $type:ty)*) -> $result:ty $body:block)*)
+    => { divert! {$(
+        fn $name($fd: c_int $(, $arg: $type)*) -> $result {
+            #[inline(never)]
+            unsafe extern "C-unwind" fn carried($fd: c_int $(, $arg: $type)*) -> $result {
+                // SAFETY: The caller keeps to the contract of the function of this name.
+                unsafe { $body }
+            }
+
+            match $crate::state::on_mount($fd) {
+                true => $crate::real::$name($fd $(, $arg)*),
+                false => carried($fd $(, $arg)*),
+            }
+        }
+    )*} };
+}
+
 mod asynchronous;
 mod attributes;
 mod copies;

@@ -104,24 +104,34 @@ macro_rules! real {
         #[inline(always)]
         #[allow(non_snake_case, clippy::too_many_arguments, reason = "it is the C library's")]
         pub(crate) unsafe fn $name($($arg: $type),*) $(-> $result)? {
-            #[allow(unused_mut)]
-            let mut at = place::$name.load(Relaxed);
-            if at.is_null() {
+            /// Not in line: a caller with nothing else to do needs no frame, and jumps.
+            #[cold]
+            #[inline(never)]
+            unsafe extern "C-unwind" fn not_found_yet($($arg: $type),*) $(-> $result)? {
                 real!(@bare [$($arg),*] $(= $number)?);
                 #[allow(unreachable_code)]
                 {
                     let name = concat!(stringify!($name), "\0");
                     let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or(c"");
-                    at = find(&place::$name, name);
+                    let at = find(&place::$name, name);
                     if at.is_null() {
                         thread::set_errno(libc::ENOSYS);
                         return Missing::RESULT;
                     }
+                    // SAFETY: It is the function of this name, which has this type.
+                    let function = unsafe { std::mem::transmute::<*mut c_void, Function>(at) };
+                    // SAFETY: The caller vouches for the arguments.
+                    unsafe { function($($arg),*) }
                 }
             }
+
             type Function = unsafe extern "C-unwind" fn($($type),*) $(-> $result)?;
-            // SAFETY: It is the function of this name, which has this type.
-            let function = unsafe { std::mem::transmute::<*mut c_void, Function>(at) };
+            let at = place::$name.load(Relaxed);
+            let function: Function = match at.is_null() {
+                true => not_found_yet,
+                // SAFETY: It is the function of this name, which has this type.
+                false => unsafe { std::mem::transmute::<*mut c_void, Function>(at) },
+            };
             // SAFETY: The caller vouches for the arguments.
             unsafe { function($($arg),*) }
         }

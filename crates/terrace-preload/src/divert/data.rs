@@ -6,7 +6,7 @@ use libc::{off_t, size_t, ssize_t};
 
 use crate::backend::ProgramBytes;
 use crate::carry::{Call, carry};
-use crate::{real, state};
+use crate::real;
 
 /// A call with one buffer.
 #[inline(always)]
@@ -21,11 +21,8 @@ fn one<'a>(
     Call { fd, write, bytes, at: offset, sync: false, append: false }
 }
 
-divert! {
+divert_or_jump! {
     fn read(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
-        if state::on_mount(fd) {
-            return real::read(fd, into, len);
-        }
         carry(&one(fd, false, into, len, None), |at| match at {
             None => real::read(fd, into, len),
             Some(at) => real::pread64(fd, into, len, at),
@@ -33,9 +30,6 @@ divert! {
     }
 
     fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
-        if state::on_mount(fd) {
-            return real::write(fd, from, len);
-        }
         carry(&one(fd, true, from, len, None), |at| match at {
             None => real::write(fd, from, len),
             Some(at) => real::pwrite64(fd, from, len, at),
@@ -43,19 +37,15 @@ divert! {
     }
 
     fn pread64(fd: c_int, into: *mut c_void, len: size_t, at: off_t) -> ssize_t {
-        if state::on_mount(fd) {
-            return real::pread64(fd, into, len, at);
-        }
         carry(&one(fd, false, into, len, Some(at)), |_| real::pread64(fd, into, len, at))
     }
 
     fn pwrite64(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
-        if state::on_mount(fd) {
-            return real::pwrite64(fd, from, len, at);
-        }
         carry(&one(fd, true, from, len, Some(at)), |_| real::pwrite64(fd, from, len, at))
     }
+}
 
+divert! {
     fn pread(fd: c_int, into: *mut c_void, len: size_t, at: off_t) -> ssize_t {
         pread64(fd, into, len, at)
     }

@@ -79,6 +79,16 @@ fn seek_nested(description: &Description, offset: off_t, whence: c_int) -> Optio
     Some(at)
 }
 
+divert_or_jump! {
+    fn fsync(fd: c_int) -> c_int {
+        on_file(fd, 0, |file| file.sync()).unwrap_or_else(|| real::fsync(fd))
+    }
+
+    fn fdatasync(fd: c_int) -> c_int {
+        on_file(fd, 0, |file| file.sync()).unwrap_or_else(|| real::fdatasync(fd))
+    }
+}
+
 divert! {
     fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t {
         if let Some(at) = seek(fd, offset, whence) {
@@ -102,14 +112,6 @@ divert! {
 
     fn llseek(fd: c_int, offset: off_t, whence: c_int) -> off_t {
         lseek64(fd, offset, whence)
-    }
-
-    fn fsync(fd: c_int) -> c_int {
-        on_file(fd, 0, |file| file.sync()).unwrap_or_else(|| real::fsync(fd))
-    }
-
-    fn fdatasync(fd: c_int) -> c_int {
-        on_file(fd, 0, |file| file.sync()).unwrap_or_else(|| real::fdatasync(fd))
     }
 
     // All that was written direct is durable after a sync, whatever the range.
