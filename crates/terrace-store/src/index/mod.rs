@@ -250,8 +250,8 @@ impl Index {
         }
     }
 
-    /// Maps `extent` at `file_block` in place of what is there, which goes to `freed`. `crc_run`: as
-    /// in [`Self::map`].
+    /// Maps `extent` at `file_block` in place of what is there, which goes to `freed`. `crc_run`:
+    /// as in [`Self::map`].
     pub fn put(
         &mut self,
         refs: &mut Refs,
