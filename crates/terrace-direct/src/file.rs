@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use terrace_layout::BLOCK_BYTES;
 use terrace_store::delegation::NotLent;
 use terrace_store::delegation::message::{Answer, Request, Wanted};
 
@@ -26,6 +27,8 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// Blocks of a first loan; one that is used up is followed by one of twice as many.
 const BLOCKS_FIRST: u64 = 256;
 const BLOCKS_MAX: u64 = 8192;
+/// A longer write may need more blocks than the next loan would have: it says how many.
+const LONG_BYTES: usize = 256 << 10;
 /// A file of which so many bytes were written without a request for durability is handed back, as
 /// the mount's own predictor would send it to the disk.
 const UNSYNCED_BYTES_MAX: u64 = 4 << 20;
@@ -166,7 +169,7 @@ impl DirectFile {
         {
             let (page, generation) = borrowed.loan();
             // This thread has the lock, so no other stores anything.
-            self.mount.ask(Request::LetGo { page: page as u64, generation });
+            self.mount.let_go(page as u64, generation);
         }
         let result = self.find(loan);
         result.inspect_err(|_| self.back_off.wait(Reason::Ended))
@@ -196,6 +199,15 @@ impl DirectFile {
             0 => Ok(()),
             _ => Err(self.back_off.why()),
         }
+    }
+
+    /// A call on the mount is under way, or was, since the daemon was asked for the file: from a
+    /// handler in the middle of the question, or from a thread that did not wait for it. It could
+    /// not give the file back, and the kernel has the size of that moment. A loan would change it
+    /// unnoticed.
+    fn is_outside(&self) -> bool {
+        let asked = self.asked.load(Ordering::SeqCst);
+        self.outside.load(Ordering::SeqCst) > 0 || asked == self.known.load(Ordering::SeqCst)
     }
 
     /// Whether this process has the file: borrowed, or lent by the daemon of its own accord.
@@ -245,6 +257,11 @@ impl DirectFile {
                 return Err(Reason::Ended);
             }
         };
+        if self.is_outside() {
+            *loan = None;
+            self.mount.give_back(self.ino);
+            return Err(self.back_off.why());
+        }
         if let Some(borrowed) = loan.as_mut().filter(|_| log_is_same) {
             borrowed.renewed(page, generation);
             return Ok(());
@@ -270,10 +287,12 @@ impl DirectFile {
                 *loan = Some(borrowed);
                 Ok(())
             }
-            Err(_) => {
+            Err(error) => {
+                let was_taken_up = error.errno() == libc::EBUSY;
+                let why = if was_taken_up { Reason::Ended } else { Reason::Damaged };
                 self.mount.give_back(self.ino);
-                self.back_off.wait(Reason::Damaged);
-                Err(Reason::Damaged)
+                self.back_off.wait(why);
+                Err(why)
             }
         }
     }
@@ -324,21 +343,22 @@ impl DirectFile {
     fn look<T>(&self, mut call: impl FnMut(&Borrowed) -> Result<T, Refusal>) -> Result<T, Refusal> {
         self.back_off.call()?;
         let loan = self.shared()?;
-        let refusal = match loan.as_ref() {
-            Some(borrowed) => match call(borrowed) {
-                Err(refusal @ Refusal::Mount(_)) => refusal,
-                result => return result,
-            },
-            None => Refusal::Mount(Reason::Renew),
+        let refusal = match loan.as_ref().map(&mut call) {
+            Some(Err(Refusal::Mount(why))) => Some(why),
+            Some(result) => return result,
+            None => None,
         };
         drop(loan);
         let mut loan = self.exclusive()?;
-        match (refusal, loan.is_none()) {
-            (_, true) => self.borrow(&mut loan)?,
-            (Refusal::Mount(Reason::Ended), false) => self.ended(&mut loan)?,
-            (refusal, false) => {
-                self.note(&refusal, &mut loan);
-                return Err(refusal);
+        match (refusal, loan.as_ref()) {
+            (_, None) => self.borrow(&mut loan)?,
+            // Another thread has borrowed it meanwhile, perhaps again.
+            (None, Some(_)) => {}
+            (Some(Reason::Ended), Some(borrowed)) if borrowed.lasts() => {}
+            (Some(Reason::Ended), Some(_)) => self.ended(&mut loan)?,
+            (Some(why), Some(_)) => {
+                self.note(&why.into(), &mut loan);
+                return Err(why.into());
             }
         }
         call(loan.as_ref().expect("it was borrowed just now"))
@@ -363,6 +383,10 @@ impl DirectFile {
         let unsynced = self.unsynced.load(Ordering::Relaxed) + data.len() as u64;
         if unsynced > UNSYNCED_BYTES_MAX {
             return self.hand_back();
+        }
+        if data.len() > LONG_BYTES {
+            let blocks = data.len().div_ceil(BLOCK_BYTES as usize) as u64;
+            self.blocks.fetch_max(blocks, Ordering::Relaxed);
         }
         let at = self.change(|borrowed| borrowed.write_at(offset, data))?;
         self.unsynced.store(unsynced, Ordering::Relaxed);

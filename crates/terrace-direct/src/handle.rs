@@ -241,7 +241,7 @@ impl File {
     }
 
     /// Reads from `offset` on, and returns how many bytes. They are fewer than there is room for at
-    /// the end of the file only.
+    /// the end of the file only; bytes of `into` behind them may have changed.
     ///
     /// # Errors
     /// Those of pread(2). Some bytes may have been read.

@@ -46,7 +46,8 @@ impl Mounts {
         // mounted again has the same socket. If the daemon of a mount that has not ended is dead,
         // its successor may not be there yet.
         let is_same = |mount: &&Arc<Mount>| {
-            mount.is_alive() || is_on_fuse(fd) && mount.has(fd) && !mount.is_replaced()
+            mount.is_alive() == Some(true)
+                || is_on_fuse(fd) && mount.has(fd) && !mount.is_replaced()
         };
         if let Some(mount) = self.0.get(&device).filter(is_same) {
             return Ok(Arc::clone(mount));

@@ -33,6 +33,9 @@ pub struct Mount {
     /// `None`: the daemon has gone. Its successor is connected to with the next request, if it has
     /// the same control pages.
     connection: Patient<Option<Connection>>,
+    /// Loans that this process has let go, which the daemon does not know yet: control page and
+    /// generation.
+    let_go: Patient<Vec<(u64, u32)>>,
     pm: Arc<Pm>,
     segment: Arc<Segment>,
     /// The file of the control pages.
@@ -154,8 +157,9 @@ impl Mount {
             let process = std::process::id();
             let announces = connection.process == process;
             let connection = Patient::new(Some(connection));
+            let let_go = Patient::new(Vec::new());
             let path = path.clone();
-            Ok(Self { device, path, connection, pm, segment, memory, process, announces })
+            Ok(Self { device, path, connection, let_go, pm, segment, memory, process, announces })
         };
         open().map_err(|_| NoMount::Refused)
     }
@@ -170,13 +174,12 @@ impl Mount {
         socket_path(fd).is_ok_and(|path| path == self.path)
     }
 
-    /// Whether the daemon is there. Then the mount is, and the device number is no other's. False
-    /// also if another thread keeps one from asking.
-    pub fn is_alive(&self) -> bool {
-        let is_alive = |connection: &mut Option<Connection>| {
+    /// Whether the daemon is there. Then the mount is, and the device number is no other's. `None`:
+    /// another thread keeps this one from looking.
+    pub fn is_alive(&self) -> Option<bool> {
+        self.connection.with(PATIENCE, |connection| {
             connection.as_ref().is_some_and(|open| open.is_ours() && open.is_alive())
-        };
-        self.connection.with(PATIENCE, is_alive) == Some(true)
+        })
     }
 
     /// Whether another mount has taken its place: its daemon answers, and has other control pages.
@@ -250,7 +253,28 @@ impl Mount {
         self.ask(Request::GiveBack { ino });
     }
 
+    /// Says that this process stores nothing more to what a broken loan has left. If the daemon
+    /// cannot be told now, it hears of it before the next request.
+    pub(crate) fn let_go(&self, page: u64, generation: u32) {
+        self.let_go.with(PATIENCE, |pages| pages.push((page, generation)));
+        self.connection.with(PATIENCE, |connection| self.tell_what_was_let_go(connection));
+    }
+
+    fn tell_what_was_let_go(&self, connection: &mut Option<Connection>) {
+        while let Some((page, generation)) = self.let_go.with(PATIENCE, Vec::pop).flatten() {
+            if self.send(connection, Request::LetGo { page, generation }).is_none() {
+                self.let_go.with(PATIENCE, |pages| pages.push((page, generation)));
+                return;
+            }
+        }
+    }
+
     fn ask_by(&self, connection: &mut Option<Connection>, request: Request) -> Option<Answer> {
+        self.tell_what_was_let_go(connection);
+        self.send(connection, request)
+    }
+
+    fn send(&self, connection: &mut Option<Connection>, request: Request) -> Option<Answer> {
         if connection.is_none() {
             *connection = self.connect_again().ok()?;
         }

@@ -96,10 +96,13 @@ fn tell(mount: &Arc<Mount>) {
     if told().any(|known| std::ptr::eq(known, Arc::as_ptr(mount))) {
         return;
     }
-    let place = TOLD.iter().find(|place| {
-        // SAFETY: what stands there was leaked.
-        unsafe { place.load(Ordering::Acquire).as_ref() }.is_none_or(|other| !other.is_alive())
-    });
+    let is_free = |place: &&AtomicPtr<Mount>| place.load(Ordering::Acquire).is_null();
+    // SAFETY: what stands there was leaked.
+    let other = |place: &AtomicPtr<Mount>| unsafe { place.load(Ordering::Acquire).as_ref() };
+    let is_gone = |place: &&AtomicPtr<Mount>| {
+        other(place).is_some_and(|mount| mount.is_alive() == Some(false))
+    };
+    let place = TOLD.iter().find(is_free).or_else(|| TOLD.iter().find(is_gone));
     if let Some(place) = place {
         place.store(Arc::into_raw(Arc::clone(mount)).cast_mut(), Ordering::Release);
     }

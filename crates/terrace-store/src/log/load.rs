@@ -193,7 +193,8 @@ impl Log {
     /// Moves the tail on media behind the chain, and erases a torn entry, so that it cannot pass
     /// for an entry of a later mount; durable at the next fence. One has followed
     /// [`Self::flush_found`]. False: the tail is not this one any more, which was loaded. Nothing
-    /// was done: a borrower that had been stopped goes on with its change.
+    /// was done: a borrower that had been stopped goes on with its change. (A torn entry would have
+    /// committed itself, so the change that it is of moves no tail.)
     #[must_use]
     pub fn finish(&mut self, pm: &Pm, loaded: u64) -> bool {
         let at = self.record_at + TAIL_OFFSET;

@@ -14,6 +14,7 @@
 //! | `buffered NAME` | fopen, fread of all of it, fclose | as for `read` |
 //! | `close` | close | |
 //! | `write LEN SEED`, `pwrite OFFSET LEN SEED` | write, pwrite | how many bytes |
+//! | `append LEN SEED` | pwritev2 with RWF_APPEND | how many bytes |
 //! | `read LEN`, `pread OFFSET LEN` | read, pread | how many bytes, and their checksum |
 //! | `seek OFFSET`, `end` | lseek from the beginning, to the end | the position |
 //! | `truncate LEN`, `sync`, `size` | ftruncate, fdatasync, fstat | of `size`: the size |
@@ -284,6 +285,7 @@ fn call(file: &mut File, words: &[&str]) -> io::Result<Vec<u64>> {
         ("pwrite", &[at, len, seed]) => {
             Ok(vec![file.write_at(&pattern(seed, len as usize), at)? as u64])
         }
+        ("append", &[len, seed]) => append(file, &pattern(seed, len as usize)),
         ("fork", &[len, first, step, count]) => {
             let records = (0..count).map(|n| pattern(first + n * step, len as usize));
             write_beside_forks(file, records.collect()).map(|()| vec![count])
@@ -313,6 +315,14 @@ fn call(file: &mut File, words: &[&str]) -> io::Result<Vec<u64>> {
         ("map", []) => map(file).map(|bytes| checked(&bytes)),
         _ => Err(wrong(words)),
     }
+}
+
+fn append(file: &File, bytes: &[u8]) -> io::Result<Vec<u64>> {
+    let piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // SAFETY: the piece is that of a slice, which is only read.
+    let written =
+        unsafe { libc::pwritev2(file.as_raw_fd(), &raw const piece, 1, 0, libc::RWF_APPEND) };
+    if written < 0 { Err(io::Error::last_os_error()) } else { Ok(vec![written as u64]) }
 }
 
 fn attributes(of: &Metadata) -> io::Result<Vec<u64>> {
