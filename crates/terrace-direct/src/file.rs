@@ -288,8 +288,10 @@ impl DirectFile {
                 Ok(())
             }
             Err(error) => {
-                let was_taken_up = error.errno() == libc::EBUSY;
-                let why = if was_taken_up { Reason::Ended } else { Reason::Damaged };
+                // A log may be in disorder while the daemon takes it back.
+                let lasts = self.mount.segment().control(page).word(generation).lasts();
+                let has_ended = !lasts || error.errno() == libc::EBUSY;
+                let why = if has_ended { Reason::Ended } else { Reason::Damaged };
                 self.mount.give_back(self.ino);
                 self.back_off.wait(why);
                 Err(why)
