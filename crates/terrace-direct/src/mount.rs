@@ -304,3 +304,73 @@ impl Mount {
         Ok((inode_of(segment.as_fd())? == self.memory).then_some(connection))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use rustix::net::socketpair;
+
+    use super::*;
+
+    /// A mount whose daemon has the other end of a socket.
+    fn mount() -> (Mount, OwnedFd) {
+        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+        let (socket, daemon) = socketpair(AddressFamily::UNIX, kind, flags, None).unwrap();
+        let number = inode_of(socket.as_fd()).unwrap();
+        let mount = Mount {
+            device: 0,
+            path: PathBuf::new(),
+            connection: Patient::new(Some(Connection { socket, number, process: 1 })),
+            let_go: Patient::new(Vec::new()),
+            pm: Pm::anonymous(4096),
+            segment: Arc::new(Segment::new(1).unwrap()),
+            memory: (0, 0),
+            process: 1,
+            announces: false,
+        };
+        (mount, daemon)
+    }
+
+    /// The requests that a daemon gets, each of which it answers.
+    fn serve(daemon: &OwnedFd, count: usize) -> Vec<Request> {
+        let one = |_| {
+            let mut bytes = [0; MESSAGE_BYTES];
+            rustix::net::recv(daemon, &mut bytes[..], RecvFlags::empty()).unwrap();
+            rustix::net::send(daemon, &Answer::Done.encode(), SendFlags::NOSIGNAL).unwrap();
+            Request::decode(&bytes).unwrap()
+        };
+        (0..count).map(one).collect()
+    }
+
+    #[test]
+    fn the_daemon_hears_later_of_a_loan_that_was_let_go_while_it_was_busy() {
+        let (mount, daemon) = mount();
+        let ((held, is_held), (release, released)) = (channel(), channel());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                mount.connection.with(PATIENCE, move |_| {
+                    held.send(()).unwrap();
+                    released.recv().unwrap();
+                })
+            });
+            is_held.recv().unwrap();
+            mount.let_go(7, 3);
+            assert_eq!(mount.is_alive(), None, "another thread has the connection");
+            release.send(()).unwrap();
+        });
+        let served = std::thread::scope(|scope| {
+            let served = scope.spawn(|| serve(&daemon, 2));
+            mount.give_back(5);
+            served.join().unwrap()
+        });
+        let let_go = Request::LetGo { page: 7, generation: 3 };
+        assert_eq!(served, [let_go, Request::GiveBack { ino: 5 }]);
+        assert_eq!(mount.is_alive(), Some(true));
+        drop(daemon);
+        // Nobody hears of this one, and it is not forgotten.
+        mount.let_go(8, 4);
+        assert_eq!(mount.let_go.with(PATIENCE, |pages| pages.clone()), Some(vec![(8, 4)]));
+        assert_eq!(mount.is_alive(), Some(false));
+    }
+}
