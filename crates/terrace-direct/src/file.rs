@@ -22,6 +22,10 @@ use crate::back_off::BackOff;
 use crate::borrowed::{Borrowed, Give, PIECE_BYTES_MAX, Reason, Refusal};
 use crate::mount::Mount;
 
+/// How often a thread looks whether calls on the mount have ended, and how often without letting
+/// others run: a call that does not wait for a disk takes no longer.
+const LOOKS: usize = 120;
+const SPINS: usize = 100;
 /// How long a thread waits for another one of this process.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Blocks of a first loan; one that is used up is followed by one of twice as many.
@@ -191,14 +195,19 @@ impl DirectFile {
         self.begin(loan, Request::Borrow(self.wanted()))
     }
 
-    /// From here on the kernel's size may be old.
+    /// From here on the kernel's size may be old. The caller has the lock, so calls of other threads
+    /// on the mount come to an end, and no new ones begin.
     fn ask_for(&self) -> Result<(), Reason> {
         // In this order, a call on the mount is seen here, or sees that.
         self.asked.fetch_add(1, Ordering::SeqCst);
-        match self.outside.load(Ordering::SeqCst) {
-            0 => Ok(()),
-            _ => Err(self.back_off.why()),
+        for look in 0..LOOKS {
+            match self.outside.load(Ordering::SeqCst) {
+                0 => return Ok(()),
+                _ if look < SPINS => std::hint::spin_loop(),
+                _ => std::thread::yield_now(),
+            }
         }
+        Err(self.back_off.why())
     }
 
     /// A call on the mount is under way, or was, since the daemon was asked for the file: from a
@@ -231,7 +240,7 @@ impl DirectFile {
                 let _ = self.find(&mut loan);
             }
             // The kernel's size may be old all the same.
-            Err(_) => drop(self.ask_for()),
+            Err(_) => drop(self.asked.fetch_add(1, Ordering::SeqCst)),
         }
     }
 

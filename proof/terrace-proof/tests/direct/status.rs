@@ -73,6 +73,29 @@ fn the_report_says_why_the_mount_had_the_calls() {
     });
 }
 
+/// One thread of several borrows the file again after another process has looked at it. The others
+/// find that, and do not give it back.
+#[test]
+fn threads_that_read_find_each_other_s_loans() {
+    proof(|| {
+        let mut volume = VolumeSpec::new("direct-readers").options("lend=owner").mount()?;
+        let scratch = Scratch::new("direct-readers-reports")?;
+        let report = scratch.join("report");
+        let mut worker = Worker::start(volume.root(), Some(&report))?;
+        worker.expect("open file rwc", &[0])?;
+        (0..4).try_for_each(|seed| worker.expect(&format!("0 write 4096 {seed}"), &[4096]))?;
+        for _ in 0..30 {
+            worker.send("0 readers 4 20000")?;
+            ensure!(fs::read(volume.join("file"))?.len() == 4 * 4096);
+            ensure!(worker.answer()? == Ok(vec![0]), "a read was wrong");
+        }
+        worker.finish()?;
+        let text = fs::read_to_string(&report)?;
+        ensure!(!text.contains("no room") && direct_calls(&report)? > 0, "{text}");
+        volume.check()
+    });
+}
+
 /// Programs that other users can reach.
 struct Reachable {
     _scratch: Scratch,

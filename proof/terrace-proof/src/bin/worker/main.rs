@@ -26,6 +26,7 @@
 //! | `sendfile NAME` | sendfile of all of it to the end of a file | how many bytes |
 //! | `relay M LEN` | pread of all of it in pieces, each of which is written to M | how many bytes |
 //! | `fork LEN FIRST STEP COUNT` | write, so many records, beside forks | how many |
+//! | `readers THREADS COUNT` | so many preads of the first 4096 bytes by each | how many differ |
 //! | `dup` | dup, and the first number is closed | |
 //! | `twin` | dup | the new handle |
 //! | `at` | lseek, by nothing | the position |
@@ -290,6 +291,7 @@ fn call(file: &mut File, words: &[&str]) -> io::Result<Vec<u64>> {
             let records = (0..count).map(|n| pattern(first + n * step, len as usize));
             write_beside_forks(file, records.collect()).map(|()| vec![count])
         }
+        ("readers", &[threads, count]) => read_by_threads(file, threads, count),
         ("read", &[len]) => {
             let mut bytes = vec![0; len as usize];
             let read = file.read(&mut bytes)?;
@@ -330,6 +332,20 @@ fn attributes(of: &Metadata) -> io::Result<Vec<u64>> {
     let (mtime, ctime) = (time(of.mtime(), of.mtime_nsec()), time(of.ctime(), of.ctime_nsec()));
     let (mode, links, owner) = (of.mode().into(), of.nlink(), of.uid().into());
     Ok(vec![of.len(), of.blocks(), mode, links, owner, mtime, ctime])
+}
+
+/// Reads the same bytes by several threads, again and again.
+fn read_by_threads(file: &File, threads: u64, count: u64) -> io::Result<Vec<u64>> {
+    let read = || -> io::Result<[u8; 4096]> {
+        let mut bytes = [0; 4096];
+        file.read_exact_at(&mut bytes, 0).map(|()| bytes)
+    };
+    let first = read()?;
+    let differ = || (0..count).filter(|_| !read().is_ok_and(|bytes| bytes == first)).count();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(differ)).collect();
+        Ok(vec![threads.into_iter().map(|thread| thread.join().expect("no panic") as u64).sum()])
+    })
 }
 
 /// Writes records while another thread has children, which end at once.
