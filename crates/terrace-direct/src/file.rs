@@ -195,7 +195,7 @@ impl DirectFile {
         self.begin(loan, Request::Borrow(self.wanted()))
     }
 
-    /// From here on the kernel's size may be old. The caller has the lock, so calls of other threads
+    /// From here on the kernel's size may be old. The caller has the lock, so other threads' calls
     /// on the mount come to an end, and no new ones begin.
     fn ask_for(&self) -> Result<(), Reason> {
         // In this order, a call on the mount is seen here, or sees that.

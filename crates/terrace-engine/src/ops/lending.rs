@@ -73,8 +73,6 @@ impl Lending {
         if !self.may_lend() {
             return Ok(Err(NotLent::Off));
         }
-        // A process that had closed its connection may have been ending still.
-        self.loans.release_quarantined();
         self.inodes.mutate(|| {
             let inode = self.inodes.get(ino)?;
             if inode.inner.borrower().is_some_and(|other| other != borrower) {
@@ -252,6 +250,7 @@ impl Lending {
 
     /// How many files are lent now, and to how many processes.
     pub fn stats(&self) -> LoanStats {
+        // A process that had closed its connection may have been ending still.
         self.loans.release_quarantined();
         let files = self.loans.files();
         let processes: HashSet<u64> = files.iter().map(|&(_, process)| process).collect();
