@@ -15,13 +15,16 @@ const CALLS_MAX: u32 = 4096;
 /// Calls on a borrowed file that make a loan a long one.
 const LONG: u32 = 1000;
 
+/// Reasons that are not the daemon's.
+const OWN: [Reason; 5] =
+    [Reason::Ended, Reason::Busy, Reason::Renew, Reason::NotInPm, Reason::Damaged];
 /// Reasons to stay on the mount, by their numbers here.
-const REASONS: [Reason; 5 + NotLent::ALL.len()] = {
-    let first = [Reason::Ended, Reason::Busy, Reason::Renew, Reason::NotInPm, Reason::Damaged];
-    let mut all = [Reason::Ended; 5 + NotLent::ALL.len()];
+const REASONS: [Reason; OWN.len() + NotLent::ALL.len()] = {
+    let mut all = [Reason::Ended; OWN.len() + NotLent::ALL.len()];
     let mut i = 0;
     while i < all.len() {
-        all[i] = if i < 5 { first[i] } else { Reason::NotLent(NotLent::ALL[i - 5]) };
+        let own = i < OWN.len();
+        all[i] = if own { OWN[i] } else { Reason::NotLent(NotLent::ALL[i - OWN.len()]) };
         i += 1;
     }
     all

@@ -1,12 +1,15 @@
 //! A file of a mount: borrowed when that pays, and given back when it does not.
 //!
 //! Invariants:
-//! * A call that is refused with [`Refusal::Mount`] has changed nothing.
+//! * A call that is refused with [`Refusal::Mount`] has changed nothing of the file. A read may
+//!   have stored to the bytes that it was to give.
 //! * Threads wait for each other, and for the daemon's answer to a request, but never for a thread
 //!   that has left the library in the middle of a call: after a moment the call goes to the mount.
 //! * Before a call on the mount, the kernel asks for the file's size, if the file has been borrowed
 //!   since it asked last; and it is not borrowed during such a call ([`DirectFile::leave`]). The
 //!   kernel would append to its cached pages at the wrong place.
+//! * While the file is borrowed, the kernel is to ask: `asked` is not `known`. A loan that arrives
+//!   when it has asked already, by a call that did not wait for the loan, is given back.
 
 use std::fmt;
 use std::sync::Arc;
