@@ -151,6 +151,9 @@ pub trait Files: Sync {
     /// The reason why the descriptor stays on the mount. `NotOurs` is final.
     fn adopt(&self, fd: RawFd) -> Result<&'static dyn File, Reason>;
 
+    /// Whether an open file is one of a mount of the backend's.
+    fn is_of_a_mount(&self, fd: RawFd) -> bool;
+
     /// The program makes few calls on each of many files, and this is one of them: the backend may
     /// want to be told of opens from now on.
     fn get_to_know(&self, fd: RawFd);

@@ -2,12 +2,12 @@
 
 use std::ffi::c_int;
 use std::os::fd::RawFd;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use crate::backend::{File, ProgramBytes, Reason, Refusal};
 use crate::description::{APPEND, Description, READABLE, SYNC, WRITABLE};
 use crate::state::Outside;
-use crate::table::{self, Entry};
+use crate::table::Entry;
 use crate::thread::{self, Inside};
 use crate::word::Word;
 use crate::{raw, real, report, state, switch};
@@ -43,15 +43,19 @@ pub(crate) fn carry(call: &Call, real: impl Fn(Option<i64>) -> isize) -> isize {
 
 #[inline(never)]
 fn carry_out(call: &Call, real: impl Fn(Option<i64>) -> isize) -> isize {
-    let Some(entry) = table::entry(call.fd) else { return real(None) };
+    let Some(entry) = state::entry(call.fd) else { return real(None) };
     let word = entry.cell.load();
     // A call that would wait for ever in the kernel can be cancelled, so one that is carried can.
     if word.description().is_some() {
         real::testcancel();
     }
-    match direct(call, entry, word, &real) {
-        Some(result) => result,
-        None => mount(call, entry, real),
+    let mut word = word;
+    loop {
+        let result = direct(call, entry, word, &real).or_else(|| mount(call, entry, &real));
+        match result {
+            Some(result) => return result,
+            None => word = entry.cell.load(),
+        }
     }
 }
 
@@ -59,7 +63,7 @@ fn carry_out(call: &Call, real: impl Fn(Option<i64>) -> isize) -> isize {
 #[inline(always)]
 fn direct(
     call: &Call,
-    entry: &Entry,
+    entry: &'static Entry,
     mut word: Word,
     real: &impl Fn(Option<i64>) -> isize,
 ) -> Option<isize> {
@@ -79,6 +83,7 @@ fn direct(
             word = now;
             continue;
         };
+        thread::be_reached();
         let description = Description::at(address);
         if !description.state.load().is_direct() {
             state::adopt(call.fd, entry, Some(description));
@@ -167,7 +172,8 @@ fn at_position(
         return Err(Kept::Changed);
     };
     let Some(inode) = description.inode() else { return Err(Kept::Changed) };
-    if entry.cell.load() != word || !description.state.load().is_direct() {
+    let state = description.state.load();
+    if entry.cell.load() != word || !state.is_direct() {
         return Err(Kept::Changed);
     }
     let append = call.append || description.has(APPEND);
@@ -177,45 +183,61 @@ fn at_position(
     let position = description.position.load(Relaxed);
     // From here on the position stands behind this call. A handler that comes in the middle goes on
     // from there, and no call that comes later must wait for a thread that never returns.
-    let behind = position.wrapping_add(call.bytes.len() as u64);
-    let settle = |moved: isize| {
-        if moved != call.bytes.len() as isize {
-            let end = position + u64::try_from(moved).unwrap_or(0);
-            let _ = description.position.compare_exchange(behind, end, Relaxed, Relaxed);
+    let most = call.bytes.len().min(MOST);
+    let behind = position.wrapping_add(most as u64);
+    if description.position.compare_exchange(position, behind, SeqCst, Relaxed).is_err() {
+        // A handler has moved it.
+        return Err(Kept::Changed);
+    }
+    if description.state.load() != state {
+        // A handler has put the descriptor back. If it came behind the step, the kernel's position
+        // stands behind this call, too.
+        if description.told.load(Relaxed) != behind {
+            return Err(Kept::Changed);
         }
-    };
-    if !may(call, description) || !fits(call, position as i64) {
-        let _outside = Outside::of(call.fd, description);
         let result = real(Some(position as i64));
-        description.position.store(position + u64::try_from(result).unwrap_or(0), Relaxed);
         inside.keep_errno();
-        return Err(Kept::Mount(Reason::Arguments, Some(result)));
+        return Err(Kept::Mount(Reason::Shared, Some(result)));
     }
-    description.position.store(behind, Relaxed);
-    let moved = match call.write {
-        false => inode.file.read_at(position, &call.bytes),
-        true => inode.file.write_at(position, &call.bytes),
-    };
-    let sync = call.sync || description.has(SYNC);
-    match moved.and_then(|len| synced(call, inode.file, sync, len)) {
-        Ok(len) => {
-            settle(len as isize);
-            Ok(len as isize)
+    let result = moved_at(call, description, inode.file, position, inside, real);
+    let (Ok(moved) | Err(Kept::Mount(_, Some(moved)))) = result else { return result };
+    if moved != most as isize {
+        let end = position + u64::try_from(moved).unwrap_or(0);
+        let _ = description.position.compare_exchange(behind, end, Relaxed, Relaxed);
+    }
+    result
+}
+
+/// Reads or writes at a position that is the call's own.
+#[inline(always)]
+fn moved_at(
+    call: &Call,
+    description: &Description,
+    file: &dyn File,
+    position: u64,
+    inside: &mut Inside,
+    real: &impl Fn(Option<i64>) -> isize,
+) -> Result<isize, Kept> {
+    let reason = if may(call, description) && fits(call, position as i64) {
+        let moved = match call.write {
+            false => file.read_at(position, &call.bytes),
+            true => file.write_at(position, &call.bytes),
+        };
+        let sync = call.sync || description.has(SYNC);
+        match moved.and_then(|len| synced(call, file, sync, len)) {
+            Ok(len) => return Ok(len as isize),
+            Err(refusal) => match refused(refusal, inside) {
+                Ok(failed) => return Ok(failed),
+                Err(reason) => reason,
+            },
         }
-        Err(refusal) => match refused(refusal, inside) {
-            Ok(failed) => {
-                settle(failed);
-                Ok(failed)
-            }
-            Err(reason) => {
-                let _outside = Outside::of(call.fd, description);
-                let result = real(Some(position as i64));
-                inside.keep_errno();
-                settle(result);
-                Err(Kept::Mount(reason, Some(result)))
-            }
-        },
-    }
+    } else {
+        Reason::Arguments
+    };
+    let _outside = Outside::of(call.fd, description);
+    let result = real(Some(position as i64));
+    inside.keep_errno();
+    Err(Kept::Mount(reason, Some(result)))
 }
 
 /// Appends. The position is behind the bytes then.
@@ -226,12 +248,20 @@ fn append_at_end(
     inside: &mut Inside,
     real: &impl Fn(Option<i64>) -> isize,
 ) -> Result<isize, Kept> {
+    let before = description.position.load(Relaxed);
     let reason = if may(call, description) && fits(call, 0) {
         let sync = call.sync || description.has(SYNC);
         let appended = file.append(&call.bytes);
         match appended.and_then(|(at, len)| Ok((at, synced(call, file, sync, len)?))) {
             Ok((at, len)) => {
-                description.position.store(at + len as u64, Relaxed);
+                let end = at + len as u64;
+                description.appended(before, end);
+                // A handler may have put the descriptor back.
+                if !description.state.load().is_direct()
+                    && (raw::lseek(call.fd, 0, libc::SEEK_CUR) as u64) < end
+                {
+                    raw::lseek(call.fd, end as i64, libc::SEEK_SET);
+                }
                 return Ok(len as isize);
             }
             Err(refusal) => match refused(refusal, inside) {
@@ -249,7 +279,7 @@ fn append_at_end(
     if result > 0
         && let Ok(position) = u64::try_from(raw::lseek(call.fd, 0, libc::SEEK_CUR))
     {
-        description.position.store(position, Relaxed);
+        description.appended(before, position);
     }
     Err(Kept::Mount(reason, Some(result)))
 }
@@ -311,11 +341,22 @@ fn nested(call: &Call, entry: &Entry, real: &impl Fn(Option<i64>) -> isize) -> O
     let result = if append {
         // The file may be the call's around it, but the kernel can know its size.
         raw::ask_attributes(call.fd);
-        real(None)
+        let before = description.position.load(Relaxed);
+        let result = real(None);
+        if result > 0
+            && let Ok(position) = u64::try_from(raw::lseek(call.fd, 0, libc::SEEK_CUR))
+        {
+            description.appended(before, position);
+        }
+        result
     } else {
         // Another call may come in the middle of this one, and goes on behind it.
-        let len = call.bytes.len() as u64;
-        let position = description.position.fetch_add(len, Relaxed);
+        let len = call.bytes.len().min(MOST) as u64;
+        let position = description.position.fetch_add(len, SeqCst);
+        // Another thread may have put it back before that.
+        if !description.state.load().is_direct() {
+            return None;
+        }
         let result = real(Some(position as i64));
         let end = position + u64::try_from(result).unwrap_or(0);
         let behind = position.wrapping_add(len);
@@ -326,16 +367,23 @@ fn nested(call: &Call, entry: &Entry, real: &impl Fn(Option<i64>) -> isize) -> O
     Some(result)
 }
 
-/// Takes the mount, and counts the call: after some the backend is asked.
+/// Takes the mount, and counts the call: after some the backend is asked. `None`: the descriptor
+/// goes direct meanwhile, so the kernel's position is none.
 #[inline(never)]
-fn mount(call: &Call, entry: &Entry, real: impl Fn(Option<i64>) -> isize) -> isize {
+fn mount(
+    call: &Call,
+    entry: &'static Entry,
+    real: &impl Fn(Option<i64>) -> isize,
+) -> Option<isize> {
+    let passing = call.at.is_none().then(|| entry.pass());
     let word = entry.cell.load();
     let cell = word.description().map_or(&entry.cell, |at| &Description::at(at).state);
     let weight = if call.write { 4 } else { 1 };
-    let way = cell.count(weight, call.at.is_none());
-    if report::asked() && !cell.load().stays() {
-        report::name(call.fd, &entry.line);
+    let way = cell.count(weight, passing.is_some());
+    if passing.is_some() && way.is_none() && !cell.load().stays() {
+        return None;
     }
+    state::report(call.fd, entry, cell.load());
     let reason = cell.load().reason().unwrap_or(Reason::Few);
     if reason == Reason::Few {
         state::count_few(call.fd, weight);
@@ -344,9 +392,9 @@ fn mount(call: &Call, entry: &Entry, real: impl Fn(Option<i64>) -> isize) -> isi
     let description = word.description().map(Description::at);
     let outside = description.and_then(|description| Outside::of(call.fd, description));
     let result = real(None);
-    drop((outside, way));
+    drop((outside, way, passing));
     report::count(&entry.line, Err(reason), result);
-    result
+    Some(result)
 }
 
 /// An operation on the file itself, such as a sync: `None` if the mount must do it.

@@ -31,6 +31,8 @@ pub(crate) struct Description {
     inode: AtomicPtr<Inode>,
     /// The position while it is direct. While a call is under way, it stands behind that call.
     pub(crate) position: AtomicU64,
+    /// What the kernel was told of it when the description was put back last.
+    pub(crate) told: AtomicU64,
     lock: AtomicU32,
     /// Threads that have waited long for the lock: others let them go first.
     starving: AtomicU32,
@@ -114,6 +116,15 @@ impl Description {
 
     pub(crate) fn set_inode(&self, inode: &'static Inode) {
         self.inode.store(std::ptr::from_ref(inode).cast_mut(), Release);
+    }
+
+    /// A call has appended up to `end`. `before`: the position when it began. A handler's call in
+    /// the middle may have appended more.
+    #[inline(always)]
+    pub(crate) fn appended(&self, before: u64, end: u64) {
+        if self.position.compare_exchange(before, end, Relaxed, Relaxed).is_err() {
+            self.position.fetch_max(end, Relaxed);
+        }
     }
 
     #[inline(always)]

@@ -154,6 +154,11 @@ impl Files for Lent {
         Ok(file)
     }
 
+    fn is_of_a_mount(&self, fd: RawFd) -> bool {
+        let mounts = |device| known(|known| mount(known, fd, device).is_ok());
+        identity_of(fd).and_then(|(device, _)| mounts(device)) == Some(true)
+    }
+
     fn get_to_know(&self, fd: RawFd) {
         if !memory::is_short()
             && let Some((device, _)) = identity_of(fd)

@@ -61,18 +61,19 @@ fn stat(fd: RawFd) -> Option<libc::stat> {
 }
 
 impl Files for Mapped {
-    fn adopt(&self, fd: RawFd) -> Result<&'static dyn File, Reason> {
+    fn is_of_a_mount(&self, fd: RawFd) -> bool {
         let mut system = MaybeUninit::<libc::statfs>::zeroed();
         // SAFETY: `system` has room, and all zero is a value.
         let system = unsafe {
             libc::fstatfs(fd, system.as_mut_ptr());
             system.assume_init()
         };
-        let stat = stat(fd).ok_or(Reason::NotOurs)?;
-        let regular = stat.st_mode & libc::S_IFMT == libc::S_IFREG;
-        if system.f_type != libc::TMPFS_MAGIC || !regular {
-            return Err(Reason::NotOurs);
-        }
+        let regular = |stat: libc::stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG;
+        system.f_type == libc::TMPFS_MAGIC && stat(fd).is_some_and(regular)
+    }
+
+    fn adopt(&self, fd: RawFd) -> Result<&'static dyn File, Reason> {
+        let stat = stat(fd).filter(|_| self.is_of_a_mount(fd)).ok_or(Reason::NotOurs)?;
         if *NOTHING > 0 {
             return Ok(&Instant);
         }
@@ -158,12 +159,17 @@ impl Mapping {
         if done < 0 { Err(Refusal::Errno(-done as c_int)) } else { Ok(()) }
     }
 
-    /// Writes bytes, at an offset that is found when they have been copied, and gives it.
-    fn put(
-        &self,
-        from: &ProgramBytes,
-        offset: impl FnOnce(&Self) -> Carried<u64>,
-    ) -> Carried<(u64, usize)> {
+    /// The file ends there, or behind that: a handler may write behind it in the middle of this.
+    fn grow(&self, size: u64) -> Carried<()> {
+        // SAFETY: No memory is involved.
+        let done = unsafe {
+            raw::call(libc::SYS_fallocate, [self.fd as usize, 0, 0, size as usize, 0, 0])
+        };
+        if done < 0 { Err(Refusal::Errno(-done as c_int)) } else { Ok(()) }
+    }
+
+    /// Copies the program's bytes, and has `store` put them into the file.
+    fn put<T>(&self, from: &ProgramBytes, store: impl FnOnce(&[u8]) -> Carried<T>) -> Carried<T> {
         let len = from.len();
         let mut own = vec![0; len];
         // SAFETY: The buffer is as long as the bytes. A bad address ends the call before it has
@@ -171,15 +177,36 @@ impl Mapping {
         unsafe { from.copy_in(0, own.as_mut_ptr(), len)? };
         in_the_middle();
         let _size = self.size.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = offset(self)?;
-        let end = at + len as u64;
+        store(&own)
+    }
+
+    fn store(&self, at: u64, bytes: &[u8]) -> Carried<usize> {
+        let end = at + bytes.len() as u64;
         self.may(end)?;
         if end > self.length() {
-            self.set_length(end)?;
+            self.grow(end)?;
         }
         // SAFETY: The window is mapped as far as the file goes.
-        unsafe { self.at.add(at as usize).copy_from_nonoverlapping(own.as_ptr(), len) };
-        Ok((at, len))
+        unsafe {
+            self.at.add(at as usize).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        }
+        Ok(bytes.len())
+    }
+
+    /// Only the kernel finds the end and writes there in one step, which a handler does not see the
+    /// middle of.
+    fn store_at_end(&self, bytes: &[u8]) -> Carried<(u64, usize)> {
+        self.may(self.length() + bytes.len() as u64)?;
+        let piece =
+            libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let (number, piece) = (self.fd as usize, std::ptr::from_ref(&piece) as usize);
+        let args = [number, piece, 1, usize::MAX, usize::MAX, libc::RWF_APPEND as usize];
+        // SAFETY: The kernel only reads the bytes, which live during the call.
+        let done = unsafe { raw::call(libc::SYS_pwritev2, args) };
+        let len = usize::try_from(done).map_err(|_| Refusal::Errno(-done as c_int))?;
+        // Nobody else uses this number.
+        let end = raw::lseek(self.fd, 0, libc::SEEK_CUR);
+        Ok((end as u64 - len as u64, len))
     }
 }
 
@@ -215,11 +242,11 @@ impl File for Mapping {
     }
 
     fn write_at(&self, offset: u64, from: &ProgramBytes) -> Carried<usize> {
-        self.put(from, |_| Ok(offset)).map(|(_, len)| len)
+        self.put(from, |bytes| self.store(offset, bytes))
     }
 
     fn append(&self, from: &ProgramBytes) -> Carried<(u64, usize)> {
-        self.put(from, |file| Ok(file.length()))
+        self.put(from, |bytes| self.store_at_end(bytes))
     }
 
     fn size(&self) -> Carried<u64> {

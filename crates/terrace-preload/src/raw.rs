@@ -106,6 +106,45 @@ pub(crate) fn readlink<'a>(path: &std::ffi::CStr, into: &'a mut [u8]) -> Option<
     into.get(..usize::try_from(len).ok()?)
 }
 
+/// Changes this thread's mask of signals, and gives the old one.
+fn change_mask(how: c_int, mask: usize) -> usize {
+    let mut old = 0_usize;
+    let (set, into) = (std::ptr::from_ref(&mask) as usize, std::ptr::from_mut(&mut old) as usize);
+    // SAFETY: Both masks live during the call.
+    unsafe {
+        call(libc::SYS_rt_sigprocmask, [how as usize, set, into, size_of::<usize>(), 0, 0]);
+    }
+    old
+}
+
+fn mask(signals: &[c_int]) -> usize {
+    signals.iter().fold(0, |mask, signal| mask | 1 << (signal - 1))
+}
+
+/// Lets signals through to this thread.
+pub(crate) fn unblock(signals: &[c_int]) {
+    change_mask(libc::SIG_UNBLOCK, mask(signals));
+}
+
+/// Signals that an instruction causes: the kernel kills a process that has them blocked then.
+const CAUSED: [c_int; 5] = [libc::SIGILL, libc::SIGTRAP, libc::SIGBUS, libc::SIGFPE, libc::SIGSEGV];
+
+/// No signal handler interrupts this thread as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Undisturbed(usize);
+
+impl Undisturbed {
+    pub(crate) fn begin() -> Self {
+        Self(change_mask(libc::SIG_BLOCK, !mask(&CAUSED)))
+    }
+}
+
+impl Drop for Undisturbed {
+    fn drop(&mut self) {
+        change_mask(libc::SIG_SETMASK, self.0);
+    }
+}
+
 /// Waits as long as the word has a value, at most so many nanoseconds.
 pub(crate) fn futex_wait(word: &AtomicU32, value: u32, nanoseconds: i64) {
     let time = libc::timespec { tv_sec: 0, tv_nsec: nanoseconds };

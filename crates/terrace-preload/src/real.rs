@@ -321,6 +321,10 @@ real! {
     fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, list: *mut c_void) -> c_int;
 
     fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int, early;
+    fn sigprocmask(how: c_int, new: *const libc::sigset_t, old: *mut libc::sigset_t)
+        -> c_int, early;
+    fn pthread_sigmask(how: c_int, new: *const libc::sigset_t, old: *mut libc::sigset_t)
+        -> c_int, early;
     fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction)
         -> c_int, early;
     fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t, early;

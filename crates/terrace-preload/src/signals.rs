@@ -76,10 +76,7 @@ pub(crate) fn change(signal: c_int, new: Option<&libc::sigaction>) -> Option<lib
         spins += 1;
         std::hint::spin_loop();
     }
-    let mut old: libc::sigaction = empty();
-    old.sa_sigaction = set.handler.load(Relaxed);
-    old.sa_flags = set.flags.load(Relaxed);
-    set_mask(&mut old, set.mask.load(Relaxed));
+    let old = action(set.handler.load(Relaxed), set.flags.load(Relaxed), set.mask.load(Relaxed));
     if let Some(new) = new {
         set.flags.store(new.sa_flags, Relaxed);
         set.mask.store(mask_of(new), Relaxed);
@@ -99,13 +96,22 @@ pub(crate) fn change(signal: c_int, new: Option<&libc::sigaction>) -> Option<lib
     Some(old)
 }
 
+/// An action with this first word of a mask.
+pub(crate) fn action(handler: usize, flags: c_int, mask: usize) -> libc::sigaction {
+    let mut action = empty();
+    action.sa_sigaction = handler;
+    action.sa_flags = flags;
+    set_mask(&mut action, mask);
+    action
+}
+
 fn empty() -> libc::sigaction {
     // SAFETY: All zero is the default action with no flags.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 
 /// The first word of a mask: all signals that the kernel knows.
-fn mask_of(action: &libc::sigaction) -> usize {
+pub(crate) fn mask_of(action: &libc::sigaction) -> usize {
     // SAFETY: A mask is an array of words.
     unsafe { std::ptr::from_ref(&action.sa_mask).cast::<usize>().read() }
 }

@@ -11,8 +11,8 @@ use crate::backend::Reason;
 use crate::description::{APPEND, Description, READABLE, SYNC, WRITABLE};
 use crate::inode::Inode;
 use crate::provider::files;
-use crate::table::{self, Entry};
-use crate::word::{Cell, Word};
+use crate::table::{self, Entry, Passing};
+use crate::word::{Cell, UnderWay, Word};
 use crate::{patterns, raw, report, switch, thread};
 
 /// The C library's buffered files use these numbers without asking.
@@ -96,18 +96,40 @@ fn meet(fd: RawFd) {
 #[inline]
 pub(crate) fn forget(fd: RawFd, reason: Reason) {
     if let Some(entry) = table::entry(fd)
-        && entry.cell.load() != Word::default()
+        && (entry.cell.load() != Word::default() || !entry.line.load(Relaxed).is_null())
     {
         set(entry, |word| word.then_mount(reason));
     }
 }
 
-/// Numbers mean something else from now on, or nothing.
+/// Numbers are about to mean something else, or nothing. The call that does this may fail, so the
+/// kernel gets their positions.
 pub(crate) fn forget_from(first: RawFd, last: RawFd) {
     let gone = first..=last;
-    table::all()
-        .filter(|(fd, _)| gone.contains(fd))
-        .for_each(|(fd, _)| forget(fd, Reason::Foreign));
+    for (fd, _) in table::all().filter(|(fd, _)| gone.contains(fd)) {
+        put_back(fd, Reason::Few);
+        forget(fd, Reason::Foreign);
+    }
+}
+
+/// `new`, which is open, is about to become another number of `old` by a call, which may fail.
+/// Other threads may use `new` all the time: until it is known what it means, all calls of both
+/// numbers take the mount, from the kernel's positions.
+pub(crate) fn replace(old: RawFd, new: RawFd, call: impl FnOnce() -> c_int) -> c_int {
+    let _held = Hold::begin();
+    put_back(old, Reason::Few);
+    put_back(new, Reason::Few);
+    // Nobody counts system calls of a number that stays on the mount.
+    let is_counted = may_go_direct(new);
+    let result = call();
+    if result >= 0 {
+        duplicated(old, new);
+        let entry = table::entry(new);
+        if !is_counted || entry.is_some_and(|entry| !entry.turn()) {
+            put_back(new, Reason::Abandoned);
+        }
+    }
+    result
 }
 
 /// Changes an entry, and lets go of the description that it referred to. The number may mean
@@ -175,16 +197,14 @@ pub(crate) fn adopt(fd: RawFd, entry: &Entry, shared: Option<&'static Descriptio
 
 /// Lets a descriptor go direct, if the backend gives its file, and nothing has changed its state.
 fn take(fd: RawFd, entry: &Entry, shared: Option<&'static Description>, seen: Word) {
-    if FORKING.load(SeqCst) > 0 {
+    if held().is_some() {
         return;
     }
     try_to_take(fd, entry, shared, seen);
-    // A thread that has begun to fork meanwhile may not have seen it.
-    if FORKING.load(SeqCst) > 0
-        && let Some(description) = direct(fd)
-    {
+    // A thread that has begun to fork meanwhile, say, may not have seen it.
+    if let (Some(reason), Some(description)) = (held(), direct(fd)) {
         let _locked = description.lock();
-        leave(fd, description, Reason::Shared);
+        leave(fd, description, reason);
     }
 }
 
@@ -197,7 +217,13 @@ fn try_to_take(fd: RawFd, entry: &Entry, shared: Option<&'static Description>, s
     let (inode, flags, position) = match look(fd) {
         Ok(found) => found,
         Err(reason) => {
-            if !matches!(reason, Reason::NotOurs | Reason::Excluded) {
+            let is_ours = match reason {
+                Reason::NotOurs => false,
+                // Nobody has asked the backend.
+                Reason::Excluded | Reason::Flags => report::asked() && files().is_of_a_mount(fd),
+                _ => true,
+            };
+            if is_ours {
                 report::known(&entry.line);
             }
             return refuse(reason);
@@ -263,6 +289,28 @@ pub(crate) fn own_flags(flags: c_int) -> u32 {
     access | append | sync
 }
 
+/// The entry of a number. If calls are counted, one that was not opened here gets one, too.
+#[inline(always)]
+pub(crate) fn entry(fd: RawFd) -> Option<&'static Entry> {
+    table::entry(fd).or_else(|| if report::asked() { table::make(fd) } else { None })
+}
+
+/// A call of a number takes the mount, as this word says: its file gets a line in the report. One
+/// that nobody asks the backend for belongs there if it lies on a mount.
+#[inline]
+pub(crate) fn report(fd: RawFd, entry: &Entry, word: Word) {
+    if !report::asked() || !entry.line.load(Relaxed).is_null() {
+        return;
+    }
+    report::name(fd, &entry.line);
+    if word.stays()
+        && let Some(_inside) = thread::enter()
+        && files().is_of_a_mount(fd)
+    {
+        report::known(&entry.line);
+    }
+}
+
 /// Whether calls of a number take the mount, and nobody wants to know. Most descriptors of most
 /// programs are so: this comes before anything else.
 #[inline(always)]
@@ -274,6 +322,18 @@ pub(crate) fn on_mount(fd: RawFd) -> bool {
 #[inline]
 pub(crate) fn may_go_direct(fd: RawFd) -> bool {
     table::entry(fd).is_some_and(|entry| !entry.cell.load().stays())
+}
+
+/// A call that uses the kernel's position is about to begin: as long as the result lives, the
+/// number does not go direct. `None`: it does already.
+pub(crate) fn positioned(fd: RawFd) -> Option<(Option<Passing>, Option<UnderWay<'static>>)> {
+    let Some(entry) = table::entry(fd) else { return Some((None, None)) };
+    let passing = entry.pass();
+    let word = entry.cell.load();
+    let cell = word.description().map_or(&entry.cell, |at| &Description::at(at).state);
+    let way = cell.count(0, true);
+    // A number that stays on the mount needs no count.
+    (way.is_some() || cell.load().stays()).then_some((Some(passing), way))
 }
 
 /// The description of a number that goes direct.
@@ -319,11 +379,27 @@ pub(crate) fn leave(fd: RawFd, description: &Description, reason: Reason) {
         // Until the state says so, a thread's call could take the file again, and would count this
         // open file among those that are the process's own.
         let _outside = Outside::of(fd, description);
-        raw::lseek(fd, description.position.load(Relaxed) as i64, libc::SEEK_SET);
+        let _undisturbed = raw::Undisturbed::begin();
+        // A signal handler may have put it back before.
+        if description.state.load() != state {
+            return;
+        }
+        tell_position(fd, description);
         description.state.replace(state, state.then_mount(reason));
+        // The handler of another thread may have moved it before the state said so.
+        while description.told.load(Relaxed) != description.position.load(SeqCst) {
+            tell_position(fd, description);
+        }
     } else if reason.patience().is_none() {
         description.state.keep_off(reason);
     }
+}
+
+/// Lets the kernel know the position of a description.
+fn tell_position(fd: RawFd, description: &Description) {
+    let position = description.position.load(SeqCst);
+    description.told.store(position, Relaxed);
+    raw::lseek(fd, position as i64, libc::SEEK_SET);
 }
 
 /// The same, and the file stays on the mount during the system call that follows.
@@ -363,8 +439,9 @@ pub(crate) fn tell(fd: RawFd) {
     if let Some(description) = direct(fd) {
         let inside = thread::enter();
         let _locked = inside.as_ref().and_then(|_| description.lock());
+        let _undisturbed = raw::Undisturbed::begin();
         if direct(fd).is_some_and(|now| std::ptr::eq(now, description)) {
-            raw::lseek(fd, description.position.load(Relaxed) as i64, libc::SEEK_SET);
+            tell_position(fd, description);
         }
     }
 }
@@ -378,7 +455,7 @@ pub(crate) fn leave_all() {
 }
 
 /// Another process is about to get descriptors: all, or those that survive an `exec`.
-pub(crate) fn share_all(only_inherited: bool) {
+fn share_all(only_inherited: bool) {
     for (fd, entry) in table::all() {
         let word = entry.cell.load();
         if word.stays() {
@@ -390,23 +467,80 @@ pub(crate) fn share_all(only_inherited: bool) {
     }
 }
 
-/// Threads that are about to fork: no descriptor becomes direct meanwhile.
+/// The same, for a call that makes a process: no descriptor becomes direct as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Sharing(());
+
+impl Sharing {
+    pub(crate) fn begin(only_inherited: bool) -> Self {
+        FORKING.fetch_add(1, SeqCst);
+        share_all(only_inherited);
+        Self(())
+    }
+}
+
+impl Drop for Sharing {
+    fn drop(&mut self) {
+        FORKING.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Threads that are about to make a process.
 static FORKING: AtomicUsize = AtomicUsize::new(0);
+/// [`Hold`]s.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// As long as this lives, no descriptor becomes direct.
+#[derive(Debug)]
+pub(crate) struct Hold(());
+
+impl Hold {
+    pub(crate) fn begin() -> Self {
+        HELD.fetch_add(1, SeqCst);
+        Self(())
+    }
+
+    /// Also puts all descriptors back, which may become direct again when this has gone.
+    pub(crate) fn all() -> Self {
+        let hold = Self::begin();
+        table::all().for_each(|(fd, _)| put_back(fd, Reason::Few));
+        hold
+    }
+
+    /// Ends one that was forgotten.
+    pub(crate) fn end() {
+        drop(Self(()));
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        HELD.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Why no descriptor may become direct now.
+fn held() -> Option<Reason> {
+    match FORKING.load(SeqCst) > 0 {
+        true => Some(Reason::Shared),
+        false => (HELD.load(SeqCst) > 0).then_some(Reason::Few),
+    }
+}
 
 /// This process is about to fork: the kernel gets all positions. The descriptors that the child
 /// has, too, stay on the mount.
 pub(crate) fn before_fork() {
-    FORKING.fetch_add(1, SeqCst);
-    share_all(false);
+    std::mem::forget(Sharing::begin(false));
 }
 
 /// It has, or has failed to. In the child, threads that were forking are none.
 pub(crate) fn after_fork(is_child: bool) {
     if is_child {
         FORKING.store(0, SeqCst);
+        HELD.store(0, SeqCst);
         turn_off(|_, _| {});
     } else {
-        FORKING.fetch_sub(1, SeqCst);
+        drop(Sharing(()));
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{
-    AtomicPtr, AtomicUsize,
-    Ordering::{AcqRel, Acquire, Relaxed},
+    AtomicPtr, AtomicU32, AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
 };
+use std::time::{Duration, Instant};
 
 use crate::report::Line;
 use crate::room;
@@ -16,7 +17,55 @@ pub(crate) struct Entry {
     pub(crate) cell: Cell,
     /// The line of its file in the report.
     pub(crate) line: AtomicPtr<Line>,
+    /// Counts what the number has meant. Its lowest bit says where calls are counted.
+    phase: AtomicU32,
+    /// System calls under way that use the kernel's position.
+    passing: [AtomicU32; 2],
 }
+
+impl Entry {
+    /// A system call on the number that uses the kernel's position begins. It is under way as long
+    /// as the result lives. What the number means is to be looked up after this.
+    pub(crate) fn pass(&'static self) -> Passing {
+        loop {
+            let phase = self.phase.load(SeqCst);
+            let passing = Passing(&self.passing[(phase & 1) as usize]);
+            passing.0.fetch_add(1, SeqCst);
+            // Else nobody may wait for this call.
+            if self.phase.load(SeqCst) == phase {
+                return passing;
+            }
+        }
+    }
+
+    /// The number means something else from now on: waits for the system calls that began before
+    /// and may meet what it means now. False if that takes a second.
+    pub(crate) fn turn(&self) -> bool {
+        let before = self.phase.fetch_add(1, SeqCst);
+        let passing = &self.passing[(before & 1) as usize];
+        let begun = Instant::now();
+        while passing.load(SeqCst) > 0 {
+            if begun.elapsed() > PATIENCE {
+                return false;
+            }
+            std::thread::yield_now();
+        }
+        true
+    }
+}
+
+/// A system call that uses the kernel's position is under way.
+#[derive(Debug)]
+pub(crate) struct Passing(&'static AtomicU32);
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+/// A system call that takes longer waits for something.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 const CHUNK: usize = 1024;
 type Chunk = [Entry; CHUNK];

@@ -20,6 +20,10 @@ struct Thread {
     id: Cell<u32>,
     /// Whether the thread has announced an open.
     announced: Cell<u32>,
+    /// Whether the signals of bad memory reach the thread. 0: nobody has looked.
+    reached: Cell<u32>,
+    /// Makes the size a multiple of the alignment.
+    unused: Cell<u32>,
 }
 
 std::arch::global_asm!(
@@ -27,10 +31,10 @@ std::arch::global_asm!(
     ".hidden terrace_preload_thread",
     ".globl terrace_preload_thread",
     ".type terrace_preload_thread,@object",
-    ".size terrace_preload_thread, 16",
+    ".size terrace_preload_thread, 24",
     ".balign 8",
     "terrace_preload_thread:",
-    ".zero 16",
+    ".zero 24",
     ".popsection",
 );
 
@@ -92,6 +96,24 @@ pub(crate) fn may_enter() -> bool {
     // SAFETY: As in `enter`.
     let thread = unsafe { &*this() };
     thread.depth.get() | thread.asynchronous.get() == 0
+}
+
+/// Sees to it that the signals of bad memory reach this thread: the kernel kills a process at a
+/// fault whose signal is blocked, also if the fault is in a copy for a call with a bad buffer.
+#[inline(always)]
+pub(crate) fn be_reached() {
+    // SAFETY: As in `enter`.
+    let reached = unsafe { &(*this()).reached };
+    if reached.get() == 0 {
+        raw::unblock(&[libc::SIGSEGV, libc::SIGBUS]);
+        reached.set(1);
+    }
+}
+
+/// The thread's mask of signals has changed: they may not reach it any more.
+pub(crate) fn mask_changed() {
+    // SAFETY: As in `enter`.
+    unsafe { (*this()).reached.set(0) };
 }
 
 /// Notes whether this thread has announced an open, and tells whether it had.

@@ -29,12 +29,12 @@ unsafe fn others(result: c_int, pair: *const c_int) -> c_int {
     result
 }
 
-/// `new` is about to become another number of `old`: what it was is closed. Nothing happens if
-/// `old` is none, so `new` then stays open.
-fn replaced(old: c_int, new: c_int) {
-    if old != new && raw::flags(old) >= 0 {
-        state::forget(new, Reason::Foreign);
+/// `new` is to become another number of `old` by a call. What it was is closed, if it was open.
+fn replaced(old: c_int, new: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    if old != new && raw::flags(new) >= 0 {
+        return state::replace(old, new, call);
     }
+    duplicated(old, call())
 }
 
 fn duplicated(old: c_int, new: c_int) -> c_int {
@@ -56,6 +56,8 @@ divert! {
     }
 
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+        let unshares = flags & libc::CLOSE_RANGE_UNSHARE as c_int != 0;
+        let _sharing = unshares.then(|| super::processes::before_clone(libc::CLONE_VM));
         let closes = flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0;
         if first <= last && closes {
             let top = c_int::MAX as c_uint;
@@ -74,8 +76,7 @@ divert! {
     }
 
     fn dup2(fd: c_int, new: c_int) -> c_int {
-        replaced(fd, new);
-        duplicated(fd, real::dup2(fd, new))
+        replaced(fd, new, || real::dup2(fd, new))
     }
 
     fn __dup2(fd: c_int, new: c_int) -> c_int {
@@ -83,8 +84,7 @@ divert! {
     }
 
     fn dup3(fd: c_int, new: c_int, flags: c_int) -> c_int {
-        replaced(fd, new);
-        duplicated(fd, real::dup3(fd, new, flags))
+        replaced(fd, new, || real::dup3(fd, new, flags))
     }
 
     fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {

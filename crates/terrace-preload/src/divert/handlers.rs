@@ -1,10 +1,10 @@
 //! The program's handlers for the signals of bad memory, and whether threads may end anywhere.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_long};
 
 use libc::{SIG_IGN, sighandler_t};
 
-use crate::{real, signals, thread};
+use crate::{fault, real, signals, state, thread};
 
 /// `PTHREAD_CANCEL_ASYNCHRONOUS`, which the libc crate lacks.
 const CANCEL_ASYNCHRONOUS: c_int = 1;
@@ -20,6 +20,58 @@ fn set(signal: c_int, handler: sighandler_t, flags: c_int, mask: bool) -> sighan
         unsafe { libc::sigaddset(&mut new.sa_mask, signal) };
     }
     signals::change(signal, Some(&new)).map_or(libc::SIG_ERR, |old| old.sa_sigaction)
+}
+
+/// What the kernel's own call takes. The C library's function adds its way back from a handler,
+/// which the library's handler has already.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct KernelAction {
+    handler: sighandler_t,
+    flags: usize,
+    restorer: usize,
+    mask: usize,
+}
+
+/// The system call `rt_sigaction` for one of the two signals.
+///
+/// # Safety
+///
+/// The addresses are null or those of actions; bad ones fail.
+pub(super) unsafe fn rt_sigaction(
+    signal: c_int,
+    new: *const KernelAction,
+    old: *mut KernelAction,
+) -> c_long {
+    // SAFETY: A bad address is survived.
+    let action = if new.is_null() { None } else { unsafe { fault::fetch(new) } };
+    if !new.is_null() && action.is_none() {
+        thread::set_errno(libc::EFAULT);
+        return -1;
+    }
+    let action = action.map(|new| signals::action(new.handler, new.flags as c_int, new.mask));
+    let Some(was) = signals::change(signal, action.as_ref()) else {
+        thread::set_errno(libc::EINVAL);
+        return -1;
+    };
+    if old.is_null() {
+        return 0;
+    }
+    let was = KernelAction {
+        handler: was.sa_sigaction,
+        flags: was.sa_flags as usize,
+        restorer: 0,
+        mask: signals::mask_of(&was),
+    };
+    let from = std::ptr::from_ref(&was).cast_mut().cast::<u8>();
+    // SAFETY: The copy survives a bad address.
+    match unsafe { fault::copy(old.cast(), from, size_of::<KernelAction>()) } {
+        Ok(()) => 0,
+        Err(_) => {
+            thread::set_errno(libc::EFAULT);
+            -1
+        }
+    }
 }
 
 divert! {
@@ -103,15 +155,29 @@ divert! {
         0
     }
 
-    // A thread that may end at any instruction must hold no lock.
+    fn sigprocmask(how: c_int, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> c_int {
+        thread::mask_changed();
+        real::sigprocmask(how, new, old)
+    }
+
+    fn pthread_sigmask(how: c_int, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> c_int {
+        thread::mask_changed();
+        real::pthread_sigmask(how, new, old)
+    }
+
+    // A thread that may end at any instruction must hold no lock: its calls are system calls. So
+    // the kernel has all positions meanwhile.
     fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int {
-        let asynchronous = kind == CANCEL_ASYNCHRONOUS;
-        if asynchronous {
+        let (before, after) = (thread::is_asynchronous(), kind == CANCEL_ASYNCHRONOUS);
+        if after && !before {
+            std::mem::forget(state::Hold::all());
             thread::set_asynchronous(true);
         }
         let result = real::pthread_setcanceltype(kind, old);
-        if result == 0 {
-            thread::set_asynchronous(asynchronous);
+        let now = if result == 0 { after } else { before };
+        thread::set_asynchronous(now);
+        if !now && (before || after) {
+            state::Hold::end();
         }
         result
     }

@@ -1,21 +1,20 @@
 //! Positions, syncs and sizes.
 
 use std::ffi::{c_int, c_uint};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use libc::off_t;
 
 use crate::backend::Refusal;
 use crate::carry::on_file;
 use crate::description::{Description, WRITABLE};
-use crate::thread::{self, Inside};
-use crate::{real, state, switch};
+use crate::{real, state, switch, thread};
 
 /// Moves the position of a descriptor that goes direct. `None`: the kernel has the position.
 fn seek(fd: c_int, offset: off_t, whence: c_int) -> Option<off_t> {
     let description = state::direct(fd)?;
     let Some(mut inside) = thread::enter() else {
-        return seek_nested(description, offset, whence);
+        return seek_nested(fd, description, offset, whence);
     };
     if !switch::on() {
         state::in_child();
@@ -29,54 +28,73 @@ fn seek(fd: c_int, offset: off_t, whence: c_int) -> Option<off_t> {
     if !state::direct(fd).is_some_and(|now| std::ptr::eq(now, description)) {
         return None;
     }
-    let base = match whence {
-        libc::SEEK_SET => 0,
-        libc::SEEK_CUR => description.position.load(Relaxed),
-        libc::SEEK_END => match description.inode()?.file.size() {
-            Ok(size) => size,
-            Err(_) => return Some(seek_by_kernel(fd, description, offset, whence, &mut inside)),
-        },
-        // Holes are the daemon's to know.
-        _ => return Some(seek_by_kernel(fd, description, offset, whence, &mut inside)),
-    };
-    Some(match i64::try_from(base).ok().and_then(|base| base.checked_add(offset)) {
-        Some(at) if at >= 0 => {
-            description.position.store(at as u64, Relaxed);
-            at
+    loop {
+        let before = description.position.load(Relaxed);
+        let base = match whence {
+            libc::SEEK_SET => Some(0),
+            libc::SEEK_CUR => Some(before),
+            libc::SEEK_END => description.inode()?.file.size().ok(),
+            // Holes are the daemon's to know.
+            _ => None,
+        };
+        let at = match base {
+            Some(base) => moved(base, offset).ok_or(libc::EINVAL),
+            None => by_kernel(fd, offset, whence),
+        };
+        match at {
+            Err(errno) => return Some(inside.fail(errno) as off_t),
+            // A signal handler may have moved it meanwhile.
+            Ok(at) if step(description, before, at) => return Some(at),
+            Ok(_) => {}
         }
-        _ => inside.fail(libc::EINVAL) as off_t,
-    })
+    }
 }
 
-/// Lets the kernel move the position, and takes over where it is then.
-fn seek_by_kernel(
-    fd: c_int,
-    description: &Description,
-    offset: off_t,
-    whence: c_int,
-    inside: &mut Inside,
-) -> off_t {
+/// A position moved by an offset, if it is one then.
+fn moved(base: u64, offset: off_t) -> Option<off_t> {
+    i64::try_from(base).ok()?.checked_add(offset).filter(|at| *at >= 0)
+}
+
+/// Moves the position, if it is where it was.
+fn step(description: &Description, before: u64, at: off_t) -> bool {
+    description.position.compare_exchange(before, at as u64, SeqCst, Relaxed).is_ok()
+}
+
+/// Has the kernel move its position, which counts from there. Gives the position, or the error.
+fn by_kernel(fd: c_int, offset: off_t, whence: c_int) -> Result<off_t, c_int> {
     // SAFETY: No memory is involved.
     let at = unsafe { real::lseek64(fd, offset, whence) };
-    match u64::try_from(at) {
-        Ok(at) => description.position.store(at, Relaxed),
-        Err(_) => inside.keep_errno(),
-    }
-    at
+    if at < 0 { Err(thread::errno()) } else { Ok(at) }
 }
 
 /// The same in the middle of another call, without the lock. The end needs the backend, so it is
 /// the kernel's to know.
 #[cold]
-fn seek_nested(description: &Description, offset: off_t, whence: c_int) -> Option<off_t> {
-    let base = match whence {
-        libc::SEEK_SET => 0,
-        libc::SEEK_CUR => i64::try_from(description.position.load(Relaxed)).ok()?,
-        _ => return None,
-    };
-    let at = base.checked_add(offset).filter(|at| *at >= 0)?;
-    description.position.store(at as u64, Relaxed);
-    Some(at)
+fn seek_nested(
+    fd: c_int,
+    description: &Description,
+    offset: off_t,
+    whence: c_int,
+) -> Option<off_t> {
+    loop {
+        let before = description.position.load(Relaxed);
+        let at = match whence {
+            libc::SEEK_SET => moved(0, offset).ok_or(libc::EINVAL),
+            libc::SEEK_CUR => moved(before, offset).ok_or(libc::EINVAL),
+            _ => by_kernel(fd, offset, whence),
+        };
+        match at {
+            Err(errno) => {
+                thread::set_errno(errno);
+                return Some(-1);
+            }
+            // Another thread may have put it back meanwhile.
+            Ok(at) if step(description, before, at) => {
+                return description.state.load().is_direct().then_some(at);
+            }
+            Ok(_) => {}
+        }
+    }
 }
 
 divert_or_jump! {
@@ -91,15 +109,15 @@ divert_or_jump! {
 
 divert! {
     fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t {
-        if let Some(at) = seek(fd, offset, whence) {
-            return at;
+        loop {
+            if let Some(at) = seek(fd, offset, whence) {
+                return at;
+            }
+            // The kernel has the position, and keeps it during this call.
+            if let Some(_way) = state::positioned(fd) {
+                return real::lseek64(fd, offset, whence);
+            }
         }
-        let at = real::lseek64(fd, offset, whence);
-        // In the middle of another call the kernel has found the end or a hole.
-        if at >= 0 && let Some(description) = state::direct(fd) {
-            description.position.store(at as u64, Relaxed);
-        }
-        at
     }
 
     fn lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t {

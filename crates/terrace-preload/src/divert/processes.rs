@@ -8,19 +8,18 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use libc::{FILE, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
 
 use crate::backend::Reason;
+use crate::state::Sharing;
 use crate::{real, report, state, switch};
 
 /// A thread has this memory and these descriptors, another process has neither. A table that serves
 /// two sets of descriptors would be wrong for one of them.
-pub(super) fn before_clone(flags: c_int) {
-    match (flags & libc::CLONE_VM != 0, flags & libc::CLONE_FILES != 0) {
-        (true, true) => {}
-        (true, false) => {
-            state::share_all(false);
-            switch::stop();
-        }
-        (false, _) => state::share_all(false),
+pub(super) fn before_clone(flags: c_int) -> Option<Sharing> {
+    let is_thread = flags & libc::CLONE_VM != 0 && flags & libc::CLONE_FILES != 0;
+    let sharing = (!is_thread).then(|| Sharing::begin(false));
+    if sharing.is_some() && flags & libc::CLONE_VM != 0 {
+        switch::stop();
     }
+    sharing
 }
 
 fn after_fork(process: c_int) -> c_int {
@@ -34,10 +33,11 @@ extern "C" fn before_exec() {
     report::print();
 }
 
-/// The new process has those descriptors that an `exec` does not close. What it is to do first may
-/// hand it others.
-fn before_spawn(actions: *const posix_spawn_file_actions_t) {
-    state::share_all(actions.is_null());
+/// Spawns: the new process has those descriptors that an `exec` does not close. What it is to do
+/// first may hand it others.
+fn spawning(actions: *const posix_spawn_file_actions_t, spawn: impl FnOnce() -> c_int) -> c_int {
+    let _sharing = Sharing::begin(actions.is_null());
+    spawn()
 }
 
 extern "C" fn before_print(fd: c_int) {
@@ -174,7 +174,7 @@ divert! {
         local: *mut c_void,
         child: *mut c_void
     ) -> c_int {
-        before_clone(flags);
+        let _sharing = before_clone(flags);
         real::clone(function, stack, flags, argument, parent, local, child)
     }
 
@@ -191,9 +191,8 @@ divert! {
     }
 
     fn unshare(flags: c_int) -> c_int {
-        if flags & libc::CLONE_FILES != 0 {
-            before_clone(libc::CLONE_VM);
-        }
+        let _sharing =
+            (flags & libc::CLONE_FILES != 0).then(|| before_clone(libc::CLONE_VM));
         real::unshare(flags)
     }
 
@@ -205,8 +204,8 @@ divert! {
         args: *const *mut c_char,
         variables: *const *mut c_char
     ) -> c_int {
-        before_spawn(actions);
-        real::posix_spawn(process, path, actions, attributes, args, variables)
+        let spawn = || real::posix_spawn(process, path, actions, attributes, args, variables);
+        spawning(actions, spawn)
     }
 
     fn posix_spawnp(
@@ -217,20 +216,20 @@ divert! {
         args: *const *mut c_char,
         variables: *const *mut c_char
     ) -> c_int {
-        before_spawn(actions);
-        real::posix_spawnp(process, path, actions, attributes, args, variables)
+        let spawn = || real::posix_spawnp(process, path, actions, attributes, args, variables);
+        spawning(actions, spawn)
     }
 
     fn system(command: *const c_char) -> c_int {
-        if !command.is_null() {
-            state::share_all(true);
-        }
+        let _sharing = (!command.is_null()).then(|| Sharing::begin(true));
         real::system(command)
     }
 
     fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
-        state::share_all(true);
-        let file = real::popen(command, mode);
+        let file = {
+            let _sharing = Sharing::begin(true);
+            real::popen(command, mode)
+        };
         if !file.is_null() {
             state::forget(libc::fileno(file), Reason::Stdio);
         }

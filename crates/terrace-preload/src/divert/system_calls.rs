@@ -3,10 +3,11 @@
 use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 
 use crate::backend::Reason;
-use crate::{real, state};
+use crate::{real, signals, state, thread};
 
 use super::{
-    asynchronous, attributes, copies, data, descriptors, messages, position, processes, vectors,
+    asynchronous, attributes, copies, data, descriptors, handlers, messages, position, processes,
+    vectors,
 };
 
 divert! {
@@ -108,12 +109,11 @@ fn opens_a_file(number: c_long) -> bool {
 
 /// Calls that change nothing for a descriptor, or give a new one.
 unsafe fn others(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> c_long {
-    match number {
+    let _sharing = match number {
         libc::SYS_clone => processes::before_clone(a as c_int),
         // SAFETY: The first word has the flags, and a bad address is survived.
         libc::SYS_clone3 => unsafe { crate::fault::fetch(a as *const u64) }
-            .into_iter()
-            .for_each(|flags| processes::before_clone(flags as c_int)),
+            .and_then(|flags| processes::before_clone(flags as c_int)),
         // SAFETY: As the caller.
         libc::SYS_unshare => return c_long::from(unsafe { processes::unshare(a as c_int) }),
         // SAFETY: As the caller.
@@ -121,14 +121,22 @@ unsafe fn others(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> c_long {
             return c_long::from(descriptors::ioctl(a as c_int, b as c_ulong, c as *mut c_void));
         },
         #[cfg(target_arch = "x86_64")]
-        libc::SYS_fork => state::share_all(false),
+        libc::SYS_fork => processes::before_clone(0),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: No memory is involved.
         libc::SYS_dup2 => unsafe {
             return c_long::from(descriptors::dup2(a as c_int, b as c_int));
         },
-        _ => {}
-    }
+        libc::SYS_rt_sigprocmask => {
+            thread::mask_changed();
+            None
+        }
+        libc::SYS_rt_sigaction if signals::is_ours(a as c_int) && d == size_of::<usize>() => {
+            // SAFETY: As the caller.
+            return unsafe { handlers::rt_sigaction(a as c_int, b as *const _, c as *mut _) };
+        }
+        _ => None,
+    };
     // SAFETY: The caller vouches for the arguments.
     let real = || unsafe { real::syscall(number, a, b, c, d, e, f) };
     if opens_a_file(number) {

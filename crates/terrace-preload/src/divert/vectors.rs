@@ -6,7 +6,7 @@ use libc::{iovec, off_t, ssize_t};
 
 use crate::backend::ProgramBytes;
 use crate::carry::{Call, carry};
-use crate::{fault, real, state};
+use crate::{fault, real, state, thread};
 
 /// More pieces than these take the mount: they would need more stack than a signal handler has.
 const PIECES: usize = 32;
@@ -54,22 +54,20 @@ impl Vector {
             return None;
         }
         let len = count * size_of::<iovec>();
+        thread::be_reached();
         // SAFETY: The copy is as long as the array or shorter, and survives a bad address.
         unsafe { fault::copy(own.as_mut_ptr().cast(), self.pieces.cast(), len) }.ok()?;
         ProgramBytes::several(own.get(..count)?)
     }
 
-    /// Takes the mount, from the position that is the descriptor's.
+    /// Takes the mount, from the position that is the descriptor's, and with the kernel knowing the
+    /// file's size: a call without bytes for the library does.
     #[cold]
     fn on_mount(self, real: impl Fn(Option<off_t>) -> ssize_t) -> ssize_t {
-        if self.at.is_none() {
-            // A call without bytes for the library: it takes the mount at the right position.
-            let Self { fd, write, .. } = self;
-            let bytes = ProgramBytes::one(std::ptr::null_mut(), 0);
-            let append = self.flags & libc::RWF_APPEND != 0;
-            return carry(&Call { fd, write, bytes, at: None, sync: false, append }, real);
-        }
-        real(None)
+        let Self { fd, write, at, flags, .. } = self;
+        let bytes = ProgramBytes::one(std::ptr::null_mut(), 0);
+        let append = flags & libc::RWF_APPEND != 0;
+        carry(&Call { fd, write, bytes, at, sync: false, append }, real)
     }
 }
 

@@ -27,6 +27,13 @@ fn faults_of_the_program_kill_it() {
 }
 
 #[test]
+fn a_bad_buffer_gives_efault_whatever_the_program_does_to_the_signal() {
+    for how in ["blocked", "bare"] {
+        went_direct(same("faults", &[how], &[]));
+    }
+}
+
+#[test]
 fn a_handler_uses_the_same_file_in_the_middle_of_a_call() {
     for how in ["write", "read"] {
         let run = same("middle", &[how], &[("TERRACE_MAPPED_SIGNAL", "10")]);
@@ -34,6 +41,19 @@ fn a_handler_uses_the_same_file_in_the_middle_of_a_call() {
             assert!(run.report.contains("signal handler"), "{how}: {}", run.report);
         }
     }
+}
+
+/// Behind each single instruction of a call.
+#[test]
+fn a_handler_comes_at_any_moment_of_a_call() {
+    for how in ["write", "current", "end", "lock"] {
+        for inner in ["write", "fork", "dup2"] {
+            for flags in ["", "append"] {
+                went_direct(same("steps", &[how, inner, flags], &[]));
+            }
+        }
+    }
+    went_direct(same("steps", &["read", "read", ""], &[]));
 }
 
 #[test]
@@ -61,6 +81,19 @@ fn threads_share_a_position() {
 }
 
 #[test]
+fn threads_that_may_end_anywhere_write_where_they_should() {
+    went_direct(same("threads", &["anywhere"], &[]));
+}
+
+/// As a log that is rotated while others write to it.
+#[test]
+fn a_number_becomes_another_file_s_while_threads_write() {
+    for how in ["rotate", "itself"] {
+        went_direct(same("threads", &[how], &[]));
+    }
+}
+
+#[test]
 fn descriptors_of_several_processes_and_numbers() {
     for how in [
         "fork",
@@ -81,6 +114,8 @@ fn descriptors_of_several_processes_and_numbers() {
         "copies",
         "mapped",
         "closefrom",
+        "fails",
+        "alone",
     ] {
         went_direct(same("processes", &[how], &[]));
         same("processes", &[how], &[("TERRACE_MAPPED_REFUSE", "2")]);

@@ -57,6 +57,38 @@ int main(int argc, char **argv) {
         say("raise ignored", raise(SIGSEGV));
         say("bad buffer", write(fd, NULL, 10));
         say("back to default", signal(SIGSEGV, SIG_DFL) == SIG_IGN);
+    } else if (!strcmp(how, "blocked")) {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, NULL);
+        say("write", write(fd, NULL, 10));
+        say("pread", pread(fd, (void *)8, 10, 0));
+        sigprocmask(SIG_BLOCK, &all, NULL);
+        say("write", write(fd, NULL, 10));
+        unsigned long mask = -1;
+        say("mask", syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask));
+        say("write", write(fd, NULL, 10));
+        struct iovec *pieces = (void *)16;
+        say("writev", writev(fd, pieces, 3));
+    } else if (!strcmp(how, "bare")) {
+        /* As the kernel takes it. */
+        struct {
+            void (*handler)(int);
+            unsigned long flags;
+            void (*restorer)(void);
+            unsigned long mask;
+        } bare, was;
+        memset(&bare, 0, sizeof bare);
+        sigaction(SIGUSR1, NULL, &old);
+        bare.handler = simple;
+        bare.flags = SA_NODEFER;
+        say("set", syscall(SYS_rt_sigaction, SIGSEGV, &bare, NULL, sizeof bare.mask));
+        say("write", write(fd, NULL, 10));
+        say("look", syscall(SYS_rt_sigaction, SIGSEGV, NULL, &was, sizeof bare.mask));
+        printf("it is simple: %d\n", was.handler == simple);
+        say("default", syscall(SYS_rt_sigaction, SIGSEGV, &(char[sizeof bare]){0}, NULL, 8));
+        say("write", write(fd, NULL, 10));
+        say("bad", syscall(SYS_rt_sigaction, SIGSEGV, (void *)8, NULL, 8));
     } else if (!strcmp(how, "default")) {
         *(volatile int *)8 = 1;
     } else if (!strcmp(how, "raise")) {

@@ -33,6 +33,13 @@ static void bare_close(int fd) {
 #endif
 }
 
+/* Closes a number for this thread only: the others keep theirs. */
+static void *closes_alone(void *fd) {
+    say("close_range", close_range((long)fd, (long)fd, CLOSE_RANGE_UNSHARE));
+    say("closed", write((long)fd, "x", 1));
+    return NULL;
+}
+
 int main(int argc, char **argv) {
     file_path = argv[argc - 1];
     const char *how = argv[1];
@@ -242,6 +249,22 @@ int main(int argc, char **argv) {
         for (int i = 0; i < 3; i++)
             write(again, "again|", 6);
         say("closed", write(30, "x", 1));
+    } else if (!strcmp(how, "fails")) {
+        /* Nothing is closed, and nothing is lost. */
+        say("dup3", dup3(0, fd, 0x1234));
+        write(fd, "one|", 4);
+        say("close_range", close_range(fd, fd, 0x80));
+        write(fd, "two|", 4);
+        say("dup3", syscall(SYS_dup3, 0, fd, 1));
+        write(fd, "three|", 6);
+        say("dup2", dup2(99, fd));
+        write(fd, "four|", 5);
+    } else if (!strcmp(how, "alone")) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, closes_alone, (void *)(long)fd);
+        pthread_join(thread, NULL);
+        for (int i = 0; i < 3; i++)
+            write(fd, "others|", 7);
     }
     show(fd);
     return 0;

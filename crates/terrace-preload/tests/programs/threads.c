@@ -43,6 +43,64 @@ static void *counts(void *unused) {
     return unused;
 }
 
+static volatile int done;
+static int written;
+
+/* Writes records of a number each, as long as the main thread goes on. */
+static void *records(void *unused) {
+    char text[16];
+    while (!done) {
+        int number = __atomic_fetch_add(&written, 1, __ATOMIC_SEQ_CST);
+        int len = snprintf(text, sizeof text, "%07d|", number);
+        if (write(file, text, len) != len)
+            printf("write failed\n");
+    }
+    return unused;
+}
+
+/* Counts the records of the files that a log had, and prints how many are not there once. */
+static void count_records(int files) {
+    int *found = calloc(written + 1, sizeof *found), wrong = 0;
+    for (int i = 0; i < files; i++) {
+        char name[4096], text[8];
+        snprintf(name, sizeof name, "%s%d", file_path, i);
+        int log = open(name, O_RDONLY);
+        while (read(log, text, 8) == 8)
+            if (text[7] == '|' && atoi(text) <= written)
+                found[atoi(text)]++;
+        close(log);
+        unlink(name);
+    }
+    for (int i = 0; i < written; i++)
+        wrong += found[i] != 1;
+    say("records that are not there once", wrong);
+}
+
+/* The number of the file becomes that of a new one, or of itself, again and again. */
+static void turn(const char *how) {
+    pthread_t threads[2];
+    char name[4096];
+    int files = 1, rotates = !strcmp(how, "rotate");
+    snprintf(name, sizeof name, "%s0", file_path);
+    file = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, records, NULL);
+    for (int i = 0; i < 100; i++) {
+        usleep(1000);
+        snprintf(name, sizeof name, "%s%d", file_path, files);
+        int other =
+            rotates ? open(name, O_WRONLY | O_CREAT | O_TRUNC, 0644) : dup(file);
+        files += rotates;
+        if (dup2(other, file) != file)
+            printf("dup2 failed\n");
+        close(other);
+    }
+    done = 1;
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    count_records(files);
+}
+
 int main(int argc, char **argv) {
     file_path = argv[argc - 1];
     const char *how = argv[1];
@@ -55,6 +113,19 @@ int main(int argc, char **argv) {
         say("write", write(file, "other|", 6));
         /* Nobody knows what became of the other call. */
         pwrite(file, "left|", 5, 19);
+        show(file);
+    } else if (!strcmp(how, "rotate") || !strcmp(how, "itself")) {
+        turn(how);
+    } else if (!strcmp(how, "anywhere")) {
+        int old;
+        pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old);
+        say("write", write(file, "anywhere|", 9));
+        say("seek", lseek(file, 0, SEEK_CUR));
+        show(file);
+        pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &old);
+        say("was asynchronous", old == PTHREAD_CANCEL_ASYNCHRONOUS);
+        for (int i = 0; i < 5; i++)
+            say("write", write(file, "again|", 6));
         show(file);
     } else if (!strcmp(how, "cancel")) {
         for (long round = 0; round < 20; round++) {

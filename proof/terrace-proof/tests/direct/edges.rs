@@ -73,6 +73,34 @@ fn files_that_are_written_once_go_direct_after_some() {
     });
 }
 
+/// The library carries no call of so many pieces, and the kernel's idea of the end is old.
+#[test]
+fn an_append_that_the_kernel_makes_comes_to_the_true_end() {
+    proof(|| {
+        let mut volume = VolumeSpec::new("direct-pieces").options("lend=owner").mount()?;
+        let scratch = Scratch::new("direct-pieces-reports")?;
+        let report = scratch.join("report");
+        let mut worker = Worker::start(volume.root(), Some(&report))?;
+        ensure!(worker.ask("open file rwc")? == Ok(vec![0]));
+        let mut expected = Vec::new();
+        for seed in 0..20 {
+            ensure!(worker.ask(&format!("0 write 1000 {seed}"))? == Ok(vec![1000]));
+            expected.extend(pattern(seed, 1000));
+            for len in [3, 32, 33, 40] {
+                let appended = worker.ask(&format!("0 appends {len} {seed}"))?;
+                ensure!(appended == Ok(vec![len as u64]), "{len} pieces: {appended:?}");
+                expected.extend(pattern(seed, len));
+            }
+            ensure!(worker.ask(&format!("0 seek {}", expected.len()))?.is_ok());
+        }
+        worker.finish()?;
+        let found = std::fs::read(volume.join("file"))?;
+        ensure!(found == expected, "{} bytes of {}", found.len(), expected.len());
+        ensure!(direct_calls(&report)? > 0);
+        volume.check()
+    });
+}
+
 /// The kernel does not look up a name then, so it asks for no attributes.
 #[test]
 fn a_lent_file_that_is_opened_by_its_descriptor_can_be_mapped() {

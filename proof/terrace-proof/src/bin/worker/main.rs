@@ -286,7 +286,12 @@ fn call(file: &mut File, words: &[&str]) -> io::Result<Vec<u64>> {
         ("pwrite", &[at, len, seed]) => {
             Ok(vec![file.write_at(&pattern(seed, len as usize), at)? as u64])
         }
-        ("append", &[len, seed]) => append(file, &pattern(seed, len as usize)),
+        ("append", &[len, seed]) => append(file, &[&pattern(seed, len as usize)]),
+        // In pieces of a byte each.
+        ("appends", &[len, seed]) => {
+            let bytes = pattern(seed, len as usize);
+            append(file, &bytes.chunks(1).collect::<Vec<_>>())
+        }
         ("fork", &[len, first, step, count]) => {
             let records = (0..count).map(|n| pattern(first + n * step, len as usize));
             write_beside_forks(file, records.collect()).map(|()| vec![count])
@@ -319,11 +324,15 @@ fn call(file: &mut File, words: &[&str]) -> io::Result<Vec<u64>> {
     }
 }
 
-fn append(file: &File, bytes: &[u8]) -> io::Result<Vec<u64>> {
-    let piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    // SAFETY: the piece is that of a slice, which is only read.
-    let written =
-        unsafe { libc::pwritev2(file.as_raw_fd(), &raw const piece, 1, 0, libc::RWF_APPEND) };
+fn append(file: &File, pieces: &[&[u8]]) -> io::Result<Vec<u64>> {
+    let piece = |bytes: &&[u8]| libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    let pieces: Vec<libc::iovec> = pieces.iter().map(piece).collect();
+    let (fd, count) = (file.as_raw_fd(), pieces.len() as i32);
+    // SAFETY: the pieces are those of slices, which are only read.
+    let written = unsafe { libc::pwritev2(fd, pieces.as_ptr(), count, 0, libc::RWF_APPEND) };
     if written < 0 { Err(io::Error::last_os_error()) } else { Ok(vec![written as u64]) }
 }
 
