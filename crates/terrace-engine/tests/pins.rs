@@ -188,6 +188,8 @@ fn what_means_no_tier_is_refused_with_those_that_there_are() {
 fn write_migration_leaves_pinned_data_where_it_is_and_finds_the_rest() {
     let rig = Rig::tiered(16 * MIB);
     let volume = rig.open_alone(&EAGER);
+    // Each file comes to PM, though nobody waits for any.
+    volume.tune(Param::Siblings, 0).unwrap();
     let pinned: Vec<Ino> = (0..40).map(|i| file(&volume, &format!("pinned{i}"))).collect();
     for &ino in &pinned {
         put(&volume, ino, 0, &pattern(8 * BLOCK, 1));

@@ -223,6 +223,7 @@ fn the_older_part_of_a_hot_file_leaves_pm() {
     let rig = Rig::tiered(16 << 20);
     let low = [(Param::MigrateMin, 20), (Param::MigrateAt, 20), (Param::MigrateMax, 20)];
     let volume = rig.open_alone(&low);
+    volume.tune(Param::AwaitBytes, 0).unwrap();
     let ino = create(&volume, "file");
     put(&volume, ino, 0, &pattern(1 << 20, 1));
     a_moment_passes();

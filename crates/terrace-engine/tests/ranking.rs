@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rig::{DIR, FILE, Rig, a_moment_passes, make, pattern, put};
 use terrace_engine::{FormatOptions, Ino, OpenOptions, RankedFile, RenameFlags, Volume, format};
 use terrace_media::{Pm, memory_disk};
+use terrace_policy::Param;
 
 fn rig(pm_bytes: u64) -> Rig {
     let (pm, disks) = (Pm::anonymous(pm_bytes), vec![memory_disk(16 << 20)]);
@@ -31,6 +32,8 @@ fn bytes(file: &RankedFile) -> Vec<(&str, u64)> {
 fn the_hottest_and_the_coldest_have_paths_and_places() {
     let rig = rig(8 << 20);
     let volume = open(&rig);
+    // All count as old as they are.
+    volume.tune(Param::Siblings, 0).unwrap();
     let dir = make(&volume, Ino::ROOT, "dir", &DIR);
     let files: Vec<Ino> = (0..12).map(|i| make(&volume, dir, &format!("file{i}"), &FILE)).collect();
     for these in [&[0, 3, 4, 5, 6][..], &[1, 2, 7, 8, 9, 10, 11]] {

@@ -12,16 +12,28 @@ use terrace_engine::{
 use terrace_media::{Pm, memory_disk};
 use terrace_policy::Param;
 use terrace_simulate::{Config, Outcome, Simulation};
-use terrace_trace::{Ending, Facts, Operation, Reader, Record, Writer};
+use terrace_trace::{Ending, Facts, Reader, Record, Writer};
 
 const BLOCK: u64 = 4096;
 const FILES: usize = 3;
 const FILE_BLOCKS: u64 = 128;
-const SETTINGS: [(Param, u64); 3] =
+/// More than these fill PM beyond the threshold of [`CROWDED`].
+const FILLING_BLOCKS: u64 = 512;
+const ROOMY: [(Param, u64); 3] =
     [(Param::SyncBlocks, 48), (Param::LargeWrites, 1), (Param::Migrate, 0)];
+/// Data is to leave PM, but never gets to it.
+const CROWDED: [(Param, u64); 7] = [
+    (Param::SyncBlocks, 48),
+    (Param::LargeWrites, 1),
+    (Param::AwaitBytes, 96 << 10),
+    (Param::MigrateMin, 1),
+    (Param::MigrateAt, 1),
+    (Param::MigrateMax, 1),
+    (Param::MigrateRate, 1),
+];
 
 /// Bytes placed so far: to PM, and to the page cache by reason; predictions right and wrong.
-type Placed = [u64; 6];
+type Placed = [u64; 7];
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -72,13 +84,15 @@ fn by_engine(volume: &Volume) -> Placed {
     let reasons = [
         Counter::WrittenPm,
         Counter::PlacedLargeAsync,
+        Counter::PlacedBulk,
         Counter::PlacedPmFull,
         Counter::PlacedJoinsDirty,
     ];
-    let [pm, large, full, joins] = reasons.map(|counter| counters.get(counter));
+    let [pm, large, bulk, full, joins] = reasons.map(|counter| counters.get(counter));
     [
         pm,
         large,
+        bulk,
         full,
         joins,
         counters.get(Counter::PredictedRight),
@@ -90,6 +104,7 @@ fn by_simulation(outcome: &Outcome) -> Placed {
     [
         outcome.written_pm_bytes,
         outcome.written_large_async_bytes,
+        outcome.written_bulk_bytes,
         outcome.written_pm_full_bytes,
         outcome.written_joins_dirty_bytes,
         outcome.predicted_right,
@@ -121,42 +136,47 @@ proptest! {
     #![proptest_config(common::config(48))]
 
     #[test]
-    fn they_agree_on_every_write(steps in prop::collection::vec(step(), 1..150)) {
+    fn they_agree_on_every_write(
+        is_crowded in prop::bool::ANY,
+        steps in prop::collection::vec(step(), 1..150),
+    ) {
+        let settings = if is_crowded { &CROWDED[..] } else { &ROOMY[..] };
         let (pm, disks) = (Pm::anonymous(16 << 20), vec![memory_disk(32 << 20)]);
         format(&pm, &disks, &FormatOptions { shards: Some(1), ..Default::default() }).unwrap();
         let rig = Rig { pm, disks };
-        // Neither is ever crowded or full, and nothing happens by itself.
+        // Neither is ever full, and nothing happens by itself.
         let options = OpenOptions { cache_bytes: 64 << 20, workers: false, ..Default::default() };
         let volume = Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {})
             .unwrap();
-        SETTINGS.iter().for_each(|&(param, value)| volume.tune(param, value).unwrap());
+        settings.iter().for_each(|&(param, value)| volume.tune(param, value).unwrap());
         let recording = volume.start_recording().unwrap();
-        let inos: Vec<Ino> =
-            (0..FILES)
-                .map(|n| volume.create(Ino::ROOT, format!("{n}").as_bytes(), &FILE).unwrap().ino)
-                .collect();
+        let create =
+            |name: String| volume.create(Ino::ROOT, name.as_bytes(), &FILE).unwrap().ino;
+        let filling = create("filling".into());
+        for block in 0..FILLING_BLOCKS {
+            do_step(&volume, filling, Step::Write { at: block, blocks: 1, durable: true });
+        }
+        let inos: Vec<Ino> = (0..FILES).map(|n| create(format!("{n}"))).collect();
+        let before = 2 + FILLING_BLOCKS as usize + 2 * FILES;
         let mut placed = Vec::new();
         for &(file, step) in &steps {
             do_step(&volume, inos[file], step);
             placed.push(by_engine(&volume));
         }
         let records = recorded(&volume, recording.token);
-        prop_assert_eq!(records.len(), FILES + steps.len());
+        prop_assert_eq!(records.len(), before + steps.len());
 
         let mut config = Config::new(&recording.facts, "nvme-ssd".parse().unwrap());
         prop_assert_eq!((config.pm_bytes, config.cache_bytes), (16 << 20, 64 << 20));
-        SETTINGS.iter().for_each(|&(param, value)| config.params.set(param, value).unwrap());
+        settings.iter().for_each(|&(param, value)| config.params.set(param, value).unwrap());
         let mut simulation = Simulation::new(config);
         for (number, record) in records.iter().enumerate() {
             // How fast this machine is makes no difference.
             simulation.step(&Record { time_us: 0, ..*record });
-            match number.checked_sub(FILES) {
-                None => prop_assert_eq!(record.operation, Operation::Create),
-                Some(at) => {
-                    let simulated = by_simulation(&simulation.outcome());
-                    prop_assert_eq!(simulated, placed[at], "after step {}: {:?}", at,
-                        &steps[..=at]);
-                }
+            if let Some(at) = number.checked_sub(before) {
+                let simulated = by_simulation(&simulation.outcome());
+                prop_assert_eq!(simulated, placed[at], "after step {}: {:?}", at,
+                    &steps[..=at]);
             }
         }
         volume.close().unwrap();

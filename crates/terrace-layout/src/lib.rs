@@ -62,6 +62,7 @@ pub fn all_structures() -> Vec<(&'static str, usize, &'static [Field])> {
         row::<CheckpointHeader>(),
         row::<CheckpointDevice>(),
         row::<GroupSummary>(),
+        row::<SiblingRow>(),
         row::<ChunkHeader>(),
         row::<InodeRecord>(),
         row::<LogPageHeader>(),

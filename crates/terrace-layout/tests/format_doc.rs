@@ -138,6 +138,7 @@ fn the_constants_are_the_codes() {
         COOKIE_MAX,
         LOG_SEQUENCE_MAX,
         EPOCH_MAX,
+        SIBLING_ROWS_MAX,
         ARCHIVE_SLOTS_MAX,
         PATCH_BYTES_MAX,
         XATTR_NAME_BYTES_MAX,

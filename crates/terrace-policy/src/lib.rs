@@ -5,9 +5,12 @@
 //! [`TUNABLES`] every threshold.
 
 mod groups;
+mod kinds;
+mod life;
 mod pace;
 mod params;
 mod read_frequency;
+mod siblings;
 mod synchronicity;
 mod temperature;
 mod thresholds;
@@ -16,9 +19,12 @@ mod write_size;
 use std::time::Duration;
 
 pub use groups::{Group, Piece, groups};
+pub use kinds::{Kind, Kinds};
+pub use life::{Life, Stroke, Traits};
 pub use pace::Pace;
 pub use params::{OutOfRange, PARAMS, Param, Params, TUNABLES, Tunable, Unit};
 pub use read_frequency::is_read_dominated;
+pub use siblings::{Row, Siblings};
 pub use synchronicity::{Judged, Synchronicity};
 pub use temperature::{
     ColdCut, ColdList, MeanTime, PartTimes, Pressure, cold_before, cold_under, hottest, log_is_cold,

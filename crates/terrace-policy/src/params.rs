@@ -53,6 +53,10 @@ pub enum Param {
     LogsAt,
     /// Whether migration runs.
     Migrate,
+    /// From so many bytes between two fsyncs on, nobody waits for a file's writes.
+    AwaitBytes,
+    /// Whether something is expected of a new file because of its siblings.
+    Siblings,
 }
 
 /// What a threshold counts.
@@ -112,7 +116,7 @@ pub struct Tunable {
 }
 
 /// How many thresholds there are.
-pub const PARAMS: usize = 20;
+pub const PARAMS: usize = 22;
 
 const fn tunable(
     param: Param,
@@ -201,6 +205,12 @@ pub const TUNABLES: [Tunable; PARAMS] = [
         "0: nothing moves between \
         tiers by itself",
     ),
+    tunable(Param::AwaitBytes, "await_bytes", Unit::Bytes, (0, 1 << 40), 256 * KIB).about(
+        "nobody waits for a file of which so many bytes or more are written between two fsyncs; \
+                0: somebody waits for each",
+    ),
+    tunable(Param::Siblings, "siblings", Unit::Switch, (0, 1), 1)
+        .about("0: nothing is expected of a new file because of others like it"),
 ];
 
 impl Param {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use terrace_policy::{MeanTime, Overlap, Synchronicity};
+use terrace_policy::{Life, MeanTime, Overlap, Synchronicity};
 
 /// Most blocks of an extent.
 pub(crate) const EXTENT_BLOCKS_MAX: u64 = 1 << 20;
@@ -52,6 +52,8 @@ pub(crate) struct File {
     /// It replaces contents that were truncated away.
     pub is_rewritten: bool,
     pub synchronicity: Synchronicity,
+    /// What it has done since its birth, and what its siblings have.
+    pub life: Life,
     /// Of all blocks.
     pub mtimes: MeanTime,
     pub last_write_ns: i64,

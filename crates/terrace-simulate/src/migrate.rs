@@ -124,35 +124,27 @@ impl Mover {
     fn plan_cold(&mut self, volume: &mut Volume) -> bool {
         let mut looked_at: Vec<(u64, i64)> = Vec::new();
         while looked_at.len() < COLD_FILES && self.planned.is_empty() {
-            let files = &volume.files;
-            let in_pm = |ino| files.get(&ino).filter(|file| file.blocks_at(Place::Pm) > 0);
-            let Some((ino, amtime_ns)) =
-                volume.cold.pop_coldest(|ino| in_pm(ino).map(|file| file.mtimes.time_ns()))
-            else {
-                break;
-            };
-            looked_at.push((ino, amtime_ns));
-            self.plan_under(volume, Pressure::Low, ino, amtime_ns);
+            let Some((ino, rank_ns)) = volume.pop_coldest() else { break };
+            looked_at.push((ino, rank_ns));
+            self.plan_under(volume, Pressure::Low, ino);
         }
         for pressure in Pressure::RISING {
-            looked_at
-                .iter()
-                .for_each(|&(ino, amtime_ns)| self.plan_under(volume, pressure, ino, amtime_ns));
+            looked_at.iter().for_each(|&(ino, _)| self.plan_under(volume, pressure, ino));
         }
-        looked_at.into_iter().for_each(|(ino, amtime_ns)| volume.cold.note(ino, amtime_ns));
+        looked_at.into_iter().for_each(|(ino, rank_ns)| volume.cold.note(ino, rank_ns));
         !self.planned.is_empty()
     }
 
     /// Plans to move what of a file is cold, if nothing is planned yet.
-    fn plan_under(&mut self, volume: &mut Volume, pressure: Pressure, ino: u64, amtime_ns: i64) {
+    fn plan_under(&mut self, volume: &mut Volume, pressure: Pressure, ino: u64) {
         if !self.planned.is_empty() {
             return;
         }
-        let (now_ns, params, file) =
-            (volume.clock.now_ns(), &volume.config.params, &volume.files[&ino]);
+        let (params, file) = (&volume.config.params, &volume.files[&ino]);
+        let now_ns = volume.clock.now_ns().saturating_sub(volume.grace_ns(file));
         let cut = match pressure {
             Pressure::Highest => times_in_pm(file).older_half(now_ns, params),
-            _ => cold_under(pressure, now_ns, amtime_ns, file.last_write_ns, params),
+            _ => cold_under(pressure, now_ns, file.mtimes.time_ns(), file.last_write_ns, params),
         };
         if let Some(cut) = cut {
             self.plan_of(volume, ino, Reason::Write, cut);

@@ -20,6 +20,8 @@ pub struct Outcome {
     pub written_pm_bytes: u64,
     /// Bytes written to the page cache because the write was large and asynchronous.
     pub written_large_async_bytes: u64,
+    /// Bytes written to the page cache because nobody waits for them and data was leaving PM.
+    pub written_bulk_bytes: u64,
     /// Bytes written to the page cache because PM was full.
     pub written_pm_full_bytes: u64,
     /// Bytes written to the page cache because older versions of their blocks were dirty there.
@@ -63,7 +65,8 @@ impl Outcome {
 
     /// Bytes written to the page cache, for whatever reason.
     pub fn written_cache_bytes(&self) -> u64 {
-        self.written_large_async_bytes + self.written_pm_full_bytes + self.written_joins_dirty_bytes
+        let others = self.written_pm_full_bytes + self.written_joins_dirty_bytes;
+        self.written_large_async_bytes + self.written_bulk_bytes + others
     }
 
     /// How many times as long everything took as with everything in PM; 1 if nothing takes time

@@ -3,7 +3,7 @@
 //! Events between operations happen in the order of their times: once a second a tick, at which
 //! rates are looked at, and whenever the mover has finished a group.
 
-use terrace_policy::Param;
+use terrace_policy::{Kinds, Life, Param};
 use terrace_trace::{Operation, Record};
 
 use crate::config::{BLOCK_BYTES, Config};
@@ -55,6 +55,7 @@ impl Simulation {
                 self.punch(ino, record.offset.div_ceil(BLOCK_BYTES), end / BLOCK_BYTES)
             }
             Operation::Remove => self.remove(ino),
+            Operation::Kinds => self.name(ino, Kinds::from_numbers([record.offset, record.len])),
         }
     }
 
@@ -101,10 +102,19 @@ impl Simulation {
         self.volume.edit(ino, |file| file.is_new = true);
     }
 
+    /// The file that was just made is of these kinds.
+    fn name(&mut self, ino: u64, kinds: Kinds) {
+        let now_ns = self.volume.clock.now_ns();
+        self.volume.edit(ino, |file| file.life = Life::born(kinds, now_ns));
+    }
+
     fn fsync(&mut self, ino: u64) {
         let sync_blocks = self.volume.config.params.get(Param::SyncBlocks);
         let judged = self.volume.edit(ino, |file| file.synchronicity.synced(sync_blocks));
         self.volume.judge(judged);
+        let await_bytes = self.volume.config.params.get(Param::AwaitBytes);
+        let shown = self.volume.edit(ino, |file| file.life.synced(await_bytes));
+        self.volume.showed(ino, shown);
         flush_and_wait(&mut self.volume, ino);
     }
 
@@ -153,6 +163,9 @@ impl Simulation {
 
     fn remove(&mut self, ino: u64) {
         if self.volume.files.contains_key(&ino) {
+            let now_ns = self.volume.clock.now_ns();
+            let shown = self.volume.edit(ino, |file| file.life.ended(now_ns));
+            self.volume.showed(ino, shown);
             self.discard(ino, 0, u64::MAX);
             self.volume.files.remove(&ino);
         }

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 use terrace_policy::{
-    ColdList, Dataflow, Judged, PmSpace, Traffic, Utilization, used_percent,
-    write_migration_goes_on,
+    ColdList, Dataflow, Judged, Param, PmSpace, Siblings, Traffic, Traits, Utilization,
+    used_percent, write_migration_goes_on,
 };
 
 use crate::clock::Clock;
@@ -31,6 +31,7 @@ pub(crate) struct Volume {
     pub utilization: Utilization,
     pub dataflow: Dataflow,
     pub cold: ColdList,
+    pub siblings: Siblings,
     pub outcome: Outcome,
 }
 
@@ -48,6 +49,7 @@ impl Volume {
             utilization: Utilization::default(),
             dataflow: Dataflow::default(),
             cold: ColdList::default(),
+            siblings: Siblings::default(),
             outcome: Outcome::default(),
         }
     }
@@ -83,6 +85,54 @@ impl Volume {
                 self.pm_used_percent(),
                 self.utilization.threshold_percent(&self.config.params),
             )
+    }
+
+    /// Whether so many blocks more would have to leave PM at once.
+    pub fn pm_is_left(&self, blocks: u64) -> bool {
+        let threshold = self.utilization.threshold_percent(&self.config.params);
+        let PmSpace { blocks: all, free } = self.pm_space();
+        let floor = (all as f64 * (100.0 - threshold) / 100.0) as u64;
+        self.config.params.get(Param::Migrate) == 1 && free < floor + blocks
+    }
+
+    /// A file is about to be written.
+    pub fn meet(&mut self, ino: u64) {
+        let file = self.files.entry(ino).or_default();
+        if file.life.is_fresh() {
+            let common = match self.config.params.get(Param::Siblings) {
+                0 => None,
+                _ => self.siblings.born(file.life.kinds()),
+            };
+            file.life.expect(common);
+        }
+    }
+
+    /// A file has shown these for the first time.
+    pub fn showed(&mut self, ino: u64, shown: Traits) {
+        if !shown.is_empty() {
+            self.siblings.showed(self.files[&ino].life.kinds(), shown);
+        }
+    }
+
+    /// By how much a file counts as younger than it is.
+    pub fn grace_ns(&self, file: &File) -> i64 {
+        let params = &self.config.params;
+        let (await_bytes, cold_age) = (params.get(Param::AwaitBytes), params.get(Param::ColdAge));
+        file.life.grace_ns(self.clock.now_ns(), await_bytes, cold_age)
+    }
+
+    /// When a file counts as written, in the order in which files leave PM.
+    pub fn rank_ns(&self, file: &File) -> i64 {
+        file.mtimes.time_ns().saturating_add(self.grace_ns(file))
+    }
+
+    /// The file in PM that leaves it next is no longer listed: its number and rank.
+    pub fn pop_coldest(&mut self) -> Option<(u64, i64)> {
+        let mut cold = std::mem::take(&mut self.cold);
+        let in_pm = |ino| self.files.get(&ino).filter(|file| file.blocks_at(Place::Pm) > 0);
+        let coldest = cold.pop_coldest(|ino| in_pm(ino).map(|file| self.rank_ns(file)));
+        self.cold = cold;
+        coldest
     }
 
     /// Changes a file, and what the volume knows of it.
@@ -147,13 +197,12 @@ impl Volume {
                     counter: 0,
                     place,
                 };
-                let amtime_ns = self.edit(ino, |file| {
+                self.edit(ino, |file| {
                     file.put(at, extent);
                     file.mtimes.add(blocks, 0);
-                    file.mtimes.time_ns()
                 });
                 if place == Place::Pm {
-                    self.cold.note(ino, amtime_ns);
+                    self.cold.note(ino, self.rank_ns(&self.files[&ino]));
                 }
                 at += blocks;
             }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use terrace_policy::{Param, Target, is_large, next_counter, prefers_disk};
+use terrace_policy::{Param, Stroke, Target, is_large, next_counter, prefers_disk};
 
 use crate::clock::write_ns;
 use crate::config::BLOCK_BYTES;
@@ -20,6 +20,7 @@ const PIECE_BYTES_MAX: u64 = 4 << 20;
 enum Placed {
     Pm,
     LargeAsync,
+    Bulk,
     PmFull,
     JoinsDirty,
 }
@@ -56,6 +57,7 @@ fn write_piece(
 ) {
     let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
     read_edges(volume, ino, offset, end);
+    volume.meet(ino);
     let (placed, counter) = decide(volume, ino, from, to, durable);
     let sync_blocks = volume.config.params.get(Param::SyncBlocks);
     let judged = volume.edit(ino, |file| match durable {
@@ -64,9 +66,14 @@ fn write_piece(
     });
     volume.judge(judged);
     let len = end - offset;
+    let await_bytes = volume.config.params.get(Param::AwaitBytes);
+    let shown =
+        volume.edit(ino, |file| file.life.wrote(Stroke { offset, len, durable }, await_bytes));
+    volume.showed(ino, shown);
     let (device, counted) = match placed {
         Placed::Pm => (volume.config.pm, &mut volume.outcome.written_pm_bytes),
         Placed::LargeAsync => (volume.config.dram, &mut volume.outcome.written_large_async_bytes),
+        Placed::Bulk => (volume.config.dram, &mut volume.outcome.written_bulk_bytes),
         Placed::PmFull => (volume.config.dram, &mut volume.outcome.written_pm_full_bytes),
         Placed::JoinsDirty => (volume.config.dram, &mut volume.outcome.written_joins_dirty_bytes),
     };
@@ -99,6 +106,11 @@ fn decide(volume: &mut Volume, ino: u64, from: u64, to: u64, durable: bool) -> (
         Placed::JoinsDirty
     } else if prefers_disk(synchronous, is_large(counter, params)) {
         Placed::LargeAsync
+    } else if !durable
+        && volume.pm_is_left(to - from)
+        && file.life.is_bulk(params.get(Param::AwaitBytes))
+    {
+        Placed::Bulk
     } else {
         match volume.config.placement().place_write(volume.pm_space(), to - from, false) {
             Target::Pm => Placed::Pm,
@@ -121,7 +133,7 @@ fn replace(
     let Range { start: from, end: to } = blocks;
     volume.drop_clean(ino, from, to);
     let blocks = to - from;
-    let amtime_ns = volume.edit(ino, |file| {
+    volume.edit(ino, |file| {
         let replaced = file.cut(from, to);
         let len = blocks as u32;
         let area_blocks = if place == Place::Pm { area_on_media(len) } else { len };
@@ -134,9 +146,8 @@ fn replace(
         if place == Place::Pm {
             file.committed_bytes = file.size_bytes;
         }
-        file.mtimes.time_ns()
     });
     if place == Place::Pm {
-        volume.cold.note(ino, amtime_ns);
+        volume.cold.note(ino, volume.rank_ns(&volume.files[&ino]));
     }
 }

@@ -16,6 +16,8 @@ const SECOND_US: u64 = 1_000_000;
 
 fn config(pm_blocks: u64, disk: &str, settings: &[(Param, u64)]) -> Config {
     let mut params = Params::default();
+    // Bulk has a test of its own.
+    params.set(Param::AwaitBytes, 0).unwrap();
     settings.iter().for_each(|&(param, value)| params.set(param, value).unwrap());
     let facts = Facts {
         pm_full_percent: 90,
@@ -123,6 +125,38 @@ fn when_pm_is_full_writes_go_to_the_page_cache_and_programs_wait_only_at_fsync()
     // A removed file makes room.
     run.step(Operation::Remove, 2, 0, 0, false).create(999).write(999, 0, 1);
     assert_eq!(run.outcome().written_pm_bytes, 225 * BLOCK);
+}
+
+#[test]
+fn bulk_goes_to_the_page_cache_while_data_is_leaving_pm_and_so_do_its_siblings() {
+    let crowded = [
+        (Param::AwaitBytes, 64 << 10),
+        (Param::MigrateMin, 1),
+        (Param::MigrateAt, 1),
+        (Param::MigrateMax, 1),
+        (Param::MigrateRate, 1),
+    ];
+    for (siblings, expected) in [(1, [3 * 16 + 1, 4 * 4]), (0, [4 * 16 + 1, 4 * 4])] {
+        let mut settings = crowded.to_vec();
+        settings.push((Param::Siblings, siblings));
+        let mut run = Run::new(config(10_000, "sata-ssd", &settings));
+        // 1 % is in use: what is awaited goes to PM, as the first 64 KiB of each file do. What
+        // follows its first bulk joins it.
+        run.create(9);
+        for block in 0..101 {
+            run.write(9, block, 1).fsync(9);
+        }
+        for ino in 1..=4 {
+            run.create(ino).step(Operation::Kinds, ino, 7, 8, false);
+            for block in (0..32).step_by(4) {
+                run.write(ino, block, 4);
+            }
+        }
+        run.write(9, 0, 1);
+        let outcome = run.outcome();
+        let blocks = [outcome.written_pm_bytes - 101 * BLOCK, outcome.written_bulk_bytes];
+        assert_eq!(blocks.map(|bytes| bytes / BLOCK), expected, "siblings={siblings}");
+    }
 }
 
 #[test]

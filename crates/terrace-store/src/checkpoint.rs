@@ -8,7 +8,7 @@ use std::path::Path;
 
 use terrace_layout::{
     BLOCK, BLOCK_BYTES, CHECKPOINT_VALID, CheckpointDevice, CheckpointHeader, DeviceEntry,
-    GroupSummary, MediaStruct, Superblock, verify_checkpoint_part,
+    GroupSummary, MediaStruct, SIBLING_ROWS_MAX, SiblingRow, Superblock, verify_checkpoint_part,
 };
 use terrace_media::{AlignedBuf, Disk, Pm};
 use zerocopy::IntoBytes;
@@ -139,6 +139,13 @@ pub fn usable_header(pm: &Pm, sb: &Superblock) -> Option<CheckpointHeader> {
     CheckpointHeader::usable(&bytes, mount_epoch)
 }
 
+/// What is known of kinds of files, as the last clean unmount has left it.
+pub fn siblings(pm: &Pm, sb: &Superblock) -> Vec<SiblingRow> {
+    let mut block = [0u8; BLOCK];
+    pm.read(sb.checkpoint_header * BLOCK_BYTES, &mut block);
+    CheckpointHeader::siblings(&block).collect()
+}
+
 /// Flushes the header.
 pub fn flush_header(pm: &Pm, sb: &Superblock) {
     pm.flush_readable(sb.checkpoint_header * BLOCK_BYTES, size_of::<CheckpointHeader>() as u64);
@@ -155,7 +162,8 @@ pub fn invalidate(pm: &Pm, sb: &Superblock) -> FsResult<()> {
     fence(pm)
 }
 
-/// Writes the checkpoint of all devices and makes it valid.
+/// Writes the checkpoint of all devices, and as many rows of siblings as have room beside its
+/// header; makes it valid.
 ///
 /// # Errors
 /// If a device fails: the checkpoint stays invalid, and the next mount recovers from the logs.
@@ -164,6 +172,7 @@ pub fn write<'a>(
     sb: &Superblock,
     devices: impl Iterator<Item = (Area, &'a DeviceEntry, &'a DeviceAlloc)>,
     inodes: u64,
+    siblings: &[SiblingRow],
 ) -> FsResult<()> {
     let devices: Vec<_> = devices.collect();
     if devices.iter().any(|(_, _, alloc)| alloc.is_damaged()) {
@@ -175,9 +184,13 @@ pub fn write<'a>(
     for (area, device, alloc) in devices {
         header.devices[usize::from(device.index)] = write_device(&area, alloc, device)?;
     }
+    let rows = siblings[..siblings.len().min(SIBLING_ROWS_MAX)].as_bytes();
+    header.siblings = (rows.len() / size_of::<SiblingRow>()) as u32;
+    header.siblings_crc = terrace_layout::data_crc(rows);
     header.seal();
     let at = sb.checkpoint_header * BLOCK_BYTES;
     pm.write_nt(at, header.as_bytes());
+    pm.write_nt(at + size_of::<CheckpointHeader>() as u64, rows);
     fence(pm)?;
     let valid = at + offset_of!(CheckpointHeader, valid) as u64;
     pm.store_u64(valid, CHECKPOINT_VALID);

@@ -36,7 +36,7 @@ mod write;
 use terrace_layout::Stamp;
 pub use terrace_layout::{BLOCK, covered_bytes};
 use terrace_media::Pm;
-use terrace_policy::Synchronicity;
+use terrace_policy::{Life, Synchronicity};
 
 pub use self::cached::CachedWrites;
 pub use self::compact::JOINED_BLOCKS_MAX;
@@ -85,6 +85,8 @@ pub struct FileData {
     mtime_ref: u64,
     /// How the file is written: the synchronicity predictor.
     pub habits: Synchronicity,
+    /// What it has done since its birth, and what its siblings have.
+    pub life: Life,
     /// When the blocks were written.
     pub heat: Heat,
     /// Writes that no entry knows of yet.

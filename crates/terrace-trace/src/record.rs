@@ -27,11 +27,14 @@ pub enum Operation {
     Deallocate,
     /// The file's last name and user are gone, and its data with them.
     Remove,
+    /// The file that was just made is of the kinds `offset`, among the files of its directory, and
+    /// `len`, among all. Since format 2.
+    Kinds,
 }
 
 impl Operation {
     /// All of them, by their number in a tag.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Create,
         Self::Read,
         Self::Write,
@@ -40,6 +43,7 @@ impl Operation {
         Self::Allocate,
         Self::Deallocate,
         Self::Remove,
+        Self::Kinds,
     ];
 
     fn has_offset(self) -> bool {
@@ -47,6 +51,10 @@ impl Operation {
     }
 
     fn has_len(self) -> bool {
+        matches!(self, Self::Kinds) || self.has_range()
+    }
+
+    fn has_range(self) -> bool {
         matches!(self, Self::Read | Self::Write | Self::Allocate | Self::Deallocate)
     }
 }
@@ -62,9 +70,10 @@ pub struct Record {
     pub durable: bool,
     /// Which file.
     pub ino: u64,
-    /// First byte; the new size for [`Operation::Truncate`]; else 0.
+    /// First byte; the new size for [`Operation::Truncate`]; a number for [`Operation::Kinds`];
+    /// else 0.
     pub offset: u64,
-    /// Bytes; 0 for operations without a range.
+    /// Bytes; a number for [`Operation::Kinds`]; 0 for operations without a range.
     pub len: u64,
 }
 
@@ -99,7 +108,7 @@ impl Context {
 
     fn follow(&mut self, record: &Record) {
         (self.time_us, self.ino) = (record.time_us, record.ino);
-        if record.operation.has_len() {
+        if record.operation.has_range() {
             self.ends.insert(record.ino, record.offset.wrapping_add(record.len));
         }
     }
@@ -110,7 +119,7 @@ impl Context {
         let offset = if operation.has_offset() { record.offset } else { 0 };
         let len = if operation.has_len() { record.len } else { 0 };
         let same_ino = ino == self.ino;
-        let continues = operation.has_len() && offset == self.end(ino);
+        let continues = operation.has_range() && offset == self.end(ino);
         let in_blocks = offset.is_multiple_of(BLOCK_BYTES) && len.is_multiple_of(BLOCK_BYTES);
         let unit = if in_blocks { BLOCK_BYTES } else { 1 };
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };

@@ -4,6 +4,7 @@
 //! several components stand on the floor below.
 
 use terrace_media::{Disk, Pm};
+use terrace_policy::Kinds;
 use terrace_store::error::{FsResult, fail};
 use terrace_store::sync::atomic::Ordering;
 use terrace_store::sync::thread::JoinHandle;
@@ -152,7 +153,9 @@ impl Volume {
     pub fn create(&self, parent: Ino, name: &[u8], new: &NewInode) -> FsResult<Attr> {
         let attr = self.parts.names.create(parent, name, new)?;
         if new.kind == FileKind::Regular {
+            let [here, anywhere] = Kinds::of(parent.0, name).to_numbers();
             self.parts.recorder.note(Operation::Create, attr.ino, 0, 0, false);
+            self.parts.recorder.note(Operation::Kinds, attr.ino, here, anywhere, false);
         }
         Ok(attr)
     }

@@ -80,6 +80,8 @@ counters! {
     PlacedLargeAsync "placed_large_async_bytes" Bytes
         "Bytes written to the page cache because the write was large and the file is an \
          asynchronous one",
+    PlacedBulk "placed_bulk_bytes" Bytes
+        "Bytes written to the page cache because nobody waits for them and data is leaving PM",
     PlacedPmFull "placed_pm_full_bytes" Bytes
         "Bytes written to the page cache because PM had too little room",
     PlacedJoinsDirty "placed_joins_dirty_bytes" Bytes

@@ -5,7 +5,6 @@ use terrace_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_store::sync::{Arc, Condvar, Mutex};
 
 use crate::base::recent::Recent;
-use crate::base::types::Time;
 use crate::base::words::{counted, tier_name};
 use crate::inode::lists::Lists;
 use crate::inode::resident::{Body, Inner, Inode};
@@ -199,17 +198,21 @@ impl Activity {
             file.index.iter().map(|(_, extent)| self.store.space.tier_of(extent.addr)).collect();
         tiers.sort_unstable();
         tiers.dedup();
-        tiers.iter().for_each(|&tier| self.note_data_in(inode, tier, file.heat.mean()));
+        tiers.iter().for_each(|&tier| self.note_data_in(inode, tier));
     }
 
     /// The file has data in a tier: it may be found cold there.
     #[inline]
-    pub fn note_data_in(&self, inode: &Inode, tier: u8, mean: Time) {
+    pub fn note_data_in(&self, inode: &Inode, tier: u8) {
         if inode.tiers.pin.get().is_some() {
             return self.note_pinned_data_in(inode, tier);
         }
         if inode.tiers.list(tier) {
-            self.shards[inode.shard].lists.lock().of_tier(tier).note(inode.ino.0, mean.0);
+            self.shards[inode.shard]
+                .lists
+                .lock()
+                .of_tier(tier)
+                .note(inode.ino.0, inode.tiers.rank_ns());
         }
     }
 }

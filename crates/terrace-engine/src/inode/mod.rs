@@ -40,6 +40,7 @@ pub(crate) mod device_table;
 pub(crate) mod dir;
 pub(crate) mod dirty;
 pub(crate) mod health;
+pub(crate) mod kin;
 pub(crate) mod lists;
 pub(crate) mod orphans;
 pub(crate) mod paths;

@@ -77,6 +77,9 @@ pub(crate) struct TierWords {
     /// Mean time of writes, by blocks (amtime), in nanoseconds: what the file's `heat` says, for
     /// those who do not hold `inner`.
     amtime: AtomicI64,
+    /// The order in which files leave a tier: the mean time of writes, and how much younger or
+    /// older than that the file counts.
+    rank: AtomicI64,
     /// A bit per tier: the file is listed there.
     listed: AtomicU64,
     /// When its log was last copied in vain, since somebody changed it meanwhile; 0: never.
@@ -91,6 +94,7 @@ impl TierWords {
         Self {
             pin: Pin::new(pin),
             amtime: AtomicI64::new(amtime.0),
+            rank: AtomicI64::new(amtime.0),
             listed: AtomicU64::new(0),
             log_overtaken: AtomicI64::new(0),
             syncs: AtomicU64::new(0),
@@ -102,9 +106,15 @@ impl TierWords {
         self.amtime.load(Ordering::Relaxed)
     }
 
-    /// The file was written.
-    pub fn set_amtime(&self, mean: Time) {
+    /// When the file counts as written, in the order in which files leave a tier.
+    pub fn rank_ns(&self) -> i64 {
+        self.rank.load(Ordering::Relaxed)
+    }
+
+    /// The file was written, and counts as so much younger.
+    pub fn set_times(&self, mean: Time, grace_ns: i64) {
         self.amtime.store(mean.0, Ordering::Relaxed);
+        self.rank.store(mean.0.saturating_add(grace_ns), Ordering::Relaxed);
     }
 
     /// The file is to be listed in a tier; false if it was listed there before.

@@ -13,7 +13,7 @@ use terrace_store::sync::atomic::Ordering;
 use terrace_store::sync::{Arc, limit};
 use zerocopy::IntoBytes;
 
-use crate::base::types::{FileKind, Ino};
+use crate::base::types::{FileKind, Ino, Time};
 use crate::inode::orphans::Orphan;
 use crate::inode::resident::{Inner, Inode};
 use crate::inode::table::Inodes;
@@ -38,6 +38,10 @@ impl Inodes {
             return;
         }
         self.recorder.note(terrace_trace::Operation::Remove, inode.ino, 0, 0, false);
+        if let Ok((_, file)) = inner.file_mut() {
+            let shown = file.life.ended(Time::now().0);
+            self.kin.note(file, shown);
+        }
         self.drop_pages(inode, 0, u64::MAX);
         let shard = self.shard(inode.ino);
         self.activity.forget(inode);

@@ -27,6 +27,7 @@ use crate::inode::commits::Commits;
 use crate::inode::device_table::DeviceTable;
 use crate::inode::dirty::DirtyFiles;
 use crate::inode::health::Health;
+use crate::inode::kin::Kin;
 use crate::inode::orphans::{OpenOrphans, Orphan};
 use crate::inode::predictors::{ReadHabits, TierWords};
 use crate::inode::resident::loans::Borrowable;
@@ -85,6 +86,7 @@ pub(crate) struct Below {
     pub commits: Arc<Commits>,
     pub dirty: Arc<DirtyFiles>,
     pub recorder: Arc<Recorder>,
+    pub kin: Arc<Kin>,
     pub options: Arc<OpenOptions>,
 }
 
@@ -99,6 +101,7 @@ pub(crate) struct Inodes {
     pub(super) commits: Arc<Commits>,
     pub(super) dirty: Arc<DirtyFiles>,
     pub(super) recorder: Arc<Recorder>,
+    pub(super) kin: Arc<Kin>,
     pub(super) options: Arc<OpenOptions>,
     pub shards: Vec<Shard>,
     pub open_orphans: OpenOrphans,
@@ -112,8 +115,8 @@ pub(crate) struct Inodes {
 impl Inodes {
     /// The inodes of these tables, one for each shard.
     pub fn new(below: Below, tables: Vec<InodeTable>) -> Self {
-        let Below { store, health, devices, cache, activity, commits, dirty, recorder, options } =
-            below;
+        let Below { store, health, devices, cache, activity, commits, dirty, .. } = below;
+        let Below { recorder, kin, options, .. } = below;
         Self {
             store,
             health,
@@ -123,6 +126,7 @@ impl Inodes {
             commits,
             dirty,
             recorder,
+            kin,
             options,
             shards: tables.into_iter().map(Shard::new).collect(),
             open_orphans: OpenOrphans::default(),

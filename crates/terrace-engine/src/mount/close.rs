@@ -35,7 +35,8 @@ impl Parts {
             );
             return Err(FsError::with_message(libc::EBUSY, message));
         }
-        checkpoint::write(&self.store.pm, &sb, std::iter::once(pm).chain(disks), inodes)?;
+        let devices = std::iter::once(pm).chain(disks);
+        checkpoint::write(&self.store.pm, &sb, devices, inodes, &self.kin.rows())?;
         forget_segment(&self.options, &sb);
         self.cache.remove_backing()
     }

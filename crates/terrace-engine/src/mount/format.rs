@@ -182,7 +182,7 @@ pub fn format(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>], options: &FormatOptions) ->
     pm.zero_nt(sb.checkpoint_header * BLOCK_BYTES, BLOCK_BYTES);
     let disks = (1..).zip(disks.iter().cloned()).collect();
     let parts = areas(pm, &disks).into_iter().map(|(i, area)| (area, &sb.devices[i], &allocs[i]));
-    checkpoint::write(pm, &sb, parts, 1)?;
+    checkpoint::write(pm, &sb, parts, 1, &[])?;
     write_pm_superblock(pm, &sb)
 }
 

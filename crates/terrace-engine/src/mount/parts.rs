@@ -5,6 +5,7 @@
 
 use terrace_layout::Superblock;
 use terrace_media::Pm;
+use terrace_store::checkpoint;
 use terrace_store::itable::InodeTable;
 use terrace_store::space::Space;
 use terrace_store::sync::{Arc, Mutex};
@@ -19,6 +20,7 @@ use crate::inode::commits::Commits;
 use crate::inode::device_table::DeviceTable;
 use crate::inode::dirty::DirtyFiles;
 use crate::inode::health::Health;
+use crate::inode::kin::Kin;
 use crate::inode::resident::loans::{self, Loans};
 use crate::inode::store::Store;
 use crate::inode::table::{Below, Inodes};
@@ -51,6 +53,7 @@ pub(crate) struct Parts {
     pub devices: Arc<DeviceTable>,
     pub activity: Arc<Activity>,
     pub dirty: Arc<DirtyFiles>,
+    pub kin: Arc<Kin>,
     pub inodes: Arc<Inodes>,
     pub loans: Arc<Loans>,
     pub pages: Arc<PageIo>,
@@ -68,12 +71,14 @@ impl Parts {
         let options = Arc::new(options);
         let (counters, recorder) = (Arc::<Counters>::default(), Arc::<Recorder>::default());
         let tuning = Arc::new(Tuning::new(&options.params));
+        let siblings = checkpoint::siblings(&pm, &sb);
         let store = Arc::new(Store::new(pm, &sb, space));
         let health = Arc::new(Health::new(options.read_only));
         let devices = Arc::new(DeviceTable::new(store.clone(), health.clone(), sb));
         let activity = Arc::new(Activity::new(store.clone()));
         let commits = Arc::new(Commits::new(store.clone(), activity.clone()));
         let dirty = Arc::new(DirtyFiles::new(cache.clone(), store.shards()));
+        let kin = Arc::new(Kin::new(tuning.clone(), siblings));
         let below = Below {
             store: store.clone(),
             health: health.clone(),
@@ -83,6 +88,7 @@ impl Parts {
             commits: commits.clone(),
             dirty: dirty.clone(),
             recorder: recorder.clone(),
+            kin: kin.clone(),
             options: options.clone(),
         };
         let inodes = Arc::new(Inodes::new(below, tables));
@@ -92,6 +98,7 @@ impl Parts {
                 health: health.clone(),
                 counters: counters.clone(),
                 tuning: tuning.clone(),
+                kin: kin.clone(),
             },
             options.loans.clone(),
         ));
@@ -118,6 +125,7 @@ impl Parts {
             activity: activity.clone(),
             commits: commits.clone(),
             inodes: inodes.clone(),
+            kin: kin.clone(),
             pages: pages.clone(),
             counters: counters.clone(),
             tuning: tuning.clone(),
@@ -163,6 +171,7 @@ impl Parts {
             activity: activity.clone(),
             commits,
             inodes: inodes.clone(),
+            kin: kin.clone(),
             pages: pages.clone(),
             room: tiering.room.clone(),
             rename: Mutex::new(()),
@@ -178,6 +187,7 @@ impl Parts {
             devices,
             activity,
             dirty,
+            kin,
             inodes,
             loans,
             pages,

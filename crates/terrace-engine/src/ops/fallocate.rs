@@ -89,9 +89,9 @@ impl Files {
         inner: &Inner,
         runs: &[(u64, BlockAddr, u64)],
     ) -> FsResult<()> {
-        let mean = inner.file()?.heat.mean();
+        self.placement.kin.rank(&inode.tiers, inner.file()?, inner.meta.ctime);
         runs.iter().for_each(|&(_, addr, _)| {
-            self.activity.note_data_in(inode, self.store.space.tier_of(addr), mean)
+            self.activity.note_data_in(inode, self.store.space.tier_of(addr))
         });
         Ok(())
     }

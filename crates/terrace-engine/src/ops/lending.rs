@@ -126,7 +126,7 @@ impl Lending {
         self.inodes.drop_pages(inode, 0, u64::MAX);
         let blocks = blocks.clamp(1, room / SHARE_OF_ROOM);
         // Its data in PM may be found cold later, when the borrower has gone.
-        self.activity.note_data_in(inode, 0, inner.file()?.heat.mean());
+        self.activity.note_data_in(inode, 0);
         self.activity.note_traffic();
         match self.loans.lend(inode, inner, borrower, blocks) {
             // A recording that has begun meanwhile may not have met this loan.

@@ -26,6 +26,7 @@ use crate::inode::activity::Activity;
 use crate::inode::commits::Commits;
 use crate::inode::device_table::DeviceTable;
 use crate::inode::dir::{Dentry, DirData};
+use crate::inode::kin::Kin;
 use crate::inode::resident::{Body, Inode};
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
@@ -54,6 +55,7 @@ pub(crate) struct Names {
     pub activity: Arc<Activity>,
     pub commits: Arc<Commits>,
     pub inodes: Arc<Inodes>,
+    pub kin: Arc<Kin>,
     pub pages: Arc<PageIo>,
     pub room: Arc<Room>,
     /// One rename of a directory at a time, so that no two of them make a circle.

@@ -187,11 +187,7 @@ impl PageIo {
         let cleaned = before - inode.pages.dirty_pages();
         self.store.space.unreserve_disk(cleaned);
         for run in &survivors {
-            self.activity.note_data_in(
-                inode,
-                self.store.space.tier_of(run.addr),
-                inner.file()?.heat.mean(),
-            );
+            self.activity.note_data_in(inode, self.store.space.tier_of(run.addr));
         }
         self.counters.add(Counter::WrittenBack, cleaned * BLOCK as u64);
         self.commits.tidy(inode.shard, inner)?;

@@ -57,6 +57,7 @@ use crate::inode::cache::PageCache;
 use crate::inode::commits::Commits;
 use crate::inode::device_table::DeviceTable;
 use crate::inode::health::Health;
+use crate::inode::kin::Kin;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
 use crate::pageio::PageIo;
@@ -83,6 +84,7 @@ pub(crate) struct Below {
     pub activity: Arc<Activity>,
     pub commits: Arc<Commits>,
     pub inodes: Arc<Inodes>,
+    pub kin: Arc<Kin>,
     pub pages: Arc<PageIo>,
     pub counters: Arc<Counters>,
     pub tuning: Arc<Tuning>,
@@ -93,12 +95,13 @@ impl Tiering {
     /// The components, composed from the bottom up.
     pub fn new(below: Below) -> Self {
         let Below { store, health, devices, cache, activity, commits, .. } = below;
-        let Below { inodes, pages, counters, tuning, options, .. } = below;
+        let Below { inodes, kin, pages, counters, tuning, options, .. } = below;
         let placement = Arc::new(Placement {
             store: store.clone(),
             cache: cache.clone(),
             activity: activity.clone(),
             inodes: inodes.clone(),
+            kin: kin.clone(),
             counters: counters.clone(),
             tuning: tuning.clone(),
             options,
@@ -124,6 +127,7 @@ impl Tiering {
             cache: cache.clone(),
             activity: activity.clone(),
             inodes: inodes.clone(),
+            kin,
             counters: counters.clone(),
             tuning: tuning.clone(),
             relocator: relocator.clone(),

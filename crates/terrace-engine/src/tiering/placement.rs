@@ -3,12 +3,13 @@
 
 use terrace_layout::{BLOCK_BYTES, FILE_BYTES_MAX, WriteEntry};
 use terrace_policy::{
-    ColdCut, Judged, Overlap, Param, Pressure, Target, is_large, is_read_dominated, next_counter,
-    prefers_disk, room_wanted,
+    ColdCut, Judged, Overlap, Param, Pressure, Stroke, Target, is_large, is_read_dominated,
+    next_counter, prefers_disk, room_wanted,
 };
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::file::FileData;
 use terrace_store::sync::Arc;
+use terrace_store::sync::atomic::Ordering;
 
 use crate::base::counters::{Counter, Counters};
 use crate::base::options::OpenOptions;
@@ -16,6 +17,7 @@ use crate::base::tuning::Tuning;
 use crate::base::types::{FileOpinion, Ino, Time};
 use crate::inode::activity::Activity;
 use crate::inode::cache::PageCache;
+use crate::inode::kin::Kin;
 use crate::inode::resident::Inode;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
@@ -58,6 +60,7 @@ pub(crate) struct Placement {
     pub cache: Arc<PageCache>,
     pub activity: Arc<Activity>,
     pub inodes: Arc<Inodes>,
+    pub kin: Arc<Kin>,
     pub counters: Arc<Counters>,
     pub tuning: Arc<Tuning>,
     pub options: Arc<OpenOptions>,
@@ -82,7 +85,7 @@ impl Placement {
             let choice = self.choose(file, write)?;
             file.heat.wrote(to - from, file.index.data_blocks(), file.mtime);
             self.learn_from(&inode, file, write, choice, 0);
-            self.activity.note_data_in(&inode, 0, file.heat.mean());
+            self.activity.note_data_in(&inode, 0);
             self.activity.note_pm_use(inode.shard);
         }
         Ok(())
@@ -111,6 +114,9 @@ impl Placement {
         if prefers_disk && self.store.space.disk_takes(write.blocks()) {
             return choice(Target::PageCache, as_preferred(Counter::PlacedLargeAsync));
         }
+        if write.pin.is_none() && self.pm_refuses(file, write) {
+            return choice(Target::PageCache, Counter::PlacedBulk);
+        }
         let in_pm = if synchronous { Counter::PlacedSynchronous } else { Counter::PlacedSmall };
         // Most often PM has room for more than the write can need; else what it needs is looked at
         // closely.
@@ -135,6 +141,17 @@ impl Placement {
         // Only who has another place to go to leaves room to others.
         let yields = wanted == blocks || (pin.is_none() && self.store.space.disk_takes(blocks));
         Ok(!yields && self.store.space.room_for_data() >= blocks)
+    }
+
+    /// Whether PM is so full that the write would have to leave it at once, and nobody waits for
+    /// it.
+    fn pm_refuses(&self, file: &FileData, write: Write) -> bool {
+        let floor = self.activity.floor_blocks.load(Ordering::Relaxed);
+        !write.durable
+            && self.store.space.pm().free_blocks() < floor + write.blocks()
+            && self.kin.is_bulk(file)
+            && self.store.space.disk_takes(write.blocks())
+            && !file.needs_no_pm_block(write.offset, write.end, self.store.data_crc)
     }
 
     fn write_counter(&self, file: &FileData, write: Write) -> u8 {
@@ -178,7 +195,10 @@ impl Placement {
         inode.reading.note_written();
         self.counters.add(choice.reason, len);
         self.note_written(file, write);
-        inode.tiers.set_amtime(file.heat.mean());
+        let stroke = Stroke { offset: write.offset, len, durable: write.durable };
+        let shown = file.life.wrote(stroke, self.tuning.get(Param::AwaitBytes));
+        self.kin.note(file, shown);
+        self.kin.rank(&inode.tiers, file, file.mtime);
         self.activity.shards[inode.shard].recent.note(inode.ino);
         self.activity.note_traffic();
     }
@@ -196,6 +216,8 @@ impl Placement {
     pub fn note_synced(&self, file: &mut FileData) {
         let judged = file.habits.synced(self.tuning.get(Param::SyncBlocks));
         self.count_predictions(judged);
+        let shown = file.life.synced(self.tuning.get(Param::AwaitBytes));
+        self.kin.note(file, shown);
     }
 
     fn count_predictions(&self, judged: Judged) {

@@ -485,10 +485,8 @@ impl Relocator {
         let (log, file) = inner.file_mut()?;
         file.commit_relocated(log, self.store.io(&source), runs)
             .inspect_err(|_| self.pages.free_runs(runs))?;
-        let mean = file.heat.mean();
-        runs.iter().for_each(|run| {
-            self.activity.note_data_in(inode, self.store.space.tier_of(run.addr), mean)
-        });
+        runs.iter()
+            .for_each(|run| self.activity.note_data_in(inode, self.store.space.tier_of(run.addr)));
         let blocks = runs.iter().map(|run| run.blocks).sum::<u64>();
         self.counters.add(order.counter, blocks * BLOCK_BYTES);
         self.commits.tidy(inode.shard, inner)?;

@@ -22,6 +22,7 @@ use crate::base::types::{Ino, Time};
 use crate::base::words::tier_name;
 use crate::inode::activity::Activity;
 use crate::inode::cache::PageCache;
+use crate::inode::kin::Kin;
 use crate::inode::resident::Inode;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
@@ -48,6 +49,7 @@ pub(crate) struct Selector {
     pub cache: Arc<PageCache>,
     pub activity: Arc<Activity>,
     pub inodes: Arc<Inodes>,
+    pub kin: Arc<Kin>,
     pub counters: Arc<Counters>,
     pub tuning: Arc<Tuning>,
     pub relocator: Arc<Relocator>,
@@ -117,7 +119,7 @@ impl Selector {
             let inodes = self.inodes.shards[shard].inodes.read();
             // A file that is not in DRAM has not changed since it was listed.
             let current =
-                |ino| Some(inodes.get(&ino).map_or(i64::MIN, |inode| inode.tiers.amtime_ns()));
+                |ino| Some(inodes.get(&ino).map_or(i64::MIN, |inode| inode.tiers.rank_ns()));
             let (ino, _) =
                 self.activity.shards[shard].lists.lock().of_tier(tier).pop_coldest(current)?;
             drop(inodes);
@@ -140,7 +142,7 @@ impl Selector {
         };
         let lies_there = |(_, extent): (u64, Extent)| self.store.space.tier_of(extent.addr) == tier;
         if file.index.iter().any(lies_there) && !inode.deleted.load(Ordering::Acquire) {
-            self.activity.note_data_in(inode, tier, file.heat.mean());
+            self.activity.note_data_in(inode, tier);
         }
     }
 
@@ -154,7 +156,8 @@ impl Selector {
         pressure: Pressure,
         counter: Counter,
     ) -> FsResult<u64> {
-        let (params, now) = (self.tuning.params(), Time::now());
+        let params = self.tuning.params();
+        let now = self.counted_now(inode)?;
         let there = |extent: &Extent| self.store.space.tier_of(extent.addr) == from;
         let cut = match pressure {
             Pressure::Highest => self.times_of_part(inode, &there)?.older_half(now.0, &params),
@@ -181,6 +184,13 @@ impl Selector {
             counter,
         };
         self.relocate_selection(inode, selection)
+    }
+
+    /// The time that it is for a file which counts as younger or older than it is.
+    fn counted_now(&self, inode: &Inode) -> FsResult<Time> {
+        let now = Time::now();
+        let grace_ns = self.kin.grace_ns(inode.shared()?.file()?, now);
+        Ok(Time(now.0.saturating_sub(grace_ns)))
     }
 
     /// Relocates as much of what is wanted of a file as is made durable together; returns how

@@ -125,7 +125,7 @@ impl Ranking {
                 lists.cold.iter().flat_map(|list| list.coldest_first().take(LISTED_MAX))
             {
                 // A file that is not in DRAM has not changed since it was listed.
-                let now = inodes.get(&ino).map_or(listed, |inode| inode.tiers.amtime_ns());
+                let now = inodes.get(&ino).map_or(listed, |inode| inode.tiers.rank_ns());
                 cold.push((now, ino));
             }
         }

@@ -33,8 +33,9 @@ use self::broken::Quarantined;
 pub(crate) use self::succession::{end_loans, forget_segment, open_segment};
 use crate::base::counters::{Counter, Counters};
 use crate::base::tuning::Tuning;
-use crate::base::types::Ino;
+use crate::base::types::{Ino, Time};
 use crate::inode::health::Health;
+use crate::inode::kin::Kin;
 use crate::inode::resident::{Inner, Inode};
 use crate::inode::store::Store;
 
@@ -53,6 +54,7 @@ pub(crate) struct Below {
     pub health: Arc<Health>,
     pub counters: Arc<Counters>,
     pub tuning: Arc<Tuning>,
+    pub kin: Arc<Kin>,
 }
 
 /// See the module.
@@ -62,6 +64,7 @@ pub(crate) struct Loans {
     health: Arc<Health>,
     counters: Arc<Counters>,
     tuning: Arc<Tuning>,
+    kin: Arc<Kin>,
     /// Control pages; `None`: nothing is lent.
     segment: Option<Arc<Segment>>,
     /// By control page: the file and the process that it is about, if it is in use.
@@ -93,10 +96,10 @@ pub struct Lent {
 impl Loans {
     /// Nothing is lent yet.
     pub fn new(below: Below, segment: Option<Arc<Segment>>) -> Self {
-        let Below { store, health, counters, tuning } = below;
+        let Below { store, health, counters, tuning, kin } = below;
         let pages = segment.as_ref().map_or(0, |segment| segment.pages());
         let (pages, quarantined) = (Mutex::new(vec![None; pages]), Mutex::default());
-        Self { store, health, counters, tuning, segment, pages, quarantined }
+        Self { store, health, counters, tuning, kin, segment, pages, quarantined }
     }
 
     /// Whether files can be lent at all.
@@ -296,10 +299,14 @@ impl Loan {
         // As if as much had been written before each sync.
         let blocks = std::mem::take(&mut adopted.blocks);
         let threshold = loans.tuning.get(Param::SyncBlocks);
+        let threshold_bytes = loans.tuning.get(Param::AwaitBytes);
         let _ = file.habits.wrote(blocks / syncs.saturating_add(1), threshold);
         if writes > 0 {
             inode.reading.note_written();
-            inode.tiers.set_amtime(file.heat.mean());
+            loans.kin.meet(file);
+            let shown = file.life.was_written(bytes, syncs, file.size, threshold_bytes);
+            loans.kin.note(file, shown);
+            loans.kin.rank(&inode.tiers, file, Time::now());
         }
         if read_bytes > 0 {
             inode.reading.note_direct(read_bytes as usize, file.size);

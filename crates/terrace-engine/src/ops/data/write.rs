@@ -176,6 +176,7 @@ impl Files {
         for _ in 0..inode.tiers.take_syncs().min(2) {
             self.placement.note_synced(inner.file_mut()?.1);
         }
+        self.placement.kin.meet(inner.file_mut()?.1);
         let uncover = self.tail_to_uncover(inode, inner, end, Some(from))?;
         let file = inner.file()?;
         // A commit to PM must not commit a size that only dirty pages have reached.
@@ -196,7 +197,7 @@ impl Files {
                 self.counters.add(Counter::PmWrites, 1);
                 self.counters.add(Counter::WrittenPm, data.len() as u64);
                 self.written(inode, inner, write, choice, now)?;
-                self.activity.note_data_in(inode, 0, inner.file()?.heat.mean());
+                self.activity.note_data_in(inode, 0);
                 self.activity.note_pm_use(inode.shard);
                 return Ok(Attempt::Done(data.len()));
             }

@@ -83,6 +83,9 @@ impl Names {
             self.check_can_add(&inner, name)?;
             let now = Time::now();
             let made = self.make_inode(&dir, &inner, new, target, now)?;
+            if let Ok((_, file)) = made.inode.inner.write().file_mut() {
+                file.life = self.kin.born(dir.ino, name, now);
+            }
             if let Err(error) = self.add_name(&dir, &mut inner, name, &made.inode, now) {
                 self.discard(&made);
                 return Err(error);
