@@ -240,6 +240,40 @@ fn the_older_part_of_a_hot_file_leaves_pm() {
     assert!(moved() >= 512 << 10);
 }
 
+/// A flush takes as long as to write a hundred of them.
+#[test]
+fn small_cold_files_leave_pm_together() {
+    let rig = Rig::tiered(16 << 20);
+    let volume = rig.open_alone(&[(Param::ColdAge, 0), (Param::AwaitBytes, 0)]);
+    let data = |number: usize| pattern((number % 5 + 1) * BLOCK + number, number as u8);
+    let files: Vec<Ino> = (0..300).map(|number| create(&volume, &format!("{number}"))).collect();
+    for (number, &ino) in files.iter().enumerate() {
+        put(&volume, ino, 0, &data(number));
+    }
+    // One of them is written while the others wait for the disk: what is copied then counts.
+    volume.unlink(Ino::ROOT, b"7").unwrap();
+    for param in [Param::MigrateMin, Param::MigrateAt, Param::MigrateMax] {
+        volume.tune(param, 1).unwrap();
+    }
+    let before = rig.disks[0].stats();
+    let _ = volume.migrate(1);
+    let after = rig.disks[0].stats();
+    let (writes, flushes) = (after.writes - before.writes, after.flushes - before.flushes);
+    assert!(writes <= 8 && flushes <= 8, "{writes} writes, {flushes} flushes");
+    for (number, &ino) in files.iter().enumerate() {
+        assert!(contents(&volume, ino) == data(number), "file {number}");
+        assert!(!runs(&volume, ino).contains("pm"), "file {number}: {}", runs(&volume, ino));
+    }
+    // Those that are colder lie before the others.
+    let places: Vec<u64> = files[100..]
+        .iter()
+        .map(|&ino| volume.file_map(ino).unwrap().extents[0].device_offset_bytes)
+        .collect();
+    assert!(places.is_sorted(), "{places:?}");
+    volume.close().unwrap();
+    assert!(rig.check(true).problems.is_empty());
+}
+
 #[test]
 fn a_full_pm_sends_writes_to_the_cache_and_migration_makes_room_again() {
     let rig = Rig::tiered(16 << 20);

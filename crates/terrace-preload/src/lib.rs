@@ -17,6 +17,7 @@ mod description;
 mod divert;
 mod environment;
 mod fault;
+mod holds;
 mod inode;
 #[cfg(not(feature = "mapped"))]
 mod lent;

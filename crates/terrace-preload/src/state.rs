@@ -3,12 +3,13 @@
 use std::ffi::c_int;
 use std::os::fd::RawFd;
 use std::sync::atomic::{
-    AtomicU32, AtomicUsize,
+    AtomicU32,
     Ordering::{Relaxed, SeqCst},
 };
 
 use crate::backend::Reason;
 use crate::description::{APPEND, Description, READABLE, SYNC, WRITABLE};
+use crate::holds::{self, Hold, Taking, Why};
 use crate::inode::Inode;
 use crate::provider::files;
 use crate::table::{self, Entry, Passing};
@@ -116,7 +117,7 @@ pub(crate) fn forget_from(first: RawFd, last: RawFd) {
 /// Other threads may use `new` all the time: until it is known what it means, all calls of both
 /// numbers take the mount, from the kernel's positions.
 pub(crate) fn replace(old: RawFd, new: RawFd, call: impl FnOnce() -> c_int) -> c_int {
-    let _held = Hold::begin();
+    let _held = Hold::begin(Why::Changing);
     put_back(old, Reason::Few);
     put_back(new, Reason::Few);
     // Nobody counts system calls of a number that stays on the mount.
@@ -197,12 +198,13 @@ pub(crate) fn adopt(fd: RawFd, entry: &Entry, shared: Option<&'static Descriptio
 
 /// Lets a descriptor go direct, if the backend gives its file, and nothing has changed its state.
 fn take(fd: RawFd, entry: &Entry, shared: Option<&'static Description>, seen: Word) {
-    if held().is_some() {
+    let _taking = Taking::begin();
+    if holds::held().is_some() {
         return;
     }
     try_to_take(fd, entry, shared, seen);
-    // A thread that has begun to fork meanwhile, say, may not have seen it.
-    if let (Some(reason), Some(description)) = (held(), direct(fd)) {
+    // A thread that forks, say, may have waited for this in vain.
+    if let (Some(reason), Some(description)) = (holds::held(), direct(fd)) {
         let _locked = description.lock();
         leave(fd, description, reason);
     }
@@ -395,13 +397,6 @@ pub(crate) fn leave(fd: RawFd, description: &Description, reason: Reason) {
     }
 }
 
-/// Lets the kernel know the position of a description.
-fn tell_position(fd: RawFd, description: &Description) {
-    let position = description.position.load(SeqCst);
-    description.told.store(position, Relaxed);
-    raw::lseek(fd, position as i64, libc::SEEK_SET);
-}
-
 /// The same, and the file stays on the mount during the system call that follows.
 pub(crate) fn give_back(fd: RawFd, reason: Reason) -> Option<Outside> {
     let outside = direct(fd).and_then(|description| {
@@ -432,6 +427,13 @@ impl Drop for Outside {
     fn drop(&mut self) {
         self.0.file.come_back();
     }
+}
+
+/// Lets the kernel know the position of a description.
+fn tell_position(fd: RawFd, description: &Description) {
+    let position = description.position.load(SeqCst);
+    description.told.store(position, Relaxed);
+    raw::lseek(fd, position as i64, libc::SEEK_SET);
 }
 
 /// Lets the kernel know the position. The descriptor stays where it is.
@@ -467,80 +469,34 @@ fn share_all(only_inherited: bool) {
     }
 }
 
-/// The same, for a call that makes a process: no descriptor becomes direct as long as this lives.
-#[derive(Debug)]
-pub(crate) struct Sharing(());
-
-impl Sharing {
-    pub(crate) fn begin(only_inherited: bool) -> Self {
-        FORKING.fetch_add(1, SeqCst);
-        share_all(only_inherited);
-        Self(())
-    }
+/// The same, for a call that makes a process: no descriptor becomes direct as long as the result
+/// lives.
+pub(crate) fn sharing(only_inherited: bool) -> Hold {
+    let hold = Hold::begin(Why::Sharing);
+    share_all(only_inherited);
+    hold
 }
 
-impl Drop for Sharing {
-    fn drop(&mut self) {
-        FORKING.fetch_sub(1, SeqCst);
-    }
-}
-
-/// Threads that are about to make a process.
-static FORKING: AtomicUsize = AtomicUsize::new(0);
-/// [`Hold`]s.
-static HELD: AtomicUsize = AtomicUsize::new(0);
-
-/// As long as this lives, no descriptor becomes direct.
-#[derive(Debug)]
-pub(crate) struct Hold(());
-
-impl Hold {
-    pub(crate) fn begin() -> Self {
-        HELD.fetch_add(1, SeqCst);
-        Self(())
-    }
-
-    /// Also puts all descriptors back, which may become direct again when this has gone.
-    pub(crate) fn all() -> Self {
-        let hold = Self::begin();
-        table::all().for_each(|(fd, _)| put_back(fd, Reason::Few));
-        hold
-    }
-
-    /// Ends one that was forgotten.
-    pub(crate) fn end() {
-        drop(Self(()));
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        HELD.fetch_sub(1, SeqCst);
-    }
-}
-
-/// Why no descriptor may become direct now.
-fn held() -> Option<Reason> {
-    match FORKING.load(SeqCst) > 0 {
-        true => Some(Reason::Shared),
-        false => (HELD.load(SeqCst) > 0).then_some(Reason::Few),
-    }
+/// Puts all descriptors back. They may become direct again when the result has gone.
+pub(crate) fn hold_all() -> Hold {
+    let hold = Hold::begin(Why::Changing);
+    table::all().for_each(|(fd, _)| put_back(fd, Reason::Few));
+    hold
 }
 
 /// This process is about to fork: the kernel gets all positions. The descriptors that the child
 /// has, too, stay on the mount.
 pub(crate) fn before_fork() {
-    std::mem::forget(Sharing::begin(false));
+    std::mem::forget(sharing(false));
 }
 
 /// It has, or has failed to. In the child, threads that were forking are none.
 pub(crate) fn after_fork(is_child: bool) {
     if is_child {
-        FORKING.store(0, SeqCst);
-        HELD.store(0, SeqCst);
+        holds::in_child();
         turn_off(|_, _| {});
     } else {
-        drop(Sharing(()));
+        Hold::end(Why::Sharing);
     }
 }
 

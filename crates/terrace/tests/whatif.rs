@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 use common::{Place, Ran, TERRACE, can_mount, terrace, wait_until};
+use terrace_policy::Kinds;
 use terrace_trace::{Ending, Facts, Operation, Reader, Record, Summary, TierFacts, Writer};
 
 const NOBODY: u32 = 65534;
@@ -119,10 +120,13 @@ fn a_trace_has_what_programs_did_and_nothing_before_or_after() {
         (64 << 20, 256 << 20, 64 << 20)
     );
     assert_eq!((facts.pm_full_percent, facts.durable), (90, false));
+    let root = fs::metadata(&mnt).unwrap().ino();
+    let [here, anywhere] = Kinds::of(root, b"file").to_numbers();
     assert_eq!(
         of_file(&records, ino),
         [
             (Operation::Create, 0, 0),
+            (Operation::Kinds, here, anywhere),
             (Operation::Write, 0, 10_000),
             (Operation::Write, 4096, 4096),
             (Operation::Fsync, 0, 0),

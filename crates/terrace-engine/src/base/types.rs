@@ -275,6 +275,13 @@ pub struct FileOpinion {
     pub synchronous: bool,
     /// It is mostly read: the read-frequency predictor.
     pub read_dominated: bool,
+    /// Nobody waits for its writes, and what is written stays: PM takes them only while it has
+    /// room.
+    #[serde(default)]
+    pub bulk: bool,
+    /// Files like it are removed within seconds, so it leaves PM last.
+    #[serde(default)]
+    pub brief: bool,
     /// Nobody has written it for so long that it is cold as a whole.
     pub cold: bool,
     /// Age in seconds of its blocks, on average, since they were written (amtime); none without

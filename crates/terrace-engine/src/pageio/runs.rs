@@ -27,6 +27,10 @@ pub(crate) const LOG_CRCS_MAX: u64 = 32;
 pub(crate) trait Page {
     /// File block.
     fn block(&self) -> u64;
+    /// Tells pages of several files apart.
+    fn file(&self) -> usize {
+        0
+    }
     /// Its bytes.
     fn data(&self) -> &[u8];
     /// CRC32C of them.
@@ -60,7 +64,24 @@ pub(crate) struct Placed<'a, P> {
     crc_run: Option<(BlockAddr, u64)>,
 }
 
+/// Blocks of a disk that are allocated and not yet used.
+struct Room {
+    device: u16,
+    start: u64,
+    blocks: u64,
+}
+
 impl<P: Page> Placed<'_, P> {
+    /// First block, of its checksums if they have blocks.
+    fn start(&self) -> BlockAddr {
+        self.crc_run.map_or(self.addr, |(addr, _)| addr)
+    }
+
+    /// The block behind the last.
+    fn end(&self) -> BlockAddr {
+        self.addr.offset(self.pages.len() as u64)
+    }
+
     /// The run without its pages.
     pub fn run(&self) -> DataRun {
         DataRun {
@@ -154,7 +175,8 @@ impl PageIo {
         }
     }
 
-    /// Finds room for every run of adjacent pages, on disks that are not `avoided`.
+    /// Finds room for every run of adjacent pages, on disks that are not `avoided`: side by side, as
+    /// far as a disk has such room, so that they are written together.
     fn place_runs<'a, P: Page>(
         &self,
         pages: &'a [P],
@@ -162,55 +184,91 @@ impl PageIo {
         avoided: &[u16],
         placed: &mut Vec<Placed<'a, P>>,
     ) -> FsResult<()> {
-        for run in pages.chunk_by(|a, b| a.block() + 1 == b.block()) {
+        let mut rest_blocks = pages.len() as u64;
+        let mut room = Room { device: 0, start: 0, blocks: 0 };
+        for run in pages.chunk_by(|a, b| a.block() + 1 == b.block() && a.file() == b.file()) {
             let mut rest = run;
             while !rest.is_empty() {
                 let want = (rest.len() as u64).min(RUN_BLOCKS_MAX);
-                let crc_blocks = if want > LOG_CRCS_MAX { crc_blocks_for(want) } else { 0 };
-                let (device, found) =
-                    self.store.space.alloc_disk(to.shard, want + crc_blocks, to.tiers, avoided)?;
-                // A shorter run than asked for holds fewer pages, its checksums first.
-                let (crc_blocks, blocks) = split_run(found.len, want);
-                let unused = found.len - crc_blocks - blocks;
-                if unused > 0 {
-                    self.store
-                        .space
-                        .free(BlockAddr::new(device, found.start + crc_blocks + blocks), unused);
+                let need = want + if want > LOG_CRCS_MAX { crc_blocks_for(want) } else { 0 };
+                if room.blocks < need {
+                    self.give_back_room(room);
+                    let all = rest_blocks.min(RUN_BLOCKS_MAX).max(need);
+                    let (device, found) =
+                        self.store.space.alloc_disk(to.shard, all, to.tiers, avoided)?;
+                    room = Room { device, start: found.start, blocks: found.len };
                 }
+                // A shorter run than asked for holds fewer pages, its checksums first.
+                let (crc_blocks, blocks) = split_run(room.blocks.min(need), want);
                 let (head, tail) = rest.split_at(blocks as usize);
                 placed.push(Placed {
                     pages: head,
-                    addr: BlockAddr::new(device, found.start + crc_blocks),
+                    addr: BlockAddr::new(room.device, room.start + crc_blocks),
                     crcs: head.iter().map(Page::crc).collect(),
                     crc_run: (crc_blocks > 0)
-                        .then(|| (BlockAddr::new(device, found.start), crc_blocks)),
+                        .then(|| (BlockAddr::new(room.device, room.start), crc_blocks)),
                 });
+                room.start += crc_blocks + blocks;
+                room.blocks -= crc_blocks + blocks;
+                rest_blocks -= blocks;
                 rest = tail;
             }
         }
+        self.give_back_room(room);
         Ok(())
     }
 
-    /// Writes the runs, each with one sequential write. `failing` gets the disk that did not take
-    /// one.
+    fn give_back_room(&self, room: Room) {
+        if room.blocks > 0 {
+            self.store.space.free(BlockAddr::new(room.device, room.start), room.blocks);
+        }
+    }
+
+    /// Writes the runs, those that lie side by side with one sequential write. `failing` gets the
+    /// disk that did not take one.
     fn write_runs<P: Page>(
         &self,
         placed: &[Placed<'_, P>],
         failing: &mut Vec<u16>,
     ) -> FsResult<()> {
-        for run in placed {
-            patience::go_on()?;
-            let crc_run = run.crc_run.filter(|_| !planted(Bug::ChecksumsAfterFlush));
-            let crc_blocks = crc_run.map(|_| crc_block_bytes(&run.crcs));
-            let start = crc_run.map_or(run.addr, |(addr, _)| addr);
-            let mut slices: Vec<IoSlice<'_>> = crc_blocks.iter().map(|b| IoSlice::new(b)).collect();
-            slices.extend(run.pages.iter().map(|p| IoSlice::new(p.data())));
-            let member = self.store.space.disk(start.device())?;
-            member.disk.write_vectored_at(start.byte(), &slices).inspect_err(|e| {
-                self.health.disk_failed(start.device(), e);
-                failing.push(start.device());
-            })?;
+        for runs in placed.chunk_by(|a, b| a.end() == b.start()) {
+            let mut rest = runs;
+            while !rest.is_empty() {
+                patience::go_on()?;
+                let (together, later) = rest.split_at(written_together(rest));
+                self.write_side_by_side(together, failing)?;
+                rest = later;
+            }
         }
+        Ok(())
+    }
+
+    fn write_side_by_side<P: Page>(
+        &self,
+        runs: &[Placed<'_, P>],
+        failing: &mut Vec<u16>,
+    ) -> FsResult<()> {
+        let are_written =
+            |run: &&Placed<'_, P>| run.crc_run.is_some() && !planted(Bug::ChecksumsAfterFlush);
+        let crc_blocks: Vec<AlignedBuf> =
+            runs.iter().filter(are_written).map(|run| crc_block_bytes(&run.crcs)).collect();
+        let mut checksums = crc_blocks.iter();
+        let mut slices: Vec<IoSlice<'_>> = Vec::new();
+        for run in runs {
+            if are_written(&run) {
+                slices.extend(checksums.next().map(|bytes| IoSlice::new(bytes)));
+            }
+            slices.extend(run.pages.iter().map(|page| IoSlice::new(page.data())));
+        }
+        let start = match planted(Bug::ChecksumsAfterFlush) {
+            true => runs[0].addr,
+            false => runs[0].start(),
+        };
+        let member = self.store.space.disk(start.device())?;
+        member.disk.write_vectored_at(start.byte(), &slices).inspect_err(|e| {
+            self.health.disk_failed(start.device(), e);
+            failing.push(start.device());
+        })?;
         Ok(())
     }
 
@@ -347,6 +405,22 @@ fn split_run(len: u64, want: u64) -> (u64, u64) {
         (crc_blocks, blocks) = (0, LOG_CRCS_MAX);
     }
     (crc_blocks.min(crc_blocks_for(blocks)), blocks)
+}
+
+/// How many of these runs, which lie side by side, are written at once: at least one.
+fn written_together<P: Page>(runs: &[Placed<'_, P>]) -> usize {
+    // A run whose checksums are written later leaves a gap.
+    if planted(Bug::ChecksumsAfterFlush) {
+        return 1;
+    }
+    let blocks =
+        |run: &Placed<'_, P>| run.pages.len() as u64 + run.crc_run.map_or(0, |(_, blocks)| blocks);
+    let mut all = 0;
+    let fit = runs.iter().take_while(|run| {
+        all += blocks(run);
+        all <= RUN_BLOCKS_MAX
+    });
+    fit.count().max(1)
 }
 
 fn crc_block_bytes(crcs: &[u32]) -> AlignedBuf {

@@ -36,6 +36,13 @@ impl Conditions {
         tiers.windows(2).find(moves).map(|pair| (pair[0], pair[1]))
     }
 
+    /// How many blocks a tier of disks has beyond the usage above which data is to leave it.
+    pub fn blocks_too_many(&self, tier: u8) -> u64 {
+        let (blocks, free) = self.store.space.tier_space(tier);
+        let most = blocks as f64 * self.tuning.get(Param::TierFull) as f64 / 100.0;
+        (blocks - free).saturating_sub(most as u64)
+    }
+
     /// Whether a tier of disks is so full that data is to leave it.
     pub fn is_full_tier(&self, tier: u8) -> bool {
         let (blocks, free) = self.store.space.tier_space(tier);

@@ -17,7 +17,7 @@ use crate::tiering::conditions::Conditions;
 use crate::tiering::gate::Gate;
 use crate::tiering::relocate::Relocator;
 use crate::tiering::round::{Round, Rounds};
-use crate::tiering::select::Selector;
+use crate::tiering::select::{LITTLE_BLOCKS, Selector};
 
 /// Longest rest after relief that was in vain.
 const RELIEF_RESTS_MAX: Duration = Duration::from_secs(10);
@@ -105,7 +105,7 @@ impl Relief {
     fn give_way(&self, shard: usize) -> FsResult<Round> {
         let logs = self.cold_logs.migrate(shard, Pressure::Highest)?;
         Ok(if logs.is_in_vain() {
-            logs.or(self.selector.migrate_cold(shard, 0, Counter::MigratedWrite)?)
+            logs.or(self.selector.migrate_cold(shard, 0, Counter::MigratedWrite, LITTLE_BLOCKS)?)
         } else {
             logs
         })

@@ -9,6 +9,9 @@
 //! 3. Under the lock again: copies of blocks that were changed meanwhile are given up, the others
 //!    are committed, a buffer at a time. Then their old places are free.
 //!
+//! Small pieces of several files are copied together: they are written side by side, and one flush
+//! makes all of them durable.
+//!
 //! So no program waits for a disk because its file moves. A crash may leave a file partly moved,
 //! but each block is valid in one place: the old one or the new one. The copy may hold garbage if a
 //! block was freed and used anew while it was read; but then it has been overtaken, too, and its
@@ -20,6 +23,7 @@ pub(crate) mod route;
 use std::ops::Range;
 
 use terrace_layout::{BLOCK_BYTES, WriteEntry, data_crc};
+use terrace_policy::ColdCut;
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::file::{BLOCK, DataRun, covered_bytes, read_write_entry};
 use terrace_store::index::Extent;
@@ -50,8 +54,8 @@ pub(crate) const STRETCH_BLOCKS: u64 = 16384;
 pub(crate) struct Wanted<'a> {
     /// By where they are.
     pub there: &'a dyn Fn(&Extent) -> bool,
-    /// By what their entries say, if that matters; asked of those only.
-    pub such: Option<&'a dyn Fn(&WriteEntry) -> bool>,
+    /// By the time of their entries, if that matters; asked of those only.
+    pub such: Option<ColdCut>,
 }
 
 /// Stretches of a file and where they are to go.
@@ -88,6 +92,17 @@ struct Relocation<'a> {
     /// Size of the file.
     committed: u64,
     _alone: MutexGuard<'a, ()>,
+}
+
+/// Pieces of a file that are read into a buffer.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    /// Which of the files that are copied together.
+    number: usize,
+    inode: &'a Inode,
+    pieces: &'a [SourceRun],
+    /// Size of the file.
+    committed: u64,
 }
 
 /// Copies that went through one buffer, to be committed together.
@@ -151,6 +166,13 @@ impl Moved {
         self.failed.map(|()| self.blocks)
     }
 
+    /// Something could not be moved; the first such error counts, unless a later one is fatal.
+    fn note_failure(&mut self, error: FsError) {
+        if self.failed.is_ok() || error.is_fatal() {
+            self.failed = Err(error);
+        }
+    }
+
     /// Goes on with a step that moves some more, unless one before it failed.
     fn go_on(&mut self, step: impl FnOnce() -> FsResult<u64>) {
         if self.failed.is_ok() {
@@ -167,7 +189,7 @@ impl Relocator {
     /// for one another. It fails with `ENOSPC` where data was to go, `EIO` with the place that
     /// cannot be read or written, `ESTALE` if the file is gone.
     pub fn relocate(&self, inode: &Arc<Inode>, order: Order<'_>) -> Moved {
-        let begun = match self.begin(inode, order) {
+        let begun = match self.begin(inode, order, inode.moving.lock()) {
             Ok(Some(begun)) => begun,
             nothing => return Moved { blocks: 0, failed: nothing.map(drop) },
         };
@@ -178,13 +200,100 @@ impl Relocator {
         Moved { failed: moved.failed.and(ended).and(copied), ..moved }
     }
 
+    /// Relocates the wanted extents of several files of a shard to disks of the same tiers, all at
+    /// once: as many files as one buffer holds. A file that another relocation is under way of is
+    /// left out. Fails as [`Self::relocate`]; one file does not keep the others.
+    pub fn relocate_together(&self, shard: usize, orders: &[(Arc<Inode>, Order<'_>)]) -> Moved {
+        let mut moved = Moved { blocks: 0, failed: Ok(()) };
+        let (mut begun, mut blocks) = (Vec::new(), 0);
+        for (inode, order) in orders {
+            let Some(alone) = inode.moving.try_lock() else { continue };
+            match self.begin(inode, *order, alone) {
+                Ok(found) => begun.extend(found),
+                Err(error) => moved.note_failure(error),
+            }
+            blocks = begun.iter().map(|begun: &Relocation<'_>| blocks_of(&begun.written)).sum();
+            if blocks >= BUFFER_BLOCKS {
+                break;
+            }
+        }
+        self.copy_together(shard, &begun, blocks.min(BUFFER_BLOCKS), &mut moved);
+        for Relocation { inode, .. } in &begun {
+            let ended = inode.inner.write().file_mut().map(|(_, file)| file.end_relocation());
+            ended.unwrap_or_else(|error| moved.note_failure(error));
+        }
+        moved
+    }
+
+    /// Copies what was looked up, a buffer full, and commits it, file by file.
+    fn copy_together(
+        &self,
+        shard: usize,
+        begun: &[Relocation<'_>],
+        blocks: u64,
+        moved: &mut Moved,
+    ) {
+        let Some(first) = begun.first() else { return };
+        let mut buffer = self.buffers.take(BUFFER_BLOCKS);
+        buffer.blocks.clear();
+        for (number, file) in begun.iter().enumerate() {
+            let Relocation { inode, committed, .. } = *file;
+            let pieces = fitting(&file.written, blocks - buffer.blocks.len() as u64);
+            let read = self.fill(&mut buffer, Part { number, inode, pieces, committed });
+            read.unwrap_or_else(|error| moved.note_failure(error));
+        }
+        let copied = buffer.copied();
+        match self.write_to_tiers(shard, &copied, first.order.tiers) {
+            Ok(placed) => self.commit_together(begun, &copied, &placed, moved),
+            Err(error) => moved.note_failure(error),
+        }
+        drop(copied);
+        self.buffers.give_back(buffer);
+    }
+
+    /// Makes copies of several files durable, and commits of each what nobody has changed.
+    fn commit_together(
+        &self,
+        begun: &[Relocation<'_>],
+        copied: &[Copied<'_>],
+        placed: &[Placed<'_, Copied<'_>>],
+        moved: &mut Moved,
+    ) {
+        let runs_of = |number| {
+            let own = placed.iter().filter(move |run| run.pages[0].file == number);
+            own.map(Placed::run).collect::<Vec<DataRun>>()
+        };
+        let durable = self.make_durable(placed.iter().map(|run| run.addr.device()));
+        let mut is_over = durable.is_err();
+        durable.unwrap_or_else(|error| moved.note_failure(error));
+        for (number, file) in begun.iter().enumerate() {
+            let runs = runs_of(number);
+            if is_over {
+                self.pages.free_runs(&runs);
+                continue;
+            }
+            let of_file = copied.iter().filter(|page| page.file == number);
+            let kept = self.copies_to_keep(file.inode, file.order, of_file);
+            let committed = self.commit_copy(file, Copy { pieces: &file.written, runs, kept });
+            for moved_blocks in [committed, self.move_reserved(file)] {
+                match moved_blocks {
+                    Ok(blocks) => moved.blocks += blocks,
+                    Err(error) => {
+                        is_over |= error.is_fatal();
+                        moved.note_failure(error);
+                    }
+                }
+            }
+        }
+    }
+
     /// Looks up what is to move; from now on it is noted who changes it.
     fn begin<'a>(
         &self,
         inode: &'a Arc<Inode>,
         order: Order<'a>,
+        alone: MutexGuard<'a, ()>,
     ) -> FsResult<Option<Relocation<'a>>> {
-        let alone = inode.moving.lock();
         let mut inner = inode.exclusive()?;
         let pieces = self.pieces(inode, &inner, order)?;
         if pieces.is_empty() {
@@ -239,7 +348,7 @@ impl Relocator {
                 continue;
             }
             let entry = read_write_entry(entries, extent.entry())?;
-            if order.wanted.such.is_some_and(|such| !such(&entry)) {
+            if order.wanted.such.is_some_and(|cut| !cut.is_cold(entry.mtime_ns)) {
                 continue;
             }
             room -= b - a;
@@ -262,19 +371,20 @@ impl Relocator {
         let mut full = self.buffers.take(longest);
         let mut next = self.buffers.take(if parts.len() > 1 { longest } else { 0 });
         let mut copies = Vec::new();
-        let mut failed =
-            parts.first().map_or(Ok(()), |first| self.fill(&mut full, inode, first, committed));
+        let file = |pieces| Part { number: 0, inode, pieces, committed };
+        full.blocks.clear();
+        let mut failed = parts.first().map_or(Ok(()), |first| self.fill(&mut full, file(first)));
         for (i, pieces) in parts.iter().enumerate() {
             let following = parts.get(i + 1);
             let (placed, read) = thread::scope(|scope| {
-                let fill = following.map(|part| || self.fill(&mut next, inode, part, committed));
+                next.blocks.clear();
+                let fill = following.map(|part| || self.fill(&mut next, file(part)));
                 let reader = fill.and_then(|fill| spawn_scoped(scope, fill));
                 let placed = self.place(begun, pieces, &full);
                 (placed, reader.map(|reader| reader.join().expect("a copy does not panic")))
             });
             // The system may have no thread to spare.
-            let read_now =
-                || following.map_or(Ok(()), |part| self.fill(&mut next, inode, part, committed));
+            let read_now = || following.map_or(Ok(()), |part| self.fill(&mut next, file(part)));
             let read = read.unwrap_or_else(read_now);
             match placed {
                 Ok(copy) => copies.push(copy),
@@ -305,22 +415,16 @@ impl Relocator {
             0 => self.pages.store_in_pm(inode.shard, &copied, committed),
             _ => self.write_to_tiers(inode.shard, &copied, order.tiers)?,
         };
-        let kept = self.copies_to_keep(inode, order, &copied);
+        let kept = self.copies_to_keep(inode, order, copied.iter());
         Ok(Copy { pieces, runs: placed.iter().map(Placed::run).collect(), kept })
     }
 
-    /// Reads pieces into a buffer, as many as can be read.
+    /// Reads pieces into a buffer, behind what it has, as many as can be read.
     ///
     /// # Errors
     /// The first piece's that cannot be read, and that nobody has overtaken.
-    fn fill(
-        &self,
-        buffer: &mut Buffer,
-        inode: &Inode,
-        pieces: &[SourceRun],
-        committed: u64,
-    ) -> FsResult<()> {
-        buffer.blocks.clear();
+    fn fill(&self, buffer: &mut Buffer, part: Part<'_>) -> FsResult<()> {
+        let Part { number, inode, pieces, committed } = part;
         let mut failed = Ok(());
         for piece in pieces {
             let at = buffer.blocks.len() * BLOCK;
@@ -328,7 +432,7 @@ impl Relocator {
             match self.copy_piece(piece, committed, data) {
                 Ok(crcs) => buffer.blocks.extend((0..).zip(data.chunks(BLOCK)).map(|(i, data)| {
                     let old = crcs.get(i as usize).filter(|_| planted(Bug::MoveCrcOfSource));
-                    (piece.block + i, old.copied().unwrap_or_else(|| data_crc(data)))
+                    (number, piece.block + i, old.copied().unwrap_or_else(|| data_crc(data)))
                 })),
                 // Blocks that were freed meanwhile may hold anything.
                 Err(_) if was_overtaken(inode, piece) => {}
@@ -365,9 +469,7 @@ impl Relocator {
     /// Makes copies durable, and commits of each what nobody has changed meanwhile.
     fn commit_copies(&self, begun: &Relocation<'_>, copies: Vec<Copy<'_>>) -> Moved {
         let devices = copies.iter().flat_map(|copy| &copy.runs).map(|run| run.addr.device());
-        // PM is made durable by each commit's fence.
-        let disks = devices.filter(|&device| device > 0 && !planted(Bug::MoveNotFlushed)).collect();
-        let mut moved = Moved { blocks: 0, failed: self.pages.flush_disks(disks) };
+        let mut moved = Moved { blocks: 0, failed: self.make_durable(devices) };
         for copy in copies {
             match moved.failed {
                 Ok(()) => moved.go_on(|| self.commit_copy(begun, copy)),
@@ -375,6 +477,13 @@ impl Relocator {
             }
         }
         moved
+    }
+
+    /// Makes durable what these devices took.
+    fn make_durable(&self, devices: impl Iterator<Item = u16>) -> FsResult<()> {
+        // PM is made durable by each commit's fence.
+        let disks = devices.filter(|&device| device > 0 && !planted(Bug::MoveNotFlushed));
+        self.pages.flush_disks(disks.collect())
     }
 
     /// Commits of a durable copy what nobody has changed meanwhile.
@@ -422,15 +531,15 @@ impl Relocator {
 
     /// Copies for the page cache, if they are wanted there and need nobody's place but that of
     /// clean pages.
-    fn copies_to_keep(
+    fn copies_to_keep<'a>(
         &self,
         inode: &Inode,
         order: Order<'_>,
-        copied: &[Copied<'_>],
+        copied: impl Iterator<Item = &'a Copied<'a>> + Clone,
     ) -> Vec<(u64, BlankPage)> {
         let wanted = order.keep_cached && order.tiers.first > 0;
         let blanks = wanted
-            .then(|| self.cache.take(inode.shard, copied.len()))
+            .then(|| self.cache.take(inode.shard, copied.clone().count()))
             .flatten()
             .unwrap_or_default();
         let fill = |(mut blank, page): (BlankPage, &Copied<'_>)| {
@@ -513,6 +622,16 @@ fn buffers_of(pieces: &[SourceRun]) -> Vec<&[SourceRun]> {
         buffers.push(&pieces[from..]);
     }
     buffers
+}
+
+/// The first pieces, as many as have no more blocks than this together.
+fn fitting(pieces: &[SourceRun], blocks: u64) -> &[SourceRun] {
+    let mut all = 0;
+    let fits = |piece: &&SourceRun| {
+        all += u64::from(piece.extent.blocks);
+        all <= blocks
+    };
+    &pieces[..pieces.iter().take_while(fits).count()]
 }
 
 fn blocks_of(pieces: &[SourceRun]) -> u64 {

@@ -30,7 +30,7 @@ use crate::tiering::gate::Gate;
 use crate::tiering::pins::Pins;
 use crate::tiering::relocate::Relocator;
 use crate::tiering::round::{Round, Rounds};
-use crate::tiering::select::Selector;
+use crate::tiering::select::{LITTLE_BLOCKS, Selector};
 
 /// The pulse.
 const TICK: Duration = Duration::from_secs(1);
@@ -217,13 +217,22 @@ impl Schedule {
         let used = self.conditions.pm_used_percent();
         let mut round = self.pins.migrate(shard)?;
         if round.is_in_vain() && write_migration_goes_on(used, threshold) {
-            round = round.or(self.selector.migrate_cold(shard, 0, Counter::MigratedWrite)?);
+            // No more than has to leave.
+            let too_much = (used - threshold) / 100.0 * self.store.space.pm().blocks() as f64;
+            let most = (too_much as u64).max(LITTLE_BLOCKS);
+            round = round.or(self.selector.migrate_cold(shard, 0, Counter::MigratedWrite, most)?);
         }
         if round.is_in_vain() && logs_leave(used, &params) {
             round = round.or(self.cold_logs.migrate(shard, Pressure::Low)?);
         }
         if let (true, Some((tier, _))) = (round.is_in_vain(), self.conditions.full_tier()) {
-            round = round.or(self.selector.migrate_cold(shard, tier, Counter::MigratedDemoted)?);
+            let most = self.conditions.blocks_too_many(tier).max(LITTLE_BLOCKS);
+            round = round.or(self.selector.migrate_cold(
+                shard,
+                tier,
+                Counter::MigratedDemoted,
+                most,
+            )?);
         }
         Ok(match flow {
             Flow::PmBusy if round.is_in_vain() => {

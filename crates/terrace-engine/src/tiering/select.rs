@@ -3,7 +3,7 @@
 
 use std::ops::{ControlFlow, Range};
 
-use terrace_layout::{BLOCK_BYTES, WriteEntry};
+use terrace_layout::BLOCK_BYTES;
 use terrace_policy::{
     ColdCut, Group, Param, PartTimes, Piece, Pressure, groups, hottest, is_read_dominated,
     keeps_cached,
@@ -26,12 +26,19 @@ use crate::inode::kin::Kin;
 use crate::inode::resident::Inode;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
+use crate::tiering::relocate::buffers::BUFFER_BLOCKS;
 use crate::tiering::relocate::{Order, Relocator, Wanted};
 use crate::tiering::round::{Direction, Round};
 
 /// Inodes that nobody has used since the mount, of which so many are looked at when cold data is
 /// looked for.
 const SCAN_RECORDS: u64 = 256;
+/// Files of which together something moves, at most.
+const TOGETHER_FILES_MAX: usize = 1024;
+/// A file that has more cold blocks moves by itself: 1 MiB.
+const ALONE_BLOCKS: u64 = 256;
+/// Least blocks that are to leave a tier at once: a flush takes as long as to write a part of them.
+pub(crate) const LITTLE_BLOCKS: u64 = 256;
 /// Coldest files that are tried before less cold blocks are taken.
 const TRIED_FILES_MAX: usize = 16;
 /// Extents that are looked at before the lock is given away for a moment.
@@ -56,42 +63,83 @@ pub(crate) struct Selector {
 }
 
 impl Selector {
-    /// Relocates cold data of one of the coldest files of a shard from `tier` to the next slower
-    /// tier that has room.
+    /// Relocates cold data of the coldest files of a shard from `tier` to the next slower tier that
+    /// has room: about `most` blocks, of one file or of many small ones.
     ///
     /// # Errors
     /// Fatal ones.
-    pub fn migrate_cold(&self, shard: usize, tier: u8, counter: Counter) -> FsResult<Round> {
+    pub fn migrate_cold(
+        &self,
+        shard: usize,
+        tier: u8,
+        counter: Counter,
+        most: u64,
+    ) -> FsResult<Round> {
         let Some(target) = self.store.space.tiers().find(|&t| t > tier) else {
             return Ok(Round::Idle);
         };
         self.scan_some(shard);
+        let way = Way { shard, from: tier, to: target, counter, most };
         let mut tried: Vec<Arc<Inode>> = Vec::new();
         let direction = Direction { from: tier_name(tier), to: "the tiers below" };
         let mut round =
             Round::Stuck(format!("no file has data to give away in {}", direction.from));
-        while tried.len() < TRIED_FILES_MAX && round.may_try_another() {
-            let Some(inode) = self.pop_coldest(shard, tier) else {
-                break;
-            };
-            let moved = self.migrate_file(&inode, tier, target, Pressure::Low, counter);
-            tried.push(inode);
-            round = round.after(moved, &direction)?;
-        }
+        let coldest = std::iter::from_fn(|| {
+            let inode = self.pop_coldest(shard, tier)?;
+            tried.push(inode.clone());
+            Some(inode)
+        });
+        round = self.migrate_some(coldest, way, Pressure::Low, round, &direction)?;
         if let (true, Some(why)) = (tried.is_empty(), self.activity.pinned_in_words(shard, tier)) {
             round = Round::Stuck(why);
         }
         for pressure in Pressure::RISING {
-            for inode in &tried {
-                if round.may_try_another() {
-                    let moved = self.migrate_file(inode, tier, target, pressure, counter);
-                    round = round.after(moved, &direction)?;
-                }
+            if round.may_try_another() {
+                let coldest = tried.iter().take(TRIED_FILES_MAX).cloned();
+                round = self.migrate_some(coldest, way, pressure, round, &direction)?;
             }
         }
         for inode in tried {
             self.list_again(&inode, tier);
             self.inodes.let_go(inode);
+        }
+        Ok(round)
+    }
+
+    /// Relocates what is cold under this pressure of the first of some files that have anything:
+    /// of one that has much, or of many that have little each, together.
+    fn migrate_some(
+        &self,
+        files: impl Iterator<Item = Arc<Inode>>,
+        way: Way,
+        pressure: Pressure,
+        mut round: Round,
+        direction: &Direction,
+    ) -> FsResult<Round> {
+        let (mut together, mut in_vain) = (Together::default(), 0);
+        for inode in files {
+            match self.cold_pieces(&inode, way, pressure) {
+                Ok(Some(cold)) if cold.blocks() > ALONE_BLOCKS => {
+                    if together.files.is_empty() {
+                        let moved = self.relocate_pieces(&inode, cold, way);
+                        round = round.after(moved, direction)?;
+                    }
+                    // Else it is next.
+                    if !together.files.is_empty() || !round.may_try_another() {
+                        break;
+                    }
+                }
+                Ok(Some(cold)) => together.add(inode, cold),
+                Ok(None) => in_vain += 1,
+                Err(error) => round = round.after_failure(error)?,
+            }
+            if in_vain >= TRIED_FILES_MAX || together.is_enough(way.most) {
+                break;
+            }
+        }
+        if !together.files.is_empty() {
+            let moved = self.relocate_together(together, way);
+            round = round.after(moved, direction)?;
         }
         Ok(round)
     }
@@ -146,44 +194,93 @@ impl Selector {
         }
     }
 
-    /// Relocates some groups of a file's cold data, or less; returns how many bytes are elsewhere
-    /// now.
-    fn migrate_file(
+    /// What of a file is cold under this pressure, in the tier that data leaves.
+    fn cold_pieces(
         &self,
         inode: &Arc<Inode>,
-        from: u8,
-        to: u8,
+        way: Way,
         pressure: Pressure,
-        counter: Counter,
-    ) -> FsResult<u64> {
+    ) -> FsResult<Option<Cold>> {
         let params = self.tuning.params();
         let now = self.counted_now(inode)?;
-        let there = |extent: &Extent| self.store.space.tier_of(extent.addr) == from;
+        let there = |extent: &Extent| self.store.space.tier_of(extent.addr) == way.from;
         let cut = match pressure {
             Pressure::Highest => self.times_of_part(inode, &there)?.older_half(now.0, &params),
             _ => inode.shared()?.file()?.heat.cold(pressure, now, &params),
         };
-        let Some(cut) = cut else {
-            return Ok(0);
+        let Some(cut) = cut else { return Ok(None) };
+        let such = (cut != ColdCut::Whole).then_some(cut);
+        let spares: Option<Spared> = match pressure {
+            // Blocks that are patched keep the time of their entry, and such a file may seem
+            // cold as a whole.
+            Pressure::Highest => Some(Heat::is_in_use),
+            _ if cut == ColdCut::Whole => None,
+            _ => Some(Heat::is_touched),
         };
-        let such = |entry: &WriteEntry| cut.is_cold(entry.mtime_ns);
+        let wanted = Wanted { there: &there, such };
+        let pieces = self.find_pieces(inode, wanted, spares, self.blocks_at_once())?;
+        Ok((!pieces.is_empty()).then_some(Cold { such, pieces }))
+    }
+
+    /// Blocks that are made durable together at most.
+    fn blocks_at_once(&self) -> u64 {
+        // A limit is kept best with little at a time.
+        let groups = if self.tuning.get(Param::MigrateRate) > 0 { 1 } else { GROUPS_PER_FLUSH };
+        groups * self.group_blocks()
+    }
+
+    fn group_blocks(&self) -> u64 {
+        (self.tuning.get(Param::Group) / BLOCK_BYTES).max(1)
+    }
+
+    fn keeps_cached(&self, way: Way) -> bool {
         let (used, budget) =
             (self.cache.clean_pages() + self.cache.dirty_pages(), self.cache.budget_pages());
-        let selection = Selection {
-            wanted: Wanted { there: &there, such: (cut != ColdCut::Whole).then_some(&such) },
-            spares: match pressure {
-                // Blocks that are patched keep the time of their entry, and such a file may seem
-                // cold as a whole.
-                Pressure::Highest => Some(Heat::is_in_use),
-                _ if cut == ColdCut::Whole => None,
-                _ => Some(Heat::is_touched),
-            },
-            tiers: Tiers::from(to),
-            keep_cached: from == 0 && keeps_cached(used, budget, &params),
-            most: u64::MAX,
-            counter,
+        way.from == 0 && keeps_cached(used, budget, &self.tuning.params())
+    }
+
+    /// Relocates some groups of a file's cold data, or less; returns how many bytes are elsewhere
+    /// now.
+    fn relocate_pieces(&self, inode: &Arc<Inode>, cold: Cold, way: Way) -> FsResult<u64> {
+        let there = |extent: &Extent| self.store.space.tier_of(extent.addr) == way.from;
+        let order = Order {
+            stretches: &[],
+            wanted: Wanted { there: &there, such: cold.such },
+            tiers: Tiers::from(way.to),
+            keep_cached: self.keeps_cached(way),
+            counter: way.counter,
         };
-        self.relocate_selection(inode, selection)
+        self.relocate_groups(inode, cold.pieces, order)
+    }
+
+    /// Relocates the cold data of several files, with one flush; returns how many bytes are
+    /// elsewhere now.
+    fn relocate_together(&self, together: Together, way: Way) -> FsResult<u64> {
+        let there = |extent: &Extent| self.store.space.tier_of(extent.addr) == way.from;
+        let keep_cached = self.keeps_cached(way);
+        let stretches: Vec<Vec<Range<u64>>> =
+            together.files.iter().map(|(_, cold)| cold.stretches()).collect();
+        let orders: Vec<(Arc<Inode>, Order<'_>)> = (together.files.iter().zip(&stretches))
+            .map(|((inode, cold), stretches)| {
+                let order = Order {
+                    stretches,
+                    wanted: Wanted { there: &there, such: cold.such },
+                    tiers: Tiers::from(way.to),
+                    keep_cached,
+                    counter: way.counter,
+                };
+                (inode.clone(), order)
+            })
+            .collect();
+        let moved = self.relocator.relocate_together(way.shard, &orders);
+        if moved.blocks > 0 {
+            self.counters.add(Counter::GroupsWritten, 1);
+        }
+        match moved.failed {
+            Err(error) if moved.blocks > 0 && !error.is_fatal() => {}
+            failed => failed?,
+        }
+        Ok(moved.blocks * BLOCK_BYTES)
     }
 
     /// The time that it is for a file which counts as younger or older than it is.
@@ -201,18 +298,25 @@ impl Selector {
         selection: Selection<'_>,
     ) -> FsResult<u64> {
         let Selection { wanted, tiers, keep_cached, counter, .. } = selection;
-        let group_blocks = (self.tuning.get(Param::Group) / BLOCK_BYTES).max(1);
-        // A limit is kept best with little at a time.
-        let at_once = if self.tuning.get(Param::MigrateRate) > 0 { 1 } else { GROUPS_PER_FLUSH };
-        let most = (at_once * group_blocks).min(selection.most);
+        let most = self.blocks_at_once().min(selection.most);
         let pieces = self.find_pieces(inode, wanted, selection.spares, most)?;
-        let planned = groups(pieces.into_iter(), group_blocks);
+        let order = Order { stretches: &[], wanted, tiers, keep_cached, counter };
+        self.relocate_groups(inode, pieces, order)
+    }
+
+    /// Relocates pieces of a file, in groups; returns how many bytes are elsewhere now.
+    fn relocate_groups(
+        &self,
+        inode: &Arc<Inode>,
+        pieces: Vec<Piece>,
+        order: Order<'_>,
+    ) -> FsResult<u64> {
+        let planned = groups(pieces.into_iter(), self.group_blocks());
         let mut moved_bytes = 0;
-        for batch in batches(&planned, most) {
-            let order = Order { stretches: &batch, wanted, tiers, keep_cached, counter };
-            let moved = self.relocator.relocate(inode, order);
+        for batch in batches(&planned, self.blocks_at_once()) {
+            let moved = self.relocator.relocate(inode, Order { stretches: &batch, ..order });
             moved_bytes += moved.blocks * BLOCK_BYTES;
-            if tiers.first > 0 && moved.blocks > 0 {
+            if order.tiers.first > 0 && moved.blocks > 0 {
                 self.counters.add(Counter::GroupsWritten, batch.len() as u64);
             }
             match moved.failed {
@@ -242,7 +346,7 @@ impl Selector {
             let is_wanted = (wanted.there)(&extent)
                 && !self.cache.is_dirty(&inode.pages, start, end)
                 && match wanted.such {
-                    Some(such) => such(&read_write_entry(entries, extent.entry())?),
+                    Some(cut) => cut.is_cold(read_write_entry(entries, extent.entry())?.mtime_ns),
                     None => true,
                 };
             if !is_wanted {
@@ -387,6 +491,53 @@ impl Selector {
         let mut hot = files.map(|inode| (inode.reading.mean_time_ns(), inode.ino.0)).collect();
         hottest(&mut hot, TRIED_FILES_MAX);
         hot.iter().filter_map(|(_, ino)| inodes.get(ino).cloned()).collect()
+    }
+}
+
+/// Where cold data of a shard goes from and to.
+#[derive(Clone, Copy)]
+struct Way {
+    shard: usize,
+    from: u8,
+    to: u8,
+    /// Counts the bytes.
+    counter: Counter,
+    /// About how many blocks are to go.
+    most: u64,
+}
+
+/// What of a file is cold.
+struct Cold {
+    /// The time that its entries are older than, if that matters.
+    such: Option<ColdCut>,
+    pieces: Vec<Piece>,
+}
+
+impl Cold {
+    fn blocks(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.blocks).sum()
+    }
+
+    fn stretches(&self) -> Vec<Range<u64>> {
+        self.pieces.iter().map(|piece| piece.block..piece.block + piece.blocks).collect()
+    }
+}
+
+/// Files that have little cold data each.
+#[derive(Default)]
+struct Together {
+    files: Vec<(Arc<Inode>, Cold)>,
+    blocks: u64,
+}
+
+impl Together {
+    fn add(&mut self, inode: Arc<Inode>, cold: Cold) {
+        self.blocks += cold.blocks();
+        self.files.push((inode, cold));
+    }
+
+    fn is_enough(&self, most: u64) -> bool {
+        self.files.len() >= TOGETHER_FILES_MAX || self.blocks >= most.min(BUFFER_BLOCKS)
     }
 }
 

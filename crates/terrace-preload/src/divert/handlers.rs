@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_long};
 
 use libc::{SIG_IGN, sighandler_t};
 
+use crate::holds::{Hold, Why};
 use crate::{fault, real, signals, state, thread};
 
 /// `PTHREAD_CANCEL_ASYNCHRONOUS`, which the libc crate lacks.
@@ -170,14 +171,14 @@ divert! {
     fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int {
         let (before, after) = (thread::is_asynchronous(), kind == CANCEL_ASYNCHRONOUS);
         if after && !before {
-            std::mem::forget(state::Hold::all());
+            std::mem::forget(state::hold_all());
             thread::set_asynchronous(true);
         }
         let result = real::pthread_setcanceltype(kind, old);
         let now = if result == 0 { after } else { before };
         thread::set_asynchronous(now);
         if !now && (before || after) {
-            state::Hold::end();
+            Hold::end(Why::Changing);
         }
         result
     }

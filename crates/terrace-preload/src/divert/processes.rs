@@ -8,14 +8,14 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use libc::{FILE, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
 
 use crate::backend::Reason;
-use crate::state::Sharing;
+use crate::holds::Hold;
 use crate::{real, report, state, switch};
 
 /// A thread has this memory and these descriptors, another process has neither. A table that serves
 /// two sets of descriptors would be wrong for one of them.
-pub(super) fn before_clone(flags: c_int) -> Option<Sharing> {
+pub(super) fn before_clone(flags: c_int) -> Option<Hold> {
     let is_thread = flags & libc::CLONE_VM != 0 && flags & libc::CLONE_FILES != 0;
-    let sharing = (!is_thread).then(|| Sharing::begin(false));
+    let sharing = (!is_thread).then(|| state::sharing(false));
     if sharing.is_some() && flags & libc::CLONE_VM != 0 {
         switch::stop();
     }
@@ -36,7 +36,7 @@ extern "C" fn before_exec() {
 /// Spawns: the new process has those descriptors that an `exec` does not close. What it is to do
 /// first may hand it others.
 fn spawning(actions: *const posix_spawn_file_actions_t, spawn: impl FnOnce() -> c_int) -> c_int {
-    let _sharing = Sharing::begin(actions.is_null());
+    let _sharing = state::sharing(actions.is_null());
     spawn()
 }
 
@@ -221,13 +221,13 @@ divert! {
     }
 
     fn system(command: *const c_char) -> c_int {
-        let _sharing = (!command.is_null()).then(|| Sharing::begin(true));
+        let _sharing = (!command.is_null()).then(|| state::sharing(true));
         real::system(command)
     }
 
     fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
         let file = {
-            let _sharing = Sharing::begin(true);
+            let _sharing = state::sharing(true);
             real::popen(command, mode)
         };
         if !file.is_null() {

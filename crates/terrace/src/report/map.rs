@@ -89,10 +89,15 @@ fn in_words(opinion: &FileOpinion) -> String {
         Some(seconds) => format!("{} h ago", seconds / 3600),
     };
     let synchronous = if opinion.synchronous { "synchronous" } else { "asynchronous" };
-    let dominated = if opinion.read_dominated { ", read-dominated" } else { "" };
-    let cold = if opinion.cold { ", cold" } else { "" };
+    let traits = [
+        (opinion.read_dominated, ", read-dominated"),
+        (opinion.bulk, ", bulk"),
+        (opinion.brief, ", brief"),
+        (opinion.cold, ", cold"),
+    ];
+    let traits: String = traits.iter().filter(|(is_so, _)| *is_so).map(|(_, what)| *what).collect();
     let (written, read) = (age(opinion.mean_write_age_seconds), age(opinion.mean_read_age_seconds));
-    format!("{synchronous}{dominated}{cold}; on average written {written}, read {read}\n")
+    format!("{synchronous}{traits}; on average written {written}, read {read}\n")
 }
 
 /// Extents, what waits in memory, and the holes between them. Dirty data over an extent is newer
@@ -189,6 +194,7 @@ mod tests {
             }),
             opinion: FileOpinion {
                 read_dominated: true,
+                bulk: true,
                 mean_write_age_seconds: Some(500),
                 mean_read_age_seconds: Some(20_000),
                 ..FileOpinion::default()
@@ -199,7 +205,7 @@ mod tests {
         let expected = "\
 /mnt/f: inode 7, 64 KiB, 4 KiB in disk1, 8 KiB in pm, 12 KiB dirty in memory, 2 log pages, \
 4 KiB of its log in disk2, pinned to disk1
-asynchronous, read-dominated; on average written 8 min ago, read 5 h ago
+asynchronous, read-dominated, bulk; on average written 8 min ago, read 5 h ago
 OFFSET  LENGTH  TIER                DEVICE OFFSET  CACHED  REWRITTEN             DEVICE
      0    4096  hole
   4096    8192  pm                        1048576       0          3             /dev/pm

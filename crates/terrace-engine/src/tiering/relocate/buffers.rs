@@ -13,6 +13,8 @@ pub(crate) const BUFFER_BLOCKS: u64 = limit(4096, 2) as u64;
 
 /// A copied block.
 pub(crate) struct Copied<'a> {
+    /// Which of the files that are copied together.
+    pub file: usize,
     pub block: u64,
     pub data: &'a [u8],
     pub crc: u32,
@@ -21,6 +23,10 @@ pub(crate) struct Copied<'a> {
 impl Page for Copied<'_> {
     fn block(&self) -> u64 {
         self.block
+    }
+
+    fn file(&self) -> usize {
+        self.file
     }
 
     fn data(&self) -> &[u8] {
@@ -36,9 +42,9 @@ impl Page for Copied<'_> {
 #[derive(Debug)]
 pub(crate) struct Buffer {
     pub bytes: AlignedBuf,
-    /// Blocks of the file and their checksums, in the order of the bytes. Blocks that could not be
-    /// read are left out.
-    pub blocks: Vec<(u64, u32)>,
+    /// Blocks and their checksums, in the order of the bytes: the file's number, its block. Blocks
+    /// that could not be read are left out.
+    pub blocks: Vec<(usize, u64, u32)>,
 }
 
 impl Buffer {
@@ -48,7 +54,7 @@ impl Buffer {
 
     pub fn copied(&self) -> Vec<Copied<'_>> {
         let pages = self.blocks.iter().zip(self.bytes.chunks(BLOCK));
-        pages.map(|(&(block, crc), data)| Copied { block, data, crc }).collect()
+        pages.map(|(&(file, block, crc), data)| Copied { file, block, data, crc }).collect()
     }
 }
 
