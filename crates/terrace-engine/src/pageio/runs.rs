@@ -175,8 +175,8 @@ impl PageIo {
         }
     }
 
-    /// Finds room for every run of adjacent pages, on disks that are not `avoided`: side by side, as
-    /// far as a disk has such room, so that they are written together.
+    /// Finds room for every run of adjacent pages, on disks that are not `avoided`: side by side,
+    /// as far as a disk has such room, so that they are written together.
     fn place_runs<'a, P: Page>(
         &self,
         pages: &'a [P],

@@ -20,6 +20,7 @@
 //! `inode::activity`; the floor above asks `Placement` where a write goes, and `Room` for room.
 
 pub(crate) mod by_hand;
+pub(crate) mod cold;
 pub(crate) mod cold_logs;
 pub(crate) mod conditions;
 pub(crate) mod drain;

@@ -19,6 +19,7 @@
 
 pub(crate) mod buffers;
 pub(crate) mod route;
+mod together;
 
 use std::ops::Range;
 
@@ -198,93 +199,6 @@ impl Relocator {
         moved.go_on(|| self.move_reserved(&begun));
         let ended = inode.inner.write().file_mut().map(|(_, file)| file.end_relocation());
         Moved { failed: moved.failed.and(ended).and(copied), ..moved }
-    }
-
-    /// Relocates the wanted extents of several files of a shard to disks of the same tiers, all at
-    /// once: as many files as one buffer holds. A file that another relocation is under way of is
-    /// left out. Fails as [`Self::relocate`]; one file does not keep the others.
-    pub fn relocate_together(&self, shard: usize, orders: &[(Arc<Inode>, Order<'_>)]) -> Moved {
-        let mut moved = Moved { blocks: 0, failed: Ok(()) };
-        let (mut begun, mut blocks) = (Vec::new(), 0);
-        for (inode, order) in orders {
-            let Some(alone) = inode.moving.try_lock() else { continue };
-            match self.begin(inode, *order, alone) {
-                Ok(found) => begun.extend(found),
-                Err(error) => moved.note_failure(error),
-            }
-            blocks = begun.iter().map(|begun: &Relocation<'_>| blocks_of(&begun.written)).sum();
-            if blocks >= BUFFER_BLOCKS {
-                break;
-            }
-        }
-        self.copy_together(shard, &begun, blocks.min(BUFFER_BLOCKS), &mut moved);
-        for Relocation { inode, .. } in &begun {
-            let ended = inode.inner.write().file_mut().map(|(_, file)| file.end_relocation());
-            ended.unwrap_or_else(|error| moved.note_failure(error));
-        }
-        moved
-    }
-
-    /// Copies what was looked up, a buffer full, and commits it, file by file.
-    fn copy_together(
-        &self,
-        shard: usize,
-        begun: &[Relocation<'_>],
-        blocks: u64,
-        moved: &mut Moved,
-    ) {
-        let Some(first) = begun.first() else { return };
-        let mut buffer = self.buffers.take(BUFFER_BLOCKS);
-        buffer.blocks.clear();
-        for (number, file) in begun.iter().enumerate() {
-            let Relocation { inode, committed, .. } = *file;
-            let pieces = fitting(&file.written, blocks - buffer.blocks.len() as u64);
-            let read = self.fill(&mut buffer, Part { number, inode, pieces, committed });
-            read.unwrap_or_else(|error| moved.note_failure(error));
-        }
-        let copied = buffer.copied();
-        match self.write_to_tiers(shard, &copied, first.order.tiers) {
-            Ok(placed) => self.commit_together(begun, &copied, &placed, moved),
-            Err(error) => moved.note_failure(error),
-        }
-        drop(copied);
-        self.buffers.give_back(buffer);
-    }
-
-    /// Makes copies of several files durable, and commits of each what nobody has changed.
-    fn commit_together(
-        &self,
-        begun: &[Relocation<'_>],
-        copied: &[Copied<'_>],
-        placed: &[Placed<'_, Copied<'_>>],
-        moved: &mut Moved,
-    ) {
-        let runs_of = |number| {
-            let own = placed.iter().filter(move |run| run.pages[0].file == number);
-            own.map(Placed::run).collect::<Vec<DataRun>>()
-        };
-        let durable = self.make_durable(placed.iter().map(|run| run.addr.device()));
-        let mut is_over = durable.is_err();
-        durable.unwrap_or_else(|error| moved.note_failure(error));
-        for (number, file) in begun.iter().enumerate() {
-            let runs = runs_of(number);
-            if is_over {
-                self.pages.free_runs(&runs);
-                continue;
-            }
-            let of_file = copied.iter().filter(|page| page.file == number);
-            let kept = self.copies_to_keep(file.inode, file.order, of_file);
-            let committed = self.commit_copy(file, Copy { pieces: &file.written, runs, kept });
-            for moved_blocks in [committed, self.move_reserved(file)] {
-                match moved_blocks {
-                    Ok(blocks) => moved.blocks += blocks,
-                    Err(error) => {
-                        is_over |= error.is_fatal();
-                        moved.note_failure(error);
-                    }
-                }
-            }
-        }
     }
 
     /// Looks up what is to move; from now on it is noted who changes it.
@@ -622,16 +536,6 @@ fn buffers_of(pieces: &[SourceRun]) -> Vec<&[SourceRun]> {
         buffers.push(&pieces[from..]);
     }
     buffers
-}
-
-/// The first pieces, as many as have no more blocks than this together.
-fn fitting(pieces: &[SourceRun], blocks: u64) -> &[SourceRun] {
-    let mut all = 0;
-    let fits = |piece: &&SourceRun| {
-        all += u64::from(piece.extent.blocks);
-        all <= blocks
-    };
-    &pieces[..pieces.iter().take_while(fits).count()]
 }
 
 fn blocks_of(pieces: &[SourceRun]) -> u64 {

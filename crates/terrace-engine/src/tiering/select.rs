@@ -26,15 +26,13 @@ use crate::inode::kin::Kin;
 use crate::inode::resident::Inode;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
-use crate::tiering::relocate::buffers::BUFFER_BLOCKS;
+use crate::tiering::cold::{Cold, Together, Way};
 use crate::tiering::relocate::{Order, Relocator, Wanted};
 use crate::tiering::round::{Direction, Round};
 
 /// Inodes that nobody has used since the mount, of which so many are looked at when cold data is
 /// looked for.
 const SCAN_RECORDS: u64 = 256;
-/// Files of which together something moves, at most.
-const TOGETHER_FILES_MAX: usize = 1024;
 /// A file that has more cold blocks moves by itself: 1 MiB.
 const ALONE_BLOCKS: u64 = 256;
 /// Least blocks that are to leave a tier at once: a flush takes as long as to write a part of them.
@@ -491,53 +489,6 @@ impl Selector {
         let mut hot = files.map(|inode| (inode.reading.mean_time_ns(), inode.ino.0)).collect();
         hottest(&mut hot, TRIED_FILES_MAX);
         hot.iter().filter_map(|(_, ino)| inodes.get(ino).cloned()).collect()
-    }
-}
-
-/// Where cold data of a shard goes from and to.
-#[derive(Clone, Copy)]
-struct Way {
-    shard: usize,
-    from: u8,
-    to: u8,
-    /// Counts the bytes.
-    counter: Counter,
-    /// About how many blocks are to go.
-    most: u64,
-}
-
-/// What of a file is cold.
-struct Cold {
-    /// The time that its entries are older than, if that matters.
-    such: Option<ColdCut>,
-    pieces: Vec<Piece>,
-}
-
-impl Cold {
-    fn blocks(&self) -> u64 {
-        self.pieces.iter().map(|piece| piece.blocks).sum()
-    }
-
-    fn stretches(&self) -> Vec<Range<u64>> {
-        self.pieces.iter().map(|piece| piece.block..piece.block + piece.blocks).collect()
-    }
-}
-
-/// Files that have little cold data each.
-#[derive(Default)]
-struct Together {
-    files: Vec<(Arc<Inode>, Cold)>,
-    blocks: u64,
-}
-
-impl Together {
-    fn add(&mut self, inode: Arc<Inode>, cold: Cold) {
-        self.blocks += cold.blocks();
-        self.files.push((inode, cold));
-    }
-
-    fn is_enough(&self, most: u64) -> bool {
-        self.files.len() >= TOGETHER_FILES_MAX || self.blocks >= most.min(BUFFER_BLOCKS)
     }
 }
 
