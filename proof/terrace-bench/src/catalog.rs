@@ -22,6 +22,7 @@ use crate::prediction;
 use crate::read_migration;
 use crate::report::Unit;
 use crate::rocksdb;
+use crate::small_migration;
 use crate::stream;
 use crate::threads;
 use crate::trees;
@@ -459,6 +460,13 @@ static CATALOG: &[Benchmark] = &[
         mounts: false,
         room: migration::room,
         run: migration::run,
+    }),
+    Benchmark::Measurement(Measurement {
+        title: "migration of small files",
+        rows: || owned(small_migration::ROWS),
+        mounts: false,
+        room: small_migration::room,
+        run: small_migration::run,
     }),
     Benchmark::Measurement(Measurement {
         title: "log migration",

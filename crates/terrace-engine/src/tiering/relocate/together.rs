@@ -69,9 +69,10 @@ impl Relocator {
         placed: &[Placed<'_, Copied<'_>>],
         moved: &mut Moved,
     ) {
+        let file_of = |run: &Placed<'_, Copied<'_>>| run.pages[0].file;
         let runs_of = |number| {
-            let own = placed.iter().filter(move |run| run.pages[0].file == number);
-            own.map(Placed::run).collect::<Vec<DataRun>>()
+            let own = of_number(placed, number, file_of);
+            own.iter().map(Placed::run).collect::<Vec<DataRun>>()
         };
         let durable = self.make_durable(placed.iter().map(|run| run.addr.device()));
         let mut is_over = durable.is_err();
@@ -82,8 +83,8 @@ impl Relocator {
                 self.pages.free_runs(&runs);
                 continue;
             }
-            let of_file = copied.iter().filter(|page| page.file == number);
-            let kept = self.copies_to_keep(file.inode, file.order, of_file);
+            let of_file = of_number(copied, number, |page| page.file);
+            let kept = self.copies_to_keep(file.inode, file.order, of_file.iter());
             let committed = self.commit_copy(file, Copy { pieces: &file.written, runs, kept });
             for moved_blocks in [committed, self.move_reserved(file)] {
                 match moved_blocks {
@@ -96,6 +97,13 @@ impl Relocator {
             }
         }
     }
+}
+
+/// Those that are of a file, among all, which are in the order of their files.
+fn of_number<T>(all: &[T], number: usize, file_of: impl Fn(&T) -> usize) -> &[T] {
+    let from = all.partition_point(|one| file_of(one) < number);
+    let len = all[from..].partition_point(|one| file_of(one) == number);
+    &all[from..from + len]
 }
 
 /// The first pieces, as many as have no more blocks than this together.
