@@ -1,0 +1,103 @@
+//! Migration of many small files: how fast they leave PM together, beside the disk alone.
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use terrace_engine::{Counter, Ino, OpenOptions, Volume};
+use terrace_media::create_disk_file;
+use terrace_policy::Param;
+
+use crate::bed::{Bed, DiskKind};
+use crate::disk::disk_directory;
+use crate::engine::{DURABLE, FILE, write_all};
+use crate::interrupt;
+use crate::migration::{GROUP_BYTES, write_disk};
+use crate::options::Options;
+use crate::progress::Progress;
+use crate::report::{Row, Unit};
+use crate::stage::{Room, memory_directory, new_directory};
+use crate::workload::{BLOCK_BYTES, FILLING};
+
+const SMALL: &str = "migration: cold files of 16 KiB to disk vs the disk, sequentially";
+/// Of the disk's rate.
+const REACH: f64 = 0.6;
+
+/// All rows.
+pub const ROWS: &[&str] = &[SMALL];
+
+const FILE_BYTES: usize = 16 << 10;
+const DISK_BYTES: u64 = 1 << 30;
+const ROUNDS: usize = 5;
+
+fn files(options: &Options) -> usize {
+    if options.quick { 500 } else { 10_000 }
+}
+
+/// Data, a log page and a record of each file, and what the volume needs.
+fn pm_bytes(options: &Options) -> u64 {
+    let bytes = files(options) * (FILE_BYTES + BLOCK_BYTES + 512) + (64 << 20);
+    bytes.next_multiple_of(BLOCK_BYTES) as u64
+}
+
+/// What it needs.
+pub fn room(options: &Options) -> Room {
+    Room { shm: pm_bytes(options), disk: 2 * DISK_BYTES, ..Room::default() }
+}
+
+/// Measures.
+///
+/// # Errors
+/// If the system or the engine refuses.
+pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
+    let (memory, on_disk) = (memory_directory()?, new_directory(&disk_directory(options)?)?);
+    let disk = on_disk.path().join("disk");
+    create_disk_file(&disk, DISK_BYTES)?;
+    // Nothing moves by itself: what is measured is asked for.
+    let open = OpenOptions { cache_bytes: 64 << 20, workers: false, ..OpenOptions::default() };
+    let mut bed =
+        Bed::new(memory.path(), "small", pm_bytes(options), &DiskKind::Device(disk), open)?;
+    let volume = bed.volume().clone();
+    for param in [Param::MigrateMin, Param::MigrateAt, Param::MigrateMax] {
+        volume.tune(param, 1)?;
+    }
+    volume.tune(Param::ColdAge, 0)?;
+    // Data that stays cached costs a copy, and is no part of the comparison with the disk.
+    volume.tune(Param::KeepCached, 0)?;
+    let inos = (0..files(options))
+        .map(|number| Ok(volume.create(Ino::ROOT, number.to_string().as_bytes(), &FILE)?.ino))
+        .collect::<Result<Vec<Ino>>>()?;
+    let bytes = inos.len() * FILE_BYTES;
+    let (mut rates, mut ratios, mut disks) = (vec![], vec![], vec![]);
+    let rounds = if options.quick { 1 } else { ROUNDS };
+    for round in 1..=rounds {
+        progress.step(&format!("round {round} of {rounds}"));
+        interrupt::check()?;
+        for &ino in &inos {
+            write_all(&volume, ino, 0, &FILLING[..FILE_BYTES], DURABLE)?;
+        }
+        let disk = write_disk(on_disk.path(), bytes.next_multiple_of(GROUP_BYTES) as u64)?;
+        let rate = migrate(&volume, bytes as u64)?;
+        rates.push(rate);
+        ratios.push(rate / disk);
+        disks.push(disk);
+    }
+    drop(volume);
+    bed.close()?;
+    let median = |of: &[f64]| crate::median::median(of);
+    let (disk, rate) = (median(&disks), median(&rates));
+    let row = Row::new(SMALL.to_owned(), Unit::MibPerSecond, disk, rate, rate / disk, Some(REACH));
+    Ok(vec![row.with_ratios(&ratios)])
+}
+
+/// Moves all data, or nearly; MiB per second.
+fn migrate(volume: &Volume, bytes: u64) -> Result<f64> {
+    let before = volume.stats().counters.get(Counter::MigratedWrite);
+    let begin = Instant::now();
+    // Each shard ends when it has nothing left to move, and says so.
+    let ended: Vec<_> = (0..volume.shards()).map(|shard| volume.migrate_shard(shard)).collect();
+    let time = begin.elapsed();
+    let moved = volume.stats().counters.get(Counter::MigratedWrite) - before;
+    // Migration ends where PM is no longer fuller than it may be.
+    ensure!(moved >= bytes / 10 * 9, "no more than {moved} bytes have left PM: {ended:?}");
+    Ok(moved as f64 / f64::from(1 << 20) / time.as_secs_f64())
+}
