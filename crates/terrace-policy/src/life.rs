@@ -42,8 +42,9 @@ impl Traits {
 
     /// All that a file of this size has reached.
     fn of_size(bytes: u64) -> Self {
-        let sizes = (0..SIZES).take_while(|&n| bytes >= size_bytes(n));
-        sizes.fold(Self::default(), |all, n| all.and(Self::reached(n)))
+        let times = (bytes / SIZE_MIN).checked_ilog(SIZE_FACTOR);
+        let reached = times.map_or(0, |times| times as usize + 1).min(SIZES);
+        Self(((1 << reached) - 1) << 4)
     }
 
     /// The largest of the sizes in the set; 0 if there is none.
@@ -207,36 +208,24 @@ impl Life {
         self.show(if is_brief { Traits::BRIEF } else { Traits::default() })
     }
 
-    /// What is expected of it now: what it has shown itself, and where that is nothing yet, what
-    /// its siblings have.
-    pub fn nature(&self, now_ns: i64) -> Traits {
-        let telling = Traits::SCATTERED.and(Traits::REWRITTEN);
-        let mut nature = match self.is_telling() {
-            true => self.expected.without(telling).and(self.own()),
-            false => self.expected,
-        };
-        nature = match self.awaited {
-            Some(true) => nature.and(Traits::AWAITED),
-            Some(false) => nature.without(Traits::AWAITED),
-            None => nature,
-        };
-        if self.is_young(now_ns) { nature } else { nature.without(Traits::BRIEF) }
+    /// Whether files like it are removed within seconds, and it is no older.
+    pub fn is_brief(&self, now_ns: i64) -> bool {
+        self.nature().has(Traits::BRIEF) && self.is_young(now_ns)
     }
 
     /// Whether its writes are bulk: nobody waits for them, they follow on each other, and they
     /// stay. A disk takes such as well as PM does.
     pub fn is_bulk(&self, await_bytes: u64) -> bool {
-        // Whether it is young makes no difference to these.
-        let nature = self.nature(i64::MAX);
-        let speak_against = [Traits::AWAITED, Traits::SCATTERED, Traits::REWRITTEN];
-        await_bytes > 0 && !speak_against.iter().any(|&other| nature.has(other))
+        let speak_against = Traits::AWAITED.and(Traits::SCATTERED).and(Traits::REWRITTEN);
+        let nature = self.nature();
+        await_bytes > 0 && nature.without(speak_against) == nature
     }
 
     /// By how much a file counts as younger than it is when what is cold is looked for, in
     /// nanoseconds: what will be gone soon is moved last, bulk first.
     pub fn grace_ns(&self, now_ns: i64, await_bytes: u64, cold_age_s: u64) -> i64 {
         let age_ns = cold_age_s as i64 * 1_000_000_000;
-        match self.nature(now_ns).has(Traits::BRIEF) {
+        match self.is_brief(now_ns) {
             true => age_ns,
             false if self.is_bulk(await_bytes) => -age_ns,
             false => 0,
@@ -269,6 +258,21 @@ impl Life {
             self.stretch = 0;
         }
         self.show(shown)
+    }
+
+    /// The traits that are expected of it: those that it has shown itself, and as long as it has
+    /// done too little for that, those of its siblings.
+    fn nature(&self) -> Traits {
+        let of_siblings = match self.is_telling() {
+            true => self.expected.without(Traits::SCATTERED.and(Traits::REWRITTEN)),
+            false => self.expected,
+        };
+        let nature = of_siblings.and(self.own());
+        match self.awaited {
+            Some(true) => nature.and(Traits::AWAITED),
+            Some(false) => nature.without(Traits::AWAITED),
+            None => nature,
+        }
     }
 
     /// What is known of the writes since the last fsync, now that it comes or is long in coming:
@@ -343,7 +347,7 @@ mod tests {
         let mut life = born(0, None);
         assert_eq!(append(&mut life, 63, 4 * KIB, false).size_bytes(), 64 * KIB);
         assert!(!is_bulk(&life));
-        assert_eq!(life.nature(0), Traits::AWAITED);
+        assert_eq!(life.nature(), Traits::AWAITED);
         let shown = append(&mut life, 1, 4 * KIB, false);
         assert!(is_bulk(&life) && shown.size_bytes() == 256 * KIB);
         // Somebody waits after all.
@@ -427,6 +431,14 @@ mod tests {
         let mut bulk = born(0, None);
         assert_eq!(bulk.was_written(1 << 20, 1, 1 << 20, LIMIT).size_bytes(), 1 << 20);
         assert!(is_bulk(&bulk));
+    }
+
+    #[test]
+    fn a_size_has_all_that_are_less() {
+        let sizes = [0, 65_535, 65_536, 262_143, 262_144, 1 << 30, u64::MAX].map(Traits::of_size);
+        let reached = sizes.map(|traits| traits.bits().count());
+        assert_eq!(reached, [0, 0, 1, 1, 2, SIZES, SIZES]);
+        assert_eq!(sizes[4].size_bytes(), 262_144);
     }
 
     #[test]

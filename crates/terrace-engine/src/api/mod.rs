@@ -153,9 +153,11 @@ impl Volume {
     pub fn create(&self, parent: Ino, name: &[u8], new: &NewInode) -> FsResult<Attr> {
         let attr = self.parts.names.create(parent, name, new)?;
         if new.kind == FileKind::Regular {
-            let [here, anywhere] = Kinds::of(parent.0, name).to_numbers();
             self.parts.recorder.note(Operation::Create, attr.ino, 0, 0, false);
-            self.parts.recorder.note(Operation::Kinds, attr.ino, here, anywhere, false);
+            if self.parts.recorder.is_on() {
+                let [here, anywhere] = Kinds::of(parent.0, name).to_numbers();
+                self.parts.recorder.note(Operation::Kinds, attr.ino, here, anywhere, false);
+            }
         }
         Ok(attr)
     }

@@ -3,7 +3,7 @@
 
 use terrace_layout::{BLOCK_BYTES, FILE_BYTES_MAX, WriteEntry};
 use terrace_policy::{
-    ColdCut, Judged, Overlap, Param, Pressure, Stroke, Target, Traits, is_large, is_read_dominated,
+    ColdCut, Judged, Overlap, Param, Pressure, Stroke, Target, is_large, is_read_dominated,
     next_counter, prefers_disk, room_wanted,
 };
 use terrace_store::error::{FsError, FsResult};
@@ -177,7 +177,7 @@ impl Placement {
             synchronous: self.options.durable || file.habits.is_synchronous(),
             read_dominated: is_read_dominated(reads, file.size.div_ceil(BLOCK_BYTES), &params),
             bulk: !self.options.durable && self.kin.is_bulk(file),
-            brief: file.life.nature(now.0).has(Traits::BRIEF),
+            brief: file.life.is_brief(now.0),
             cold: file.heat.cold(Pressure::Low, now, &params) == Some(ColdCut::Whole),
             mean_write_age_seconds: (file.index.data_blocks() > 0).then(|| age(file.heat.mean().0)),
             mean_read_age_seconds: (read_time != 0).then(|| age(read_time)),
