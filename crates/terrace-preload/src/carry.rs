@@ -136,25 +136,19 @@ fn at_offset(
     inside: &mut Inside,
 ) -> Result<isize, Kept> {
     let inode = description.inode();
-    let (may, append) = (may(call, description), call.append || description.has(APPEND));
-    let sync = call.sync || description.has(SYNC);
+    let append = call.append || description.has(APPEND);
+    let rules = Rules::of(call, description);
     // The description had its inode for this number all the time, if the number's word is the same.
     if entry.cell.load() != word {
         return Err(Kept::Changed);
     }
-    let (Some(inode), true, true) = (inode, may, fits(call, at)) else {
-        return Err(Kept::Mount(Reason::Arguments, None));
-    };
-    let moved = match (call.write, append) {
-        (false, _) => inode.file.read_at(at as u64, &call.bytes),
-        (true, false) => inode.file.write_at(at as u64, &call.bytes),
-        (true, true) => inode.file.append(&call.bytes).map(|(_, len)| len),
-    };
-    let moved = moved.and_then(|len| synced(call, inode.file, sync, len));
-    match moved {
-        Ok(len) => Ok(len as isize),
-        Err(refusal) => refused(refusal, inside).map_err(|reason| Kept::Mount(reason, None)),
-    }
+    let Some(inode) = inode else { return Err(Kept::Mount(Reason::Arguments, None)) };
+    let moved = by_file(call, rules, inode.file, at, inside, || match (call.write, append) {
+        (false, _) => inode.file.read_at(at as u64, &call.bytes).map(|len| (0, len)),
+        (true, false) => inode.file.write_at(at as u64, &call.bytes).map(|len| (0, len)),
+        (true, true) => inode.file.append(&call.bytes),
+    });
+    moved.map(|(_, len)| len).map_err(|reason| Kept::Mount(reason, None))
 }
 
 /// A call at the position of the descriptor, which its lock protects.
@@ -218,26 +212,20 @@ fn moved_at(
     inside: &mut Inside,
     real: &impl Fn(Option<i64>) -> isize,
 ) -> Result<isize, Kept> {
-    let reason = if may(call, description) && fits(call, position as i64) {
-        let moved = match call.write {
-            false => file.read_at(position, &call.bytes),
-            true => file.write_at(position, &call.bytes),
-        };
-        let sync = call.sync || description.has(SYNC);
-        match moved.and_then(|len| synced(call, file, sync, len)) {
-            Ok(len) => return Ok(len as isize),
-            Err(refusal) => match refused(refusal, inside) {
-                Ok(failed) => return Ok(failed),
-                Err(reason) => reason,
-            },
+    let rules = Rules::of(call, description);
+    let moved = by_file(call, rules, file, position as i64, inside, || match call.write {
+        false => file.read_at(position, &call.bytes).map(|len| (position, len)),
+        true => file.write_at(position, &call.bytes).map(|len| (position, len)),
+    });
+    match moved {
+        Ok((_, len)) => Ok(len),
+        Err(reason) => {
+            let _outside = Outside::of(call.fd, description);
+            let result = real(Some(position as i64));
+            inside.keep_errno();
+            Err(Kept::Mount(reason, Some(result)))
         }
-    } else {
-        Reason::Arguments
-    };
-    let _outside = Outside::of(call.fd, description);
-    let result = real(Some(position as i64));
-    inside.keep_errno();
-    Err(Kept::Mount(reason, Some(result)))
+    }
 }
 
 /// Appends. The position is behind the bytes then.
@@ -249,28 +237,15 @@ fn append_at_end(
     real: &impl Fn(Option<i64>) -> isize,
 ) -> Result<isize, Kept> {
     let before = description.position.load(Relaxed);
-    let reason = if may(call, description) && fits(call, 0) {
-        let sync = call.sync || description.has(SYNC);
-        let appended = file.append(&call.bytes);
-        match appended.and_then(|(at, len)| Ok((at, synced(call, file, sync, len)?))) {
-            Ok((at, len)) => {
-                let end = at + len as u64;
-                description.appended(before, end);
-                // A handler may have put the descriptor back.
-                if !description.state.load().is_direct()
-                    && (raw::lseek(call.fd, 0, libc::SEEK_CUR) as u64) < end
-                {
-                    raw::lseek(call.fd, end as i64, libc::SEEK_SET);
-                }
-                return Ok(len as isize);
+    let rules = Rules::of(call, description);
+    let reason = match by_file(call, rules, file, 0, inside, || file.append(&call.bytes)) {
+        Ok((at, len)) => {
+            if len > 0 {
+                stand_behind(call.fd, description, before, at + len as u64);
             }
-            Err(refusal) => match refused(refusal, inside) {
-                Ok(failed) => return Ok(failed),
-                Err(reason) => reason,
-            },
+            return Ok(len);
         }
-    } else {
-        Reason::Arguments
+        Err(reason) => reason,
     };
     let _outside = Outside::of(call.fd, description);
     let result = real(None);
@@ -284,10 +259,51 @@ fn append_at_end(
     Err(Kept::Mount(reason, Some(result)))
 }
 
-/// Whether the descriptor was opened for such a call.
+/// The position is behind bytes that were appended, up to `end`. It was `before`.
 #[inline(always)]
-fn may(call: &Call, description: &Description) -> bool {
-    description.has(if call.write { WRITABLE } else { READABLE })
+fn stand_behind(fd: RawFd, description: &Description, before: u64, end: u64) {
+    description.appended(before, end);
+    // A handler may have put the descriptor back.
+    if !description.state.load().is_direct() && (raw::lseek(fd, 0, libc::SEEK_CUR) as u64) < end {
+        raw::lseek(fd, end as i64, libc::SEEK_SET);
+    }
+}
+
+/// What the descriptor of a call says of it.
+#[derive(Clone, Copy)]
+struct Rules {
+    /// It was opened for such a call.
+    may: bool,
+    /// What is written is durable before the call returns.
+    sync: bool,
+}
+
+impl Rules {
+    #[inline(always)]
+    fn of(call: &Call, description: &Description) -> Self {
+        let may = description.has(if call.write { WRITABLE } else { READABLE });
+        Self { may, sync: call.sync || description.has(SYNC) }
+    }
+}
+
+/// Has the file carry a call: where the bytes are, and the result of the call. An error is the
+/// reason for which the kernel must.
+#[inline(always)]
+fn by_file(
+    call: &Call,
+    rules: Rules,
+    file: &dyn File,
+    at: i64,
+    inside: &mut Inside,
+    moved: impl FnOnce() -> Result<(u64, usize), Refusal>,
+) -> Result<(u64, isize), Reason> {
+    if !rules.may || !fits(call, at) {
+        return Err(Reason::Arguments);
+    }
+    match moved().and_then(|(at, len)| Ok((at, synced(call, file, rules.sync, len)?))) {
+        Ok((at, len)) => Ok((at, len as isize)),
+        Err(refusal) => refused(refusal, inside).map(|failed| (0, failed)),
+    }
 }
 
 /// Whether the kernel would take the offset and the length as they are.
