@@ -4,19 +4,16 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use terrace_engine::{Counter, Ino, OpenOptions, Volume, XattrFlags};
-use terrace_media::create_disk_file;
+use terrace_engine::{Counter, Ino, Volume, XattrFlags};
 use terrace_policy::Param;
 
-use crate::bed::{Bed, DiskKind};
-use crate::disk::disk_directory;
 use crate::engine::FILE;
 use crate::interrupt;
-use crate::migration::{GROUP_BYTES, write_disk};
+use crate::migration::{DISK_BYTES, GROUP_BYTES, Still, write_disk};
 use crate::options::Options;
 use crate::progress::Progress;
 use crate::report::{Row, Unit};
-use crate::stage::{Room, memory_directory, new_directory};
+use crate::stage::Room;
 use crate::workload::{BLOCK_BYTES, Random};
 
 const GIVEN: &str =
@@ -26,7 +23,6 @@ const FIRST_USE: &str = "engine: first getattr of a file after a mount, its log 
 /// All rows.
 pub const ROWS: &[&str] = &[GIVEN, FIRST_USE];
 
-const DISK_BYTES: u64 = 1 << 30;
 /// More than a record holds.
 const XATTRS: u64 = 5;
 /// Files of which the first use is measured.
@@ -50,13 +46,8 @@ pub fn room(options: &Options) -> Room {
 /// # Errors
 /// If the system or the engine refuses.
 pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
-    let (memory, on_disk) = (memory_directory()?, new_directory(&disk_directory(options)?)?);
-    let disk = on_disk.path().join("disk");
-    create_disk_file(&disk, DISK_BYTES)?;
-    // Nothing moves by itself: what is measured is asked for.
-    let open = OpenOptions { cache_bytes: 64 << 20, workers: false, ..OpenOptions::default() };
-    let mut bed =
-        Bed::new(memory.path(), "logs", pm_bytes(options), &DiskKind::Device(disk), open)?;
+    let Still { memory: _memory, on_disk, mut bed } =
+        Still::new("logs", pm_bytes(options), options)?;
     progress.step("making files");
     let inos = make_files(bed.volume(), files(options))?;
     bed.close()?;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
 use terrace_engine::{Counter, Ino, OpenOptions, Volume};
 use terrace_media::{AlignedBuf, DiskOpenOptions, create_disk_file, open_disk};
 use terrace_policy::Param;
@@ -38,7 +39,7 @@ const SINGLE_BYTES: u64 = 2 << 20;
 /// Data that is overwritten meanwhile.
 const HOT_BYTES: u64 = 32 << 20;
 const PM_BYTES: u64 = COLD_BYTES + HOT_BYTES + (64 << 20);
-const DISK_BYTES: u64 = 1 << 30;
+pub const DISK_BYTES: u64 = 1 << 30;
 /// What the disk alone writes at a time: what a group is long.
 pub const GROUP_BYTES: usize = 16 << 20;
 const ROUNDS: usize = 5;
@@ -47,6 +48,43 @@ const OVERWRITES: usize = 100_000;
 /// What it needs.
 pub fn room(_: &Options) -> Room {
     Room { shm: PM_BYTES + (16 << 20), disk: DISK_BYTES + COLD_BYTES, ..Room::default() }
+}
+
+/// A volume whose data moves only when a benchmark asks for it.
+pub struct Still {
+    // Before the directories: it has files in them.
+    pub bed: Bed,
+    /// The directory of its disk.
+    pub on_disk: TempDir,
+    /// The directory of its PM.
+    pub memory: TempDir,
+}
+
+impl Still {
+    /// # Errors
+    /// If the system or the engine refuses.
+    pub fn new(name: &str, pm_bytes: u64, options: &Options) -> Result<Self> {
+        let (memory, on_disk) = (memory_directory()?, new_directory(&disk_directory(options)?)?);
+        let disk = on_disk.path().join("disk");
+        create_disk_file(&disk, DISK_BYTES)?;
+        let open = OpenOptions { cache_bytes: 64 << 20, workers: false, ..OpenOptions::default() };
+        let bed = Bed::new(memory.path(), name, pm_bytes, &DiskKind::Device(disk), open)?;
+        Ok(Self { bed, on_disk, memory })
+    }
+}
+
+/// Has all data leave PM as soon as it is asked for.
+///
+/// # Errors
+/// If the engine refuses.
+pub fn tune_to_leave(volume: &Volume) -> Result<()> {
+    for param in [Param::MigrateMin, Param::MigrateAt, Param::MigrateMax] {
+        volume.tune(param, 1)?;
+    }
+    volume.tune(Param::ColdAge, 0)?;
+    // Data that stays cached costs a copy, and is no part of the comparison with the disk.
+    volume.tune(Param::KeepCached, 0)?;
+    Ok(())
 }
 
 /// Measures.
@@ -58,20 +96,9 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
         true => (1, COLD_BYTES / 8, OVERWRITES / 50),
         false => (ROUNDS, COLD_BYTES, OVERWRITES),
     };
-    let (memory, on_disk) = (memory_directory()?, new_directory(&disk_directory(options)?)?);
-    let disk_path = on_disk.path().join("disk");
-    create_disk_file(&disk_path, DISK_BYTES)?;
-    // Nothing moves by itself: what is measured is asked for.
-    let open = OpenOptions { cache_bytes: 64 << 20, workers: false, ..OpenOptions::default() };
-    let mut bed =
-        Bed::new(memory.path(), "migration", PM_BYTES, &DiskKind::Device(disk_path), open)?;
+    let Still { memory: _memory, on_disk, mut bed } = Still::new("migration", PM_BYTES, options)?;
     let volume = bed.volume().clone();
-    for param in [Param::MigrateMin, Param::MigrateAt, Param::MigrateMax] {
-        volume.tune(param, 1)?;
-    }
-    volume.tune(Param::ColdAge, 0)?;
-    // Data that stays cached costs a copy, and is no part of the comparison with the disk.
-    volume.tune(Param::KeepCached, 0)?;
+    tune_to_leave(&volume)?;
     let cold = cold_files(&volume)?;
     let (mut disk_rates, mut group_ratios, mut group_rates, mut single_rates) =
         (vec![], vec![], vec![], vec![]);

@@ -3,19 +3,16 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use terrace_engine::{Counter, Ino, OpenOptions, Volume};
-use terrace_media::create_disk_file;
-use terrace_policy::Param;
+use terrace_engine::{Counter, Ino, Volume};
 
-use crate::bed::{Bed, DiskKind};
-use crate::disk::disk_directory;
 use crate::engine::{DURABLE, FILE, write_all};
 use crate::interrupt;
-use crate::migration::{GROUP_BYTES, write_disk};
+use crate::median::median;
+use crate::migration::{DISK_BYTES, GROUP_BYTES, Still, tune_to_leave, write_disk};
 use crate::options::Options;
 use crate::progress::Progress;
 use crate::report::{Row, Unit};
-use crate::stage::{Room, memory_directory, new_directory};
+use crate::stage::Room;
 use crate::workload::{BLOCK_BYTES, FILLING};
 
 const SMALL: &str = "migration: cold files of 16 KiB to disk vs the disk, sequentially";
@@ -26,7 +23,6 @@ const REACH: f64 = 0.6;
 pub const ROWS: &[&str] = &[SMALL];
 
 const FILE_BYTES: usize = 16 << 10;
-const DISK_BYTES: u64 = 1 << 30;
 const ROUNDS: usize = 5;
 
 fn files(options: &Options) -> usize {
@@ -49,20 +45,9 @@ pub fn room(options: &Options) -> Room {
 /// # Errors
 /// If the system or the engine refuses.
 pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
-    let (memory, on_disk) = (memory_directory()?, new_directory(&disk_directory(options)?)?);
-    let disk = on_disk.path().join("disk");
-    create_disk_file(&disk, DISK_BYTES)?;
-    // Nothing moves by itself: what is measured is asked for.
-    let open = OpenOptions { cache_bytes: 64 << 20, workers: false, ..OpenOptions::default() };
-    let mut bed =
-        Bed::new(memory.path(), "small", pm_bytes(options), &DiskKind::Device(disk), open)?;
-    let volume = bed.volume().clone();
-    for param in [Param::MigrateMin, Param::MigrateAt, Param::MigrateMax] {
-        volume.tune(param, 1)?;
-    }
-    volume.tune(Param::ColdAge, 0)?;
-    // Data that stays cached costs a copy, and is no part of the comparison with the disk.
-    volume.tune(Param::KeepCached, 0)?;
+    let mut still = Still::new("small", pm_bytes(options), options)?;
+    let volume = still.bed.volume().clone();
+    tune_to_leave(&volume)?;
     let inos = (0..files(options))
         .map(|number| Ok(volume.create(Ino::ROOT, number.to_string().as_bytes(), &FILE)?.ino))
         .collect::<Result<Vec<Ino>>>()?;
@@ -75,15 +60,14 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
         for &ino in &inos {
             write_all(&volume, ino, 0, &FILLING[..FILE_BYTES], DURABLE)?;
         }
-        let disk = write_disk(on_disk.path(), bytes.next_multiple_of(GROUP_BYTES) as u64)?;
+        let disk = write_disk(still.on_disk.path(), bytes.next_multiple_of(GROUP_BYTES) as u64)?;
         let rate = migrate(&volume, bytes as u64)?;
         rates.push(rate);
         ratios.push(rate / disk);
         disks.push(disk);
     }
     drop(volume);
-    bed.close()?;
-    let median = |of: &[f64]| crate::median::median(of);
+    still.bed.close()?;
     let (disk, rate) = (median(&disks), median(&rates));
     let row = Row::new(SMALL.to_owned(), Unit::MibPerSecond, disk, rate, rate / disk, Some(REACH));
     Ok(vec![row.with_ratios(&ratios)])
