@@ -49,7 +49,7 @@ media_struct! {
         pub inodes: u64,
         /// Devices, as in the device table.
         pub devices: [CheckpointDevice; 16],
-        /// Rows of what is known of kinds of files, behind the header.
+        /// Rows of kinds of files, behind the header.
         pub siblings: u32,
         /// CRC32C of these rows.
         pub siblings_crc: u32,
@@ -59,7 +59,7 @@ media_struct! {
 }
 
 media_struct! {
-    /// What is known of files of one kind: a hint for the placement of new ones.
+    /// Files of one kind, counted: a hint for the placement of new ones.
     pub struct SiblingRow [32] {
         /// Hash of the directory and the pattern of names.
         pub kind: u64,

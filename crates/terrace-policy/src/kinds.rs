@@ -1,7 +1,7 @@
-//! Kinds: which files are alike. Files of one directory are of one kind if their names follow one
+//! Kinds of files that are alike. Files of one directory are of one kind if their names follow one
 //! pattern; and so are files of all directories.
 
-/// Which files are alike: a directory and a pattern of names, hashed. 0 is no kind.
+/// A kind of files: a directory and a pattern of names, hashed. 0 is no kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Kind(pub u64);
 

@@ -1,4 +1,4 @@
-//! Siblings: what files of one kind have in common, so that something is known of a new one.
+//! Siblings: files of one kind. A new file is expected to be like them.
 //!
 //! Files are of one *kind* if they are in one directory and their names follow one pattern. Each
 //! kind counts the files that were born (written for the first time) and those of them that showed
@@ -20,7 +20,7 @@ const WAYS: usize = 8;
 /// Rows of the table.
 const ROWS: usize = 1024;
 
-/// What is known of a kind.
+/// The counts of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     /// Which; 0 in a row that is free.

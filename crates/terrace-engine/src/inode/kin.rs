@@ -1,6 +1,6 @@
-//! What new files are like, as far as others of their kind tell: the policy's [`Siblings`], for all
-//! who meet a file. A lock, taken when a file is born and when it shows a trait, a few times in its
-//! life.
+//! The policy's [`Siblings`], shared by all components that meet files: they tell what is expected
+//! of a new file. Their lock is taken when a file is born and when it shows a trait, a few times in
+//! its life.
 
 use terrace_layout::{SIBLING_ROWS_MAX, SiblingRow};
 use terrace_policy::{Kind, Kinds, Life, Param, Row, Siblings, Traits};
@@ -30,7 +30,7 @@ impl Kin {
         Self { siblings: Mutex::new(Siblings::from_rows(known)), tuning }
     }
 
-    /// What the next mount is to know: the kinds to which files were born last.
+    /// The rows for the next mount: those of the kinds that had the latest births.
     pub fn rows(&self) -> Vec<SiblingRow> {
         let siblings = self.siblings.lock();
         let mut known: Vec<&Row> = siblings.rows().filter(|row| row.common().is_some()).collect();

@@ -1,4 +1,4 @@
-//! What is cold, and where it goes: of one file, or of many that have little each.
+//! Cold data of one file, or of many files that have little each, and its way to another tier.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::tiering::relocate::buffers::BUFFER_BLOCKS;
 /// Files of which together something moves, at most.
 const TOGETHER_FILES_MAX: usize = 1024;
 
-/// Where cold data of a shard goes from and to.
+/// The way of a shard's cold data from one tier to another.
 #[derive(Clone, Copy)]
 pub(crate) struct Way {
     pub shard: usize,
@@ -24,9 +24,9 @@ pub(crate) struct Way {
     pub most: u64,
 }
 
-/// What of a file is cold.
+/// The cold data of a file.
 pub(crate) struct Cold {
-    /// The time that its entries are older than, if that matters.
+    /// Its entries are older than this time; `None`: all of the file is cold.
     pub such: Option<ColdCut>,
     pub pieces: Vec<Piece>,
 }

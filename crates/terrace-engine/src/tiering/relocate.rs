@@ -98,7 +98,7 @@ struct Relocation<'a> {
 /// Pieces of a file that are read into a buffer.
 #[derive(Clone, Copy)]
 struct Part<'a> {
-    /// Which of the files that are copied together.
+    /// The file's number among those that are copied together.
     number: usize,
     inode: &'a Inode,
     pieces: &'a [SourceRun],

@@ -104,8 +104,8 @@ impl Selector {
         Ok(round)
     }
 
-    /// Relocates what is cold under this pressure of the first of some files that have anything:
-    /// of one that has much, or of many that have little each, together.
+    /// Relocates data that is cold under this pressure. The files come coldest first: the first one
+    /// that has much moves alone, or those before it that have little move together.
     fn migrate_some(
         &self,
         files: impl Iterator<Item = Arc<Inode>>,
@@ -192,7 +192,7 @@ impl Selector {
         }
     }
 
-    /// What of a file is cold under this pressure, in the tier that data leaves.
+    /// Looks up a file's data that is cold under this pressure, in the tier that it leaves.
     fn cold_pieces(
         &self,
         inode: &Arc<Inode>,

@@ -13,7 +13,7 @@ pub(crate) const BUFFER_BLOCKS: u64 = limit(4096, 2) as u64;
 
 /// A copied block.
 pub(crate) struct Copied<'a> {
-    /// Which of the files that are copied together.
+    /// The file's number among those that are copied together.
     pub file: usize,
     pub block: u64,
     pub data: &'a [u8],

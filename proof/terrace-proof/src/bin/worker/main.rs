@@ -15,6 +15,7 @@
 //! | `close` | close | |
 //! | `write LEN SEED`, `pwrite OFFSET LEN SEED` | write, pwrite | how many bytes |
 //! | `append LEN SEED` | pwritev2 with RWF_APPEND | how many bytes |
+//! | `appends LEN SEED` | the same, in pieces of a byte each | how many bytes |
 //! | `read LEN`, `pread OFFSET LEN` | read, pread | how many bytes, and their checksum |
 //! | `seek OFFSET`, `end` | lseek from the beginning, to the end | the position |
 //! | `truncate LEN`, `sync`, `size` | ftruncate, fdatasync, fstat | of `size`: the size |
