@@ -67,6 +67,12 @@ impl Traits {
         self.0 & other.0 == other.0
     }
 
+    /// Whether none speaks against bulk.
+    const fn are_of_bulk(self) -> bool {
+        let against = Self::AWAITED.and(Self::SCATTERED).and(Self::REWRITTEN);
+        self.0 & against.0 == 0
+    }
+
     /// Whether there are none.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -216,19 +222,19 @@ impl Life {
     /// Whether its writes are bulk: nobody waits for them, they follow on each other, and they
     /// stay. A disk takes such as well as PM does.
     pub fn is_bulk(&self, await_bytes: u64) -> bool {
-        let speak_against = Traits::AWAITED.and(Traits::SCATTERED).and(Traits::REWRITTEN);
-        let nature = self.nature();
-        await_bytes > 0 && nature.without(speak_against) == nature
+        await_bytes > 0 && self.nature().are_of_bulk()
     }
 
     /// By how much a file counts as younger than it is when what is cold is looked for, in
     /// nanoseconds: what will be gone soon is moved last, bulk first.
     pub fn grace_ns(&self, now_ns: i64, await_bytes: u64, cold_age_s: u64) -> i64 {
-        let age_ns = cold_age_s as i64 * 1_000_000_000;
-        match self.is_brief(now_ns) {
-            true => age_ns,
-            false if self.is_bulk(await_bytes) => -age_ns,
-            false => 0,
+        let (age_ns, nature) = (cold_age_s as i64 * 1_000_000_000, self.nature());
+        if nature.has(Traits::BRIEF) && self.is_young(now_ns) {
+            age_ns
+        } else if await_bytes > 0 && nature.are_of_bulk() {
+            -age_ns
+        } else {
+            0
         }
     }
 
