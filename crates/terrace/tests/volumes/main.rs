@@ -118,7 +118,7 @@ fn thresholds_are_set_and_files_moved_by_hand() {
             .collect()
     };
     assert!(tiers(&file).iter().all(|tier| tier == "pm"));
-    assert!(terrace(["where", &file]).ok().contains("synchronous; on average written"));
+    assert!(terrace(["where", &file]).ok().contains("synchronous, bulk; on average written"));
     assert!(terrace(["evict", &file]).ok().is_empty());
     assert_eq!((tiers(&file), fs::read(&file).unwrap() == data), (vec!["disk1".to_owned()], true));
     terrace(["evict", "--tier", "2", &file]).fails(1, &["no such tier"]);
