@@ -22,6 +22,8 @@ pub(crate) struct Way {
     pub counter: Counter,
     /// About how many blocks are to go.
     pub most: u64,
+    /// For how long data counts as written lately.
+    pub lately_ns: i64,
 }
 
 /// The cold data of a file.
