@@ -123,6 +123,46 @@ fn moved_data_survives_the_daemons_death_and_frees_what_it_left() {
     );
 }
 
+/// A small file whose data has left PM keeps nothing there but its record, and can be written on.
+#[test]
+fn the_log_of_a_small_file_leaves_its_page_with_the_data() {
+    let rig = three_tiers(false);
+    let volume = rig.open(90);
+    let log_pages = |volume: &Volume, ino| volume.file_map(ino).unwrap().log_pages;
+    let ino = create(&volume, "file");
+    let mut expected = pattern(4 * BLOCK, 1);
+    for (at, piece) in (0..).step_by(BLOCK).zip(expected.chunks(BLOCK)) {
+        put(&volume, ino, at, piece);
+        volume.fsync(ino, true).unwrap();
+    }
+    assert_eq!(log_pages(&volume, ino), 1);
+    let free = volume.status().devices[0].used_bytes;
+    volume.move_range(ino, 1, 0, u64::MAX).unwrap();
+    assert_eq!((tiers(&volume, ino), log_pages(&volume, ino)), (vec!["disk1".to_owned()], 0));
+    let given_back = free - volume.status().devices[0].used_bytes;
+    assert_eq!(given_back, 5 * BLOCK as u64, "the data and the page");
+    // Half of a file stays, and so does its log.
+    let half = create(&volume, "half");
+    for at in [0, 1, 2, 3] {
+        put(&volume, half, at * BLOCK as u64, &pattern(BLOCK, 1));
+        volume.fsync(half, true).unwrap();
+    }
+    volume.move_range(half, 1, 0, 2 * BLOCK as u64).unwrap();
+    assert_eq!(log_pages(&volume, half), 1);
+    drop(volume);
+    let volume = rig.open(90);
+    assert!(contents(&volume, ino) == expected, "after the daemon's death");
+    put(&volume, ino, 3 * BLOCK as u64, &pattern(2 * BLOCK, 5));
+    expected.truncate(3 * BLOCK);
+    expected.extend(pattern(2 * BLOCK, 5));
+    assert!(contents(&volume, ino) == expected);
+    volume.close().unwrap();
+    let volume = rig.open(90);
+    assert!(contents(&volume, ino) == expected);
+    volume.close().unwrap();
+    rig.must_be_sound();
+}
+
 #[test]
 fn dirty_data_goes_along() {
     let rig = three_tiers(false);

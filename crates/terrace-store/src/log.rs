@@ -179,6 +179,12 @@ impl Log {
         self.pages.iter().chain(&self.limbo).chain(&self.free).copied()
     }
 
+    /// Whether what is live may fit into the record when it is written anew, which joins adjacent
+    /// runs.
+    pub fn may_fit_record(&self) -> bool {
+        self.refs.slots <= 2 * INLINE_SLOTS
+    }
+
     /// Whether so much of the log is dead that compaction is worth its cost, or the log is in use
     /// again and PM has room for its archive.
     pub fn wants_compaction(&self, pm: PmSpace) -> bool {

@@ -1,5 +1,6 @@
 //! Committing logs of inodes, and keeping them short.
 
+use terrace_layout::BlockAddr;
 use terrace_store::error::FsResult;
 use terrace_store::log::Log;
 use terrace_store::planted::{Bug, planted};
@@ -75,6 +76,24 @@ impl Commits {
             true => inner.log.settle(&self.store.pm, &source),
             false => Ok(()),
         }
+    }
+
+    /// The file's data has left PM: its log gives its pages back if what is live of it fits into
+    /// the record. Returns how many. The caller has allowed archives, which such records go with.
+    ///
+    /// # Errors
+    /// Fatal ones.
+    pub fn retreat_into_record(&self, shard: usize, inner: &mut Inner) -> FsResult<u64> {
+        let pages = inner.log.pages().count() as u64;
+        if pages == 0 || !inner.log.may_fit_record() {
+            return Ok(0);
+        }
+        let source = self.store.space.source(shard, Purpose::Freeing);
+        let io = self.store.io(&source);
+        // An entry that cannot be read is met by whoever wants it.
+        let Ok(Some(new)) = inner.draft(io, false) else { return Ok(0) };
+        inner.replace_log(new, BlockAddr(0), io, &self.store.journals[shard])?;
+        Ok(pages)
     }
 
     /// Logs times that were kept back.

@@ -119,6 +119,7 @@ impl Tiering {
             cache: cache.clone(),
             activity: activity.clone(),
             commits: commits.clone(),
+            devices: devices.clone(),
             pages: pages.clone(),
             counters: counters.clone(),
             buffers: Default::default(),

@@ -39,6 +39,7 @@ use crate::base::types::Time;
 use crate::inode::activity::Activity;
 use crate::inode::cache::{BlankPage, PageCache};
 use crate::inode::commits::Commits;
+use crate::inode::device_table::DeviceTable;
 use crate::inode::health::Health;
 use crate::inode::resident::{Inner, Inode};
 use crate::inode::store::Store;
@@ -123,6 +124,7 @@ pub(crate) struct Relocator {
     pub cache: Arc<PageCache>,
     pub activity: Arc<Activity>,
     pub commits: Arc<Commits>,
+    pub devices: Arc<DeviceTable>,
     pub pages: Arc<PageIo>,
     pub counters: Arc<Counters>,
     pub buffers: Buffers,
@@ -397,7 +399,9 @@ impl Relocator {
     fn make_durable(&self, devices: impl Iterator<Item = u16>) -> FsResult<()> {
         // PM is made durable by each commit's fence.
         let disks = devices.filter(|&device| device > 0 && !planted(Bug::MoveNotFlushed));
-        self.pages.flush_disks(disks.collect())
+        self.pages.flush_disks(disks.collect())?;
+        // Logs of files whose data leaves PM may leave their pages, too.
+        self.devices.allow_archives()
     }
 
     /// Commits of a durable copy what nobody has changed meanwhile.
@@ -513,6 +517,10 @@ impl Relocator {
         let blocks = runs.iter().map(|run| run.blocks).sum::<u64>();
         self.counters.add(order.counter, blocks * BLOCK_BYTES);
         self.commits.tidy(inode.shard, inner)?;
+        if frees && !inner.file()?.index.iter().any(|(_, extent)| extent.addr.is_pm()) {
+            let pages = self.commits.retreat_into_record(inode.shard, inner)?;
+            self.counters.add(Counter::MigratedLogs, pages * BLOCK_BYTES);
+        }
         Ok(blocks)
     }
 }

@@ -1,6 +1,6 @@
 //! A file's live entries, written anew when its log is compacted.
 
-use terrace_layout::WriteEntry;
+use terrace_layout::{BLOCK_BYTES, EntryType, WriteEntry};
 
 use super::entries::{
     blocks_before, copy_of, extent_crcs_in_log, read_write_entry, set_size_entry,
@@ -26,8 +26,9 @@ impl FileData {
         self.index.runs(|a, b| !io.data_crc && a.addr.is_pm() && fits(a, b))
     }
 
-    /// Puts an entry for each of [`Self::runs`], and one for the size, into a new log; returns
-    /// where they will stand. Then [`Self::compacted`]. `ctime`: no change of the file was later.
+    /// Puts an entry for each of [`Self::runs`], and one for the size unless the last run's gives
+    /// it, into a new log; returns where they will stand. Then [`Self::compacted`]. `ctime`: no
+    /// change of the file was later.
     ///
     /// # Errors
     /// `ENOSPC`; PM that cannot be read.
@@ -39,6 +40,7 @@ impl FileData {
         ctime: Time,
     ) -> FsResult<Vec<u64>> {
         let mut positions = Vec::with_capacity(runs.len() + 1);
+        let mut size_is_given = false;
         for (i, &(file_block, ref extent)) in runs.iter().enumerate() {
             if let Some((_, soon)) = runs.get(i + PREFETCHED_ENTRIES) {
                 entries.prefetch(soon.entry());
@@ -47,17 +49,32 @@ impl FileData {
             let skip = blocks_before(&entry, file_block);
             let crcs = extent_crcs_in_log(entries, &entry, skip, extent)?;
             let (address, mtime_ns) = (extent.addr.0, entry.mtime_ns.min(ctime.0));
-            let piece =
+            let mut piece =
                 WriteEntry { file_block, address, blocks: extent.blocks, mtime_ns, ..entry };
+            if i + 1 == runs.len() && self.may_give_size(file_block, extent, mtime_ns) {
+                (piece.kind, piece.size) = (EntryType::Write as u8, self.committed);
+                size_is_given = true;
+            }
             let (piece, slots) = copy_of(piece, skip, &crcs);
             positions.push(log.push(&piece, &[slots])?);
         }
-        // Blocks reserved beyond the end stay: this sets the size and truncates nothing.
-        positions.push(log.push(&set_size_entry(self.committed, self.mtime, false), &[])?);
+        if !size_is_given {
+            // Blocks reserved beyond the end stay: this sets the size and truncates nothing.
+            positions.push(log.push(&set_size_entry(self.committed, self.mtime, false), &[])?);
+        }
         Ok(positions)
     }
 
-    /// Compaction moved the live entries of `runs` to `positions`, the last of which holds the
+    /// Whether the entry of the last run may give size and modification time as well, so that none
+    /// is needed for them. Of data in PM, the size says how much its checksums cover.
+    fn may_give_size(&self, file_block: u64, last: &Extent, mtime_ns: i64) -> bool {
+        !last.addr.is_pm()
+            && !last.unwritten()
+            && mtime_ns == self.mtime.0
+            && self.committed > file_block * BLOCK_BYTES
+    }
+
+    /// Compaction moved the live entries of `runs` to `positions`, the last of which gives the
     /// size; the last entry that gives the modification time is at `mtime`.
     pub fn compacted(
         &mut self,
