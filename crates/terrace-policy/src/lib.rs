@@ -10,6 +10,7 @@ mod life;
 mod pace;
 mod params;
 mod read_frequency;
+mod rule;
 mod siblings;
 mod synchronicity;
 mod temperature;
@@ -24,6 +25,7 @@ pub use life::{Life, Stroke, Traits};
 pub use pace::Pace;
 pub use params::{OutOfRange, PARAMS, Param, Params, TUNABLES, Tunable, Unit};
 pub use read_frequency::is_read_dominated;
+pub use rule::{Leaving, Rule};
 pub use siblings::{Row, Siblings};
 pub use synchronicity::{Judged, Synchronicity};
 pub use temperature::{

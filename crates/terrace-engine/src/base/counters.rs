@@ -9,6 +9,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use terrace_layout::DEVICES_MAX;
 use terrace_media::Striped;
+use terrace_policy::Rule;
 
 /// What a counter counts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +131,36 @@ counters! {
         "Bytes that migration copied in vain, because a program changed them meanwhile",
     GroupsWritten "migration_groups" Count
         "Groups of blocks that migration wrote to a disk, each with one sequential write",
+}
+
+impl Counter {
+    /// The counter of the bytes that a rule has placed or moved.
+    pub(crate) fn of_rule(rule: Rule) -> Counter {
+        match rule {
+            Rule::Synchronous | Rule::Durable => Counter::PlacedSynchronous,
+            Rule::Small | Rule::DisksFull | Rule::OwnBlocks => Counter::PlacedSmall,
+            Rule::Pinned => Counter::PlacedPinned,
+            Rule::LargeAsync => Counter::PlacedLargeAsync,
+            Rule::Bulk => Counter::PlacedBulk,
+            Rule::PmFull | Rule::Reserved => Counter::PlacedPmFull,
+            Rule::JoinsDirty | Rule::Unnoted | Rule::Unknown => Counter::PlacedJoinsDirty,
+            Rule::Direct => Counter::DirectWrittenBytes,
+            Rule::Cold
+            | Rule::ColdMean
+            | Rule::ColdWhole
+            | Rule::ColdPart
+            | Rule::ColdTogether
+            | Rule::ColdMeanTogether
+            | Rule::ColdWholeTogether
+            | Rule::ColdPartTogether
+            | Rule::Relief => Counter::MigratedWrite,
+            Rule::Demoted => Counter::MigratedDemoted,
+            Rule::ReadMigration => Counter::MigratedRead,
+            Rule::ReverseMigration => Counter::MigratedReverse,
+            Rule::MovedToPin => Counter::MigratedPinned,
+            Rule::ByHand | Rule::Drained => Counter::MigratedByHand,
+        }
+    }
 }
 
 /// How many counters there are.

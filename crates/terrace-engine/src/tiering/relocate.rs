@@ -23,8 +23,8 @@ mod together;
 
 use std::ops::Range;
 
-use terrace_layout::{BLOCK_BYTES, WriteEntry, data_crc};
-use terrace_policy::ColdCut;
+use terrace_layout::{BLOCK_BYTES, History, WriteEntry, data_crc};
+use terrace_policy::{ColdCut, Rule};
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::file::{BLOCK, DataRun, covered_bytes, read_write_entry};
 use terrace_store::index::Extent;
@@ -70,8 +70,8 @@ pub(crate) struct Order<'a> {
     /// Copies of what goes to a disk are left in the page cache, if there is room without writing
     /// back.
     pub keep_cached: bool,
-    /// Counts the bytes that move.
-    pub counter: Counter,
+    /// Why it moves.
+    pub rule: Rule,
 }
 
 /// A piece of the stretch as it was looked up.
@@ -417,7 +417,7 @@ impl Relocator {
         self.counters.add(Counter::MigrationsOvertaken, overtaken.len() as u64 * BLOCK_BYTES);
         let kept: Vec<_> = copy.kept.into_iter().filter(|(block, _)| is_current(*block)).collect();
         for run in &mut runs {
-            describe(run, copy.pieces);
+            describe(run, copy.pieces, order.rule);
         }
         let blocks = self.publish(inode, &mut inner, order, copy.pieces, &runs)?;
         if order.tiers.first == 0 {
@@ -481,7 +481,7 @@ impl Relocator {
                 continue;
             }
             let mut run = DataRun { blocks, unwritten: true, ..DataRun::new(file_block, addr) };
-            describe(&mut run, pieces);
+            describe(&mut run, pieces, order.rule);
             runs.push(run);
         }
         self.publish(inode, &mut inner, order, pieces, &runs)
@@ -511,7 +511,7 @@ impl Relocator {
         runs.iter()
             .for_each(|run| self.activity.note_data_in(inode, self.store.space.tier_of(run.addr)));
         let blocks = runs.iter().map(|run| run.blocks).sum::<u64>();
-        self.counters.add(order.counter, blocks * BLOCK_BYTES);
+        self.counters.add(Counter::of_rule(order.rule), blocks * BLOCK_BYTES);
         self.commits.tidy(inode.shard, inner)?;
         Ok(blocks)
     }
@@ -552,7 +552,7 @@ fn was_overtaken(inode: &Inode, piece: &SourceRun) -> bool {
 }
 
 /// What the entry of a run has to say of the pieces that it is made of.
-fn describe(run: &mut DataRun, pieces: &[SourceRun]) {
+fn describe(run: &mut DataRun, pieces: &[SourceRun], rule: Rule) {
     let end = run.file_block + run.blocks;
     let first = pieces.partition_point(|p| p.block + u64::from(p.extent.blocks) <= run.file_block);
     let (mut counter, mut area, mut mtime) = (u8::MAX, 0, i64::MIN);
@@ -561,6 +561,6 @@ fn describe(run: &mut DataRun, pieces: &[SourceRun]) {
         area = area.max(piece.extent.area_blocks());
         mtime = mtime.max(piece.entry.mtime_ns);
     }
-    run.history = WriteEntry::history(counter, area);
+    run.history = History::new(counter, area, rule.number()).to_word();
     run.mtime = Time(mtime);
 }

@@ -11,7 +11,7 @@
 use std::time::{Duration, Instant};
 
 use terrace_policy::{
-    Dataflow, Flow, Pace, Param, Pressure, Traffic, Utilization, logs_leave,
+    Dataflow, Flow, Leaving, Pace, Param, Pressure, Traffic, Utilization, logs_leave,
     write_migration_goes_on,
 };
 use terrace_store::error::FsResult;
@@ -220,19 +220,14 @@ impl Schedule {
             // No more than has to leave.
             let too_much = (used - threshold) / 100.0 * self.store.space.pm().blocks() as f64;
             let most = (too_much as u64).max(LITTLE_BLOCKS);
-            round = round.or(self.selector.migrate_cold(shard, 0, Counter::MigratedWrite, most)?);
+            round = round.or(self.selector.migrate_cold(shard, 0, Leaving::FullPm, most)?);
         }
         if round.is_in_vain() && logs_leave(used, &params) {
             round = round.or(self.cold_logs.migrate(shard, Pressure::Low)?);
         }
         if let (true, Some((tier, _))) = (round.is_in_vain(), self.conditions.full_tier()) {
             let most = self.conditions.blocks_too_many(tier).max(LITTLE_BLOCKS);
-            round = round.or(self.selector.migrate_cold(
-                shard,
-                tier,
-                Counter::MigratedDemoted,
-                most,
-            )?);
+            round = round.or(self.selector.migrate_cold(shard, tier, Leaving::FullTier, most)?);
         }
         Ok(match flow {
             Flow::PmBusy if round.is_in_vain() => {

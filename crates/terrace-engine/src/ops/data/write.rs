@@ -4,7 +4,7 @@
 //! cache, so that one place at a time holds the newest version of a block.
 
 use terrace_layout::{BLOCK_BYTES, FILE_BYTES_MAX};
-use terrace_policy::Target;
+use terrace_policy::{Rule, Target};
 use terrace_store::error::{FsError, FsResult, fail};
 use terrace_store::file::{BLOCK, Mark, PmWrite, WritePath, copy_edge, read_edges};
 use terrace_store::index::Segment;
@@ -201,7 +201,7 @@ impl Files {
                 self.activity.note_pm_use(inode.shard);
                 return Ok(Attempt::Done(data.len()));
             }
-            choice.reason = Counter::PlacedPmFull;
+            choice.rule = Rule::PmFull;
         }
         if !self.store.space.has_disks() {
             return fail(libc::ENOSPC);
@@ -226,7 +226,7 @@ impl Files {
             return Ok(Attempt::NeedsFlush);
         }
         written?;
-        inner.file_mut()?.1.cached.note(from, to - from, choice.counter);
+        inner.file_mut()?.1.cached.note(from, to - from, choice.counter, choice.rule);
         self.counters.add(Counter::WrittenCache, len as u64);
         self.written(inode, inner, write, choice, now)?;
         Ok(Attempt::Done(len))
