@@ -57,7 +57,7 @@ rules! {
     PmFull 9 "pm_full"
         "written to the page cache, because PM had too little room",
     JoinsDirty 10 "joins_dirty"
-        "written to the page cache, because an older version was dirty there",
+        "written to the page cache, to join dirty pages of which nobody knows the rule",
     Unnoted 11 "unnoted"
         "in the page cache as zeros at the edge of a range, or since a daemon before this one",
     Reserved 12 "reserved"

@@ -11,6 +11,7 @@ mod scrub;
 mod stats;
 mod transport;
 pub mod whatif;
+mod why;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,6 +28,7 @@ pub use scrub::{ScrubReport, ScrubStatus, scrub};
 pub use stats::{
     FLOWS, cache_line, direct_line, per_second, pm_stores, share, stats_live, stats_total,
 };
+pub use why::file_why;
 
 /// What is shown of a [`terrace_engine::Status`].
 #[derive(Debug, Default, Deserialize)]

@@ -282,6 +282,13 @@ impl Schedule {
         self.activity.shards.iter().for_each(|shard| shard.migration.ring());
     }
 
+    /// How full PM may be, in percent, and where reads lean, as of the last second with traffic.
+    pub fn leanings(&self) -> (f64, Flow, Traffic) {
+        let pulse = self.pulse.lock();
+        let threshold = pulse.utilization.threshold_percent(&self.tuning.params());
+        (threshold, pulse.dataflow.under_way(), pulse.dataflow.last_second())
+    }
+
     /// What migration does, and why.
     pub fn status(&self) -> MigrationStatus {
         let params = self.tuning.params();

@@ -27,9 +27,12 @@ impl CachedWrites {
         self.0.is_empty()
     }
 
-    /// A write to the page cache, which this rule has put there.
+    /// A write to the page cache, which this rule has put there. A write that joins others there
+    /// has their rule.
     #[inline]
     pub fn note(&mut self, from: u64, blocks: u64, counter: u8, rule: Rule) {
+        let joined = || self.0.range(..from + blocks).next_back().map(|(_, record)| record.rule);
+        let rule = if rule == Rule::JoinsDirty { joined().unwrap_or(rule) } else { rule };
         self.forget(from, from + blocks);
         self.0.insert(from, Record { blocks, counter, area_blocks: blocks, rule });
     }
@@ -112,17 +115,19 @@ mod tests {
     #[test]
     fn an_entry_has_the_rule_of_most_blocks() {
         let mut cached = CachedWrites::default();
+        cached.note(20, 1, 0, Rule::JoinsDirty);
         let rule = |cached: &CachedWrites, from, to| {
             Rule::of_number(History::of_word(cached.history(from, to)).rule)
         };
         assert_eq!(rule(&cached, 0, 9), Rule::Unnoted);
+        assert_eq!(rule(&cached, 0, 30), Rule::JoinsDirty, "nobody knows what it has joined");
         cached.note(0, 4, 1, Rule::PmFull);
-        cached.note(4, 3, 2, Rule::JoinsDirty);
+        cached.note(4, 3, 2, Rule::Bulk);
         cached.note(9, 3, 3, Rule::JoinsDirty);
-        assert_eq!(rule(&cached, 0, 12), Rule::JoinsDirty);
-        assert_eq!(rule(&cached, 0, 10), Rule::PmFull, "four blocks each: the earlier one");
+        assert_eq!(rule(&cached, 0, 12), Rule::Bulk, "it has joined those before it");
+        assert_eq!(rule(&cached, 0, 9), Rule::PmFull);
         let rules: Vec<_> = cached.rules(3, 10).collect();
-        let expected = [(Rule::PmFull, 1), (Rule::JoinsDirty, 3), (Rule::JoinsDirty, 1)];
+        let expected = [(Rule::PmFull, 1), (Rule::Bulk, 3), (Rule::Bulk, 1)];
         assert_eq!(rules, expected);
     }
 
