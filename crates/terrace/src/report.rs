@@ -10,6 +10,7 @@ mod map;
 mod scrub;
 mod stats;
 mod transport;
+mod waits;
 pub mod whatif;
 mod why;
 
@@ -27,6 +28,9 @@ pub use map::file_map;
 pub use scrub::{ScrubReport, ScrubStatus, scrub};
 pub use stats::{
     FLOWS, cache_line, direct_line, per_second, pm_stores, share, stats_live, stats_total,
+};
+pub use waits::{
+    PASSAGES, Passages, cause_words, format_time, passages, passages_table, waits_line, waits_table,
 };
 pub use why::file_why;
 

@@ -34,7 +34,7 @@ use terrace_store::sync::atomic::Ordering;
 use terrace_store::sync::{Arc, MutexGuard, spawn_scoped, thread};
 
 use self::buffers::{BUFFER_BLOCKS, Buffer, Buffers, Copied};
-use crate::base::counters::{Counter, Counters};
+use crate::base::counters::{Counter, Counters, Passage};
 use crate::base::types::Time;
 use crate::inode::activity::Activity;
 use crate::inode::cache::{BlankPage, PageCache};
@@ -512,8 +512,28 @@ impl Relocator {
             .for_each(|run| self.activity.note_data_in(inode, self.store.space.tier_of(run.addr)));
         let blocks = runs.iter().map(|run| run.blocks).sum::<u64>();
         self.counters.add(Counter::of_rule(order.rule), blocks * BLOCK_BYTES);
+        self.count_passages(pieces, runs);
         self.commits.tidy(inode.shard, inner)?;
         Ok(blocks)
+    }
+}
+
+impl Relocator {
+    /// Counts what has left tiers and come to others.
+    fn count_passages(&self, pieces: &[SourceRun], runs: &[DataRun]) {
+        let count = |passage, addr, blocks| {
+            let tier = self.store.space.tier_of(addr);
+            self.counters.add_passed(passage, tier, blocks * BLOCK_BYTES);
+        };
+        for run in runs {
+            count(Passage::MovedIn, run.addr, run.blocks);
+            for piece in pieces_of(run, pieces) {
+                let (from, to) = (run.file_block, run.file_block + run.blocks);
+                let end = piece.block + u64::from(piece.extent.blocks);
+                let blocks = to.min(end) - from.max(piece.block);
+                count(Passage::MovedOut, piece.extent.addr, blocks);
+            }
+        }
     }
 }
 
@@ -551,12 +571,17 @@ fn was_overtaken(inode: &Inode, piece: &SourceRun) -> bool {
             .is_ok_and(|file| file.is_overtaken(piece.block, u64::from(piece.extent.blocks)))
 }
 
-/// What the entry of a run has to say of the pieces that it is made of.
-fn describe(run: &mut DataRun, pieces: &[SourceRun], rule: Rule) {
+/// The pieces that a run is made of.
+fn pieces_of<'a>(run: &DataRun, pieces: &'a [SourceRun]) -> impl Iterator<Item = &'a SourceRun> {
     let end = run.file_block + run.blocks;
     let first = pieces.partition_point(|p| p.block + u64::from(p.extent.blocks) <= run.file_block);
+    pieces[first..].iter().take_while(move |p| p.block < end)
+}
+
+/// What the entry of a run has to say of the pieces that it is made of.
+fn describe(run: &mut DataRun, pieces: &[SourceRun], rule: Rule) {
     let (mut counter, mut area, mut mtime) = (u8::MAX, 0, i64::MIN);
-    for piece in pieces[first..].iter().take_while(|p| p.block < end) {
+    for piece in pieces_of(run, pieces) {
         counter = counter.min(piece.extent.counter());
         area = area.max(piece.extent.area_blocks());
         mtime = mtime.max(piece.entry.mtime_ns);

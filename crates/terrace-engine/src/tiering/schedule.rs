@@ -18,7 +18,7 @@ use terrace_store::error::FsResult;
 use terrace_store::sync::atomic::{AtomicBool, Ordering};
 use terrace_store::sync::{Arc, Mutex};
 
-use crate::base::counters::{Counter, Counters};
+use crate::base::counters::{Counter, Counters, Passage};
 use crate::base::tuning::Tuning;
 use crate::base::types::MigrationStatus;
 use crate::inode::activity::{Activity, ShardActivity};
@@ -80,8 +80,13 @@ impl Schedule {
     /// What has been read and written so far.
     fn traffic(&self) -> Traffic {
         let counters = self.counters.snapshot();
-        let from_disks: u64 =
-            self.store.space.tiers().skip(1).map(|tier| self.counters.disk_read_bytes(tier)).sum();
+        let from_disks: u64 = self
+            .store
+            .space
+            .tiers()
+            .skip(1)
+            .map(|tier| self.counters.passed_bytes(Passage::Read, tier))
+            .sum();
         Traffic {
             pm_read: counters.get(Counter::ReadPm),
             pm_read_direct: counters.get(Counter::DirectReadBytes),

@@ -17,6 +17,7 @@ use crate::base::counters::Counter;
 use crate::base::heritage::Effect;
 use crate::base::patience;
 use crate::base::types::{Ino, KillPriv, Time, WriteOptions};
+use crate::base::waits::WaitCause;
 use crate::inode::cache::BlankPage;
 use crate::inode::resident::{Inner, Inode};
 use crate::tiering::placement::{Choice, Write, history_of};
@@ -98,6 +99,7 @@ impl Files {
                 }
             }
             if (options.durable || self.options.durable) && inode.pages.has_dirty() {
+                let _waiting = self.counters.waits.begin(WaitCause::Flush);
                 patience::endure(|| self.pages.flush_file(inode))?;
             }
             Ok(done)
