@@ -99,8 +99,7 @@ fn reasons_outlive_mounts() {
         // With checksums, a truncation writes the last block anew.
         volume.write(ino, 499 * BLOCK_BYTES, &[1; BLOCK], WriteOptions::default()).unwrap();
         let size = 499 * BLOCK_BYTES + 77;
-        let mut change = terrace_engine::SetAttr::default();
-        change.size = Some(size);
+        let change = terrace_engine::SetAttr { size: Some(size), ..Default::default() };
         volume.setattr(ino, &change).unwrap();
         let before = reasons(&volume, ino);
         assert_eq!(before, "400 pm small, 100 disk1 by_hand");
@@ -151,7 +150,7 @@ fn bulk_and_full_disks_leave_their_reasons() {
     let rig = Rig::tiered(16 << 20);
     let volume = rig.open_alone(&EAGER);
     let ino = create(&volume, "long");
-    (0..8).for_each(|i| put(&volume, ino, i * 64 << 10, &pattern(64 << 10, 1)));
+    (0..8).for_each(|i| put(&volume, ino, i * (64 << 10), &pattern(64 << 10, 1)));
     assert_eq!(reasons(&volume, ino), "64 pm synchronous, 64 page cache bulk");
     let about = why(&volume, ino);
     assert!(about.opinion.bulk && !about.kind.awaited && about.kind.awaited_by_itself);
@@ -243,7 +242,9 @@ fn reads_that_lean_leave_their_reasons() {
     volume.migrate(1).unwrap();
     let mut buf = vec![0; 256 << 10];
     for _ in 0..3 {
-        (0..3).for_each(|_| drop(volume.read(ino, 0, &mut buf).unwrap()));
+        for _ in 0..3 {
+            volume.read(ino, 0, &mut buf).unwrap();
+        }
         let _ = volume.migrate(1);
     }
     assert_eq!(reasons(&volume, ino), "64 disk1 read_migration");
@@ -262,8 +263,24 @@ fn reads_that_lean_leave_their_reasons() {
     close(volume, &rig);
 }
 
+/// Nothing has moved before a program finds next to no room.
 #[test]
-fn a_disk_that_leaves_and_a_program_without_room_leave_their_reasons() {
+fn a_program_without_room_leaves_its_reason() {
+    let rig = Rig::tiered(16 << 20);
+    let volume = rig.open(100);
+    let ino = create(&volume, "file");
+    let mut at = 0;
+    while at < 16 << 20 && !reasons(&volume, ino).contains("disk1") {
+        put(&volume, ino, at, &pattern(16 << 10, 1));
+        at += 16 << 10;
+    }
+    let found = reasons(&volume, ino);
+    assert!(found.contains("disk1 relief"), "{found}");
+    close(volume, &rig);
+}
+
+#[test]
+fn a_disk_that_leaves_the_volume_leaves_its_reason() {
     let rig = Rig::new(4 << 20, false);
     let volume = rig.open_alone(&[(Param::Migrate, 0)]);
     let ino = create(&volume, "file");

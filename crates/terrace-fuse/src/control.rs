@@ -12,9 +12,9 @@
 //! What a command needs to know stands, as JSON, behind the header of the request that starts an
 //! answer.
 //!
-//! Everybody who can open a file may ask: what he gets changes no volume, and a file's map and
-//! what put it there are only told to those who have that file open. Scrubs, recordings, devices, upgrades and names of files
-//! are for root and the daemon's own user.
+//! Everybody who can open a file may ask: what he gets changes no volume. A file's map, and what
+//! put its data there, are only told to those who have that file open. Scrubs, recordings, devices,
+//! upgrades and names of files are for root and the daemon's own user.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -281,8 +281,8 @@ pub fn file_map(path: &Path) -> Result<Map<String, Value>> {
     Ok(map)
 }
 
-/// Why the data of the file at `path` lies where it does, and what would move it, as the JSON object
-/// of a [`terrace_engine::FileWhy`].
+/// Why the data of the file at `path` lies where it does, and what would move it, as the JSON
+/// object of a [`terrace_engine::FileWhy`].
 ///
 /// # Errors
 /// As [`file_map`].

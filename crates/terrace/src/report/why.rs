@@ -234,8 +234,8 @@ mod tests {
   16 KiB in disk1: came here (cold)
   4 KiB in page cache: came here (bulk)
   8 KiB of copies in the page cache
-expected: bulk: nobody waits for its writes, and they follow on each other, going by 9 siblings in its \
-directory
+expected: bulk: nobody waits for its writes, and they follow on each other, going by 9 \
+siblings in its directory
 what would move it:
   4 KiB in the page cache goes on at an fsync, or when it has waited for 5 s (2 s so far), or \
 earlier when much is dirty (3 % of the page cache is)
