@@ -240,11 +240,14 @@ impl PageIo {
         let (device, base) = (extent.addr.device(), extent.addr.byte());
         let member = self.store.space.disk(device)?;
         let checksums = self.checksums(entries, extent, block)?;
+        // Checksums may have to be read, too.
+        let waiting = self.counters.waits.begin(WaitCause::Read);
         let crcs = self.checksum_values(&checksums, want)?;
         let blanks = self.cache.take(inode.shard, want as usize);
         let Some(mut pages) = blanks.or_else(|| self.cache.take(inode.shard, blocks as usize))
         else {
             // Everything in the cache is dirty.
+            drop(waiting);
             let mut buf = AlignedBuf::new(blocks as usize * BLOCK);
             self.read_past_cache(entries, extent, block, &mut buf)?;
             out.copy_from_slice(&buf[in_block..in_block + out.len()]);
@@ -252,7 +255,6 @@ impl PageIo {
         };
         let mut slices: Vec<IoSliceMut<'_>> =
             pages.iter_mut().map(|p| IoSliceMut::new(p.as_mut_slice())).collect();
-        let waiting = self.counters.waits.begin(WaitCause::Read);
         member
             .disk
             .read_vectored_at(base, &mut slices)
@@ -282,9 +284,9 @@ impl PageIo {
         out: &mut [u8],
     ) -> FsResult<()> {
         let checksums = self.checksums(entries, extent, block)?;
+        let waiting = self.counters.waits.begin(WaitCause::Read);
         let crcs = self.checksum_values(&checksums, (out.len() / BLOCK) as u64)?;
         let device = extent.addr.device();
-        let waiting = self.counters.waits.begin(WaitCause::Read);
         let read = self.store.space.disk(device)?.disk.read_at(extent.addr.byte(), out);
         drop(waiting);
         read.inspect_err(|e| self.health.disk_failed(device, e))?;
