@@ -10,9 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use terrace_layout::{
-    BLOCK_BYTES, FILE_BYTES_MAX, InodeRecord, LogEntry, MediaStruct, Stamp, WriteEntry,
-};
+use terrace_layout::{BLOCK_BYTES, FILE_BYTES_MAX, InodeRecord, LogEntry, MediaStruct, Stamp};
 use terrace_media::{Pm, step};
 use terrace_store::Time;
 use terrace_store::delegation::word::{Refused, Word};
@@ -405,7 +403,7 @@ impl Borrowed {
             Ok(())
         };
         let in_place = self.file.changed_in_place(Some(path));
-        let mark = Mark { now: Time::now(), history: WriteEntry::history(0, blocks) };
+        let mark = Mark::of_borrower(Time::now(), blocks);
         let write = PmWrite { offset, data, mark, read_old };
         self.change(in_place, |log, file, io| file.write(log, io, path, &write))?;
         Ok(offset)

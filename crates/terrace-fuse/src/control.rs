@@ -12,9 +12,9 @@
 //! What a command needs to know stands, as JSON, behind the header of the request that starts an
 //! answer.
 //!
-//! Everybody who can open a file may ask: what he gets changes no volume, and a file's map is only
-//! told to those who have that file open. Scrubs, recordings, devices, upgrades and names of files
-//! are for root and the daemon's own user.
+//! Everybody who can open a file may ask: what he gets changes no volume. A file's map, and what
+//! put its data there, are only told to those who have that file open. Scrubs, recordings, devices,
+//! upgrades and names of files are for root and the daemon's own user.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -92,6 +92,8 @@ pub(crate) enum Command {
     CancelRemoval,
     /// The files that are used most and least: [`terrace_engine::FileRanking`].
     FileRanking,
+    /// Why the data of the open file lies where it does: [`terrace_engine::FileWhy`].
+    FileWhy,
     /// Replace the daemon by one of the program of the request's [`Upgrade`]: [`Upgraded`] or, in
     /// words, why not.
     Upgrade,
@@ -141,7 +143,7 @@ struct TakeRecorded {
 }
 
 impl Command {
-    const ALL: [Command; 17] = [
+    const ALL: [Command; 18] = [
         Command::Status,
         Command::Stats,
         Command::Sync,
@@ -158,6 +160,7 @@ impl Command {
         Command::StartRemoval,
         Command::CancelRemoval,
         Command::FileRanking,
+        Command::FileWhy,
         Command::Upgrade,
     ];
 
@@ -180,6 +183,7 @@ impl Command {
             Command::CancelRemoval => 15,
             Command::FileRanking => 16,
             Command::Upgrade => 17,
+            Command::FileWhy => 18,
         }
     }
 
@@ -275,6 +279,16 @@ pub fn file_map(path: &Path) -> Result<Map<String, Value>> {
         map.extend(next.remove("more").map(|more| ("more".to_owned(), more)));
     }
     Ok(map)
+}
+
+/// Why the data of the file at `path` lies where it does, and what would move it, as the JSON
+/// object of a [`terrace_engine::FileWhy`].
+///
+/// # Errors
+/// As [`file_map`].
+pub fn file_why(path: &Path) -> Result<Map<String, Value>> {
+    serde_json::from_str(&ask(&open(path)?, path, Command::FileWhy, "")?)
+        .with_context(|| format!("{}: the daemon gave no reasons", path.display()))
 }
 
 /// Starts a scrub of the volume mounted at or above `mountpoint`.

@@ -342,14 +342,19 @@ mod tests {
 
     #[test]
     fn histories_round_trip_to_a_power_of_two() {
-        let entry =
-            |counter| WriteEntry { counter, blocks: 24, ..WriteEntry::from_bytes(&[0; 64]) };
         for (blocks, area) in [(1, 1), (8, 8), (9, 8), (4096, 4096), (1 << 40, 1 << 40)] {
-            let entry = entry(WriteEntry::history(7, blocks));
-            assert_eq!((entry.counter(), entry.area_blocks()), (7, area));
+            for (counter, rule) in [(0, 0), (7, 1), (15, 16), (15, 63)] {
+                let history = History::new(counter, blocks, rule);
+                assert_eq!(History::of_word(history.to_word()), history);
+                assert_eq!((history.counter, history.rule), (counter, rule));
+                assert_eq!(history.area_blocks(24), area);
+            }
         }
-        assert_eq!((entry(0).counter(), entry(0).area_blocks()), (0, 24));
-        assert_eq!(entry(u16::MAX).area_blocks(), 1 << 62);
+        assert_eq!(History::of_word(0).area_blocks(24), 24);
+        assert_eq!(History::of_word(u16::MAX).area_blocks(24), 1 << 62);
+        // As formats up to 3.5 have it: bits that were zero are those of the rule.
+        let old = History { counter: 9, area_log2: 13, rule: 0 };
+        assert_eq!(History::of_word(9 | 13 << 8), old);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod pace;
 mod params;
 mod read_frequency;
 mod rest;
+mod rule;
 mod siblings;
 mod synchronicity;
 mod temperature;
@@ -27,6 +28,7 @@ pub use pace::Pace;
 pub use params::{OutOfRange, PARAMS, Param, Params, TUNABLES, Tunable, Unit};
 pub use read_frequency::is_read_dominated;
 pub use rest::Rest;
+pub use rule::{Leaving, Rule};
 pub use siblings::{Row, Siblings};
 pub use synchronicity::{Judged, Synchronicity};
 pub use temperature::{

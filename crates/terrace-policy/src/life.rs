@@ -268,7 +268,7 @@ impl Life {
 
     /// The traits that are expected of it: those that it has shown itself, and as long as it has
     /// done too little for that, those of its siblings.
-    fn nature(&self) -> Traits {
+    pub fn nature(&self) -> Traits {
         let of_siblings = match self.is_telling() {
             true => self.expected.without(Traits::SCATTERED.and(Traits::REWRITTEN)),
             false => self.expected,
@@ -293,8 +293,14 @@ impl Life {
         await_bytes > 0 && u64::from(self.stretch) >= await_bytes
     }
 
-    fn is_telling(&self) -> bool {
+    /// Whether its own writes are enough to say how they follow on each other.
+    pub fn is_telling(&self) -> bool {
         self.written >= TELLING_BYTES
+    }
+
+    /// Whether its own writes and syncs say if somebody waits for it.
+    pub fn has_been_judged(&self) -> bool {
+        self.awaited.is_some()
     }
 
     /// What its writes say, if they are enough.

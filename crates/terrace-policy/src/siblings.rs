@@ -116,6 +116,18 @@ impl Siblings {
         known.into_iter().flatten().next()
     }
 
+    /// What a new file of these kinds would be judged by, if enough is known: how many siblings
+    /// count, and whether they are of its directory.
+    pub fn known(&self, kinds: Kinds) -> Option<(u8, bool)> {
+        let births = kinds.each().map(|kind| {
+            let row = &self.rows[self.place_of(kind)];
+            (row.kind == kind && kind != Kind::default() && row.common().is_some())
+                .then_some(row.births)
+        });
+        let [of_directory, anywhere] = births;
+        of_directory.map(|n| (n, true)).or(anywhere.map(|n| (n, false)))
+    }
+
     /// A file has shown these for the first time.
     pub fn showed(&mut self, kinds: Kinds, traits: Traits) {
         for kind in kinds.each() {

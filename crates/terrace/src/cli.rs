@@ -143,6 +143,14 @@ Examples:
 Extents that go on where the one before ends, in the file and on the device, are
 shown as one; its REWRITTEN is the highest of theirs. --extents shows each.")]
     Where(WhereArgs),
+    /// Show what put the data of files where it is, and what would move it
+    #[command(after_help = "\
+Examples:
+  terrace why /mnt/db/000042.sst
+  terrace why --json /mnt/db/*.sst
+
+docs/POLICY.md lists the rules and their names.")]
+    Why(WhyArgs),
     /// Verify every checksum of a mounted volume in the background
     #[command(after_help = scrub_help())]
     Scrub(ScrubArgs),
@@ -391,6 +399,17 @@ pub struct WhereArgs {
     /// Show each extent, also where one goes on where the one before ends
     #[arg(long)]
     pub extents: bool,
+    /// Print JSON: an array with one object per file
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `why`
+#[derive(Args, Debug)]
+pub struct WhyArgs {
+    /// Files of mounted volumes
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
     /// Print JSON: an array with one object per file
     #[arg(long)]
     pub json: bool,

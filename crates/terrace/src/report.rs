@@ -10,7 +10,9 @@ mod map;
 mod scrub;
 mod stats;
 mod transport;
+mod waits;
 pub mod whatif;
+mod why;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,6 +29,10 @@ pub use scrub::{ScrubReport, ScrubStatus, scrub};
 pub use stats::{
     FLOWS, cache_line, direct_line, per_second, pm_stores, share, stats_live, stats_total,
 };
+pub use waits::{
+    PASSAGES, Passages, cause_words, format_time, passages, passages_table, waits_line, waits_table,
+};
+pub use why::file_why;
 
 /// What is shown of a [`terrace_engine::Status`].
 #[derive(Debug, Default, Deserialize)]

@@ -2,14 +2,17 @@
 //! hottest and coldest files. Pure: values in, cells out.
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Flex, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Row, Table};
-use terrace_engine::{FileRanking, RankedFile, Stats};
+use terrace_engine::{FileRanking, RankedFile, Stats, WaitStats};
 
 use crate::output::in_a_line;
-use crate::report::{FLOWS, cache_line, direct_line, per_second, pm_stores, share};
+use crate::report::{
+    FLOWS, PASSAGES, Passages, cache_line, cause_words, direct_line, format_time, passages,
+    per_second, pm_stores, share,
+};
 use crate::size::{format_size, percent};
 
 /// Cells of a bar.
@@ -41,22 +44,41 @@ impl View<'_> {
 
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
-    let lines =
-        |rows: usize| Constraint::Length(u16::try_from(rows + FRAME_LINES).unwrap_or(u16::MAX));
-    let [title, tiers, flows, rest, files] = Layout::vertical([
-        Constraint::Length(1),
-        lines(view.interval.tiers.len()),
-        lines(FLOWS.len()),
-        Constraint::Length(REST_LINES),
-        Constraint::Min(0),
-    ])
-    .areas(frame.area());
-    draw_title(frame, title, view);
-    draw_tiers(frame, tiers, view);
-    draw_flows(frame, flows, view);
-    draw_rest(frame, rest, view);
-    draw_files(frame, files, view);
+    let lines = |rows: usize| u16::try_from(rows + FRAME_LINES).unwrap_or(u16::MAX);
+    let tiers = view.interval.tiers.len();
+    let waits = waiting(view).count().max(1);
+    // What says more comes first if there is no room for everything. A part that does not fit
+    // whole makes room for those behind it.
+    let parts: [(u16, Part); 6] = [
+        (lines(tiers), draw_tiers),
+        (lines(tiers + 1), draw_passages),
+        (lines(waits), draw_waits),
+        (REST_LINES, draw_rest),
+        (lines(FLOWS.len()), draw_flows),
+        (lines(1), draw_files),
+    ];
+    let mut left = frame.area().height.saturating_sub(1);
+    let shown: Vec<(u16, Part)> = parts
+        .into_iter()
+        .filter(|&(height, _)| {
+            let fits = height <= left;
+            left -= if fits { height } else { 0 };
+            fits
+        })
+        .collect();
+    // The last part, which is that of the files if there is room, has what is left.
+    let heights = shown.iter().map(|&(height, _)| Constraint::Length(height));
+    let heights = std::iter::once(Constraint::Length(1)).chain(heights);
+    let areas = Layout::vertical(heights).flex(Flex::Start).split(frame.area());
+    draw_title(frame, areas[0], view);
+    for (&area, &(height, draw)) in areas[1..].iter().zip(&shown) {
+        let is_last = area.y + height == frame.area().bottom() - left;
+        draw(frame, Rect { height: height + if is_last { left } else { 0 }, ..area }, view);
+    }
 }
+
+/// Draws a part of the screen.
+type Part = fn(&mut Frame<'_>, Rect, &View<'_>);
 
 fn draw_title(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
     let seconds = view.total.elapsed_ms / 1000;
@@ -85,6 +107,53 @@ fn draw_tiers(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
     let heading = ["TIER", "", ">USE%", ">FREE", ">READS/S", ">WRITES/S", ">READ/S", ">WRITE/S"];
     let widths = [6, BAR_CELLS as u16, 5, 9, 7, 8, 9, 9];
     frame.render_widget(table(rows, heading, widths, "tiers"), area);
+}
+
+/// What comes to the tiers and the page cache, and what leaves them.
+fn draw_passages(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
+    let rows = passages(view.interval).into_iter().map(|Passages { place, bytes }| {
+        let rate = |bytes: u64| format_size(view.rate(bytes));
+        let rates = bytes.map(|bytes| right(bytes.map_or_else(|| "-".to_owned(), rate)));
+        let row = Row::new([Line::from(place)].into_iter().chain(rates));
+        if bytes.into_iter().flatten().any(|bytes| bytes > 0) { row.bold() } else { row.dim() }
+    });
+    let [a, b, c, d, e, f] = PASSAGES;
+    let heading = ["TIER", a, b, c, d, e, f].map(|heading| match heading {
+        "TIER" => Line::from(heading),
+        heading => right(heading.to_owned()),
+    });
+    let widths = [6, 10, 12, 10, 10, 10, 10].map(Constraint::Length);
+    let table = Table::new(rows, widths).header(Row::new(heading).style(Style::new().dim()));
+    frame.render_widget(table.block(Block::bordered().title("in and out, per second")), area);
+}
+
+/// What somebody waits for, or has waited for.
+fn waiting<'a>(view: &'a View<'_>) -> impl Iterator<Item = (&'a WaitStats, &'a WaitStats)> {
+    let total = |lately: &WaitStats| view.total.waits.iter().find(|w| w.cause == lately.cause);
+    let waits = view.interval.waits.iter().filter_map(move |lately| Some((lately, total(lately)?)));
+    waits.filter(|(lately, total)| lately.waiting + total.waits > 0)
+}
+
+/// Who waits.
+fn draw_waits(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
+    let rows = waiting(view).map(|(lately, total)| {
+        let row = Row::new([
+            Line::from(cause_words(lately).to_owned()),
+            right(lately.waiting.to_string()),
+            right(lately.last_second.to_string()),
+            right(total.waits.to_string()),
+            right(format_time(total.total_ns)),
+            right(format_time(total.longest_ns)),
+        ]);
+        if lately.last_second > 0 { row.bold() } else { row.dim() }
+    });
+    let heading = ["FOR", ">NOW", ">LAST SECOND", ">WAITS", ">TOTAL", ">LONGEST"];
+    let widths = [26, 5, 11, 9, 9, 9];
+    let title = match waiting(view).next() {
+        Some(_) => "who waits",
+        None => "who waits: nobody has, so far",
+    };
+    frame.render_widget(table(rows, heading, widths, title), area);
 }
 
 fn draw_flows(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
@@ -241,6 +310,8 @@ mod tests {
             writes: 50 * factor,
             written_bytes: 2 * factor * MIB,
             file_read_bytes: factor * MIB,
+            moved_in_bytes: factor * 2048,
+            ..TierStats::default()
         };
         let counters = format!(
             r#"{{"pm_written_bytes": {}, "written_back_bytes": {},
@@ -253,6 +324,17 @@ mod tests {
             elapsed_ms,
             tiers: vec![tier(0, 750 * MIB), tier(1, 950 * MIB), tier(2, 1)],
             cache: CacheStats { budget_bytes: 64 * MIB, clean_bytes: 32 * MIB, dirty_bytes: MIB },
+            waits: vec![
+                WaitStats { cause: "room".to_owned(), ..WaitStats::default() },
+                WaitStats {
+                    cause: "flush".to_owned(),
+                    waiting: 1,
+                    last_second: 3,
+                    waits: 7 * factor,
+                    total_ns: factor * 1_000_000,
+                    longest_ns: 400_000,
+                },
+            ],
             loans: LoanStats::default(),
             counters: serde_json::from_str(&counters).unwrap(),
             pm_stored_bytes: 11 * factor * MIB,
@@ -309,7 +391,7 @@ mod tests {
 
     #[test]
     fn everything_is_on_the_screen() {
-        let lines = text(&drawn(80, 32, &stats(2000, 1)));
+        let lines = text(&drawn(80, 43, &stats(2000, 1)));
         let expected = "\
 \x20/mnt, mounted for 1:02:05                                              q quits
 ┌tiers─────────────────────────────────────────────────────────────────────────┐
@@ -317,6 +399,23 @@ mod tests {
 │pm     ████████████····  75 %   250 MiB      50       25   512 KiB     1 MiB  │
 │disk1  ███████████████·  95 %    50 MiB      50       25   512 KiB     1 MiB  │
 │disk2  █···············   0 %  1000 MiB      50       25   512 KiB     1 MiB  │
+└──────────────────────────────────────────────────────────────────────────────┘
+┌in and out, per second────────────────────────────────────────────────────────┐
+│TIER      WRITTEN WRITTEN BACK   MOVED IN       READ    FETCHED  MOVED OUT    │
+│pm            0 B            -      1 KiB    512 KiB          -        0 B    │
+│disk1           -          0 B      1 KiB    512 KiB        0 B        0 B    │
+│disk2           -          0 B      1 KiB    512 KiB        0 B        0 B    │
+│cache         0 B            -          -        0 B          -          -    │
+└──────────────────────────────────────────────────────────────────────────────┘
+┌who waits─────────────────────────────────────────────────────────────────────┐
+│FOR                          NOW LAST SECOND     WAITS     TOTAL   LONGEST    │
+│an fsync's way to a disk       1           3        70     10 ms    400 µs    │
+└──────────────────────────────────────────────────────────────────────────────┘
+┌page cache, predictors────────────────────────────────────────────────────────┐
+│█████████······· 1 MiB dirty, 32 MiB clean, of 64 MiB; 75 % hits              │
+│predictions that came true: 90.0 % lately, 90.0 % in all                      │
+│stored to PM: 110 MiB, 1.10 times what writes there asked for                 │
+│direct path: nothing is lent                                                  │
 └──────────────────────────────────────────────────────────────────────────────┘
 ┌flows─────────────────────────────────────────────────────────────────────────┐
 │WAY                                        PER SECOND     IN ALL              │
@@ -331,12 +430,6 @@ mod tests {
 │any tier → its own      pinned data               0 B        0 B              │
 │any tier → any other    evict, warm, pin          0 B        0 B              │
 └──────────────────────────────────────────────────────────────────────────────┘
-┌page cache, predictors────────────────────────────────────────────────────────┐
-│█████████······· 1 MiB dirty, 32 MiB clean, of 64 MiB; 75 % hits              │
-│predictions that came true: 90.0 % lately, 90.0 % in all                      │
-│stored to PM: 110 MiB, 1.10 times what writes there asked for                 │
-│direct path: nothing is lent                                                  │
-└──────────────────────────────────────────────────────────────────────────────┘
 ┌hottest and coldest files─────────────────────────────────────────────────────┐
 │     FILE                          BYTES                          READ WRITTEN│
 │hot  /db/wal                       cache 1 MiB, pm 3 MiB           2 s     1 s│
@@ -344,6 +437,27 @@ mod tests {
 │cold inode 9                       disk2 1 MiB                     5 h     4 d│
 └──────────────────────────────────────────────────────────────────────────────┘";
         assert_eq!(lines.join("\n"), expected);
+    }
+
+    #[test]
+    fn a_usual_terminal_shows_who_waits_and_leaves_out_what_does_not_fit() {
+        let two_tiers = |mut stats: Stats| {
+            stats.tiers.truncate(2);
+            stats
+        };
+        let lines = text(&drawn(80, 24, &two_tiers(stats(2000, 1))));
+        let frames: Vec<&str> = lines
+            .iter()
+            .filter(|l| l.starts_with('┌'))
+            .map(|l| l.trim_matches(['┌', '─', '┐']))
+            .collect();
+        assert_eq!(
+            frames,
+            ["tiers", "in and out, per second", "who waits", "page cache, predictors"]
+        );
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:?}");
+        let idle = Stats { waits: Vec::new(), ..two_tiers(stats(2000, 1)) };
+        assert!(text(&drawn(80, 24, &idle)).iter().any(|line| line.contains("nobody has, so far")));
     }
 
     #[test]

@@ -64,6 +64,27 @@ fn totals_tell_what_was_done_since_the_volume_was_mounted() {
         "{hottest}"
     );
 
+    // An fsync of what waits in the page cache waits for the disk; then the disk is read.
+    terrace(["pin", "1", &place.path("mnt/file")]).ok();
+    fs::write(place.path("mnt/file"), vec![2; 100_000]).unwrap();
+    fs::File::open(place.path("mnt/file")).unwrap().sync_all().unwrap();
+    let line = terrace(["stats", "--once", "--json", &mnt]).ok();
+    let stats: Value = serde_json::from_str(&line).unwrap();
+    let flush = stats["waits"].as_array().unwrap().iter().find(|w| w["cause"] == "flush").unwrap();
+    assert!(flush["waits"].as_u64().unwrap() >= 1 && flush["waiting"] == 0, "{flush}");
+    assert!(flush["longest_ns"].as_u64().unwrap() > 0 && flush["last_second"] != 0, "{flush}");
+    let (pm, disk) = (&stats["tiers"][0], &stats["tiers"][1]);
+    assert_eq!(
+        (&pm["file_written_bytes"], &pm["moved_out_bytes"]),
+        (&100_000.into(), &102_400.into())
+    );
+    assert_eq!(
+        (&disk["written_back_bytes"], &disk["moved_in_bytes"]),
+        (&102_400.into(), &102_400.into())
+    );
+    let text = terrace(["stats", "--once", &mnt]).ok();
+    assert!(text.contains("\nan fsync's way to a disk ") && text.contains("MOVED OUT"), "{text}");
+
     let by_device = terrace(["stats", "--once", &place.path("pm")]).ok();
     assert!(
         by_device.contains("\npm_written_bytes ") && by_device.contains(" 97.7 KiB "),

@@ -14,7 +14,7 @@ use common::{Place, TERRACE, can_mount, kill, wait_until};
 /// Leaves the screen that was drawn on.
 const LEAVE: &str = "\x1b[?1049l";
 
-/// A terminal of 100 columns and 30 lines.
+/// A terminal of 100 columns and 48 lines: all parts of the screen have room.
 struct Terminal {
     keyboard: File,
     line: OwnedFd,
@@ -25,7 +25,7 @@ struct Terminal {
 impl Terminal {
     fn new() -> Terminal {
         let (mut master, mut line) = (-1, -1);
-        let size = libc::winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+        let size = libc::winsize { ws_row: 48, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
         // SAFETY: both numbers are writable; the name and the settings may be null; `size` outlives
         // the call.
         let result = unsafe {
@@ -84,6 +84,9 @@ fn watch(place: &Place, end: impl FnOnce(&Child, &mut File)) -> String {
     let before = terminal.settings();
     let mut child = terminal.start(place);
     wait_until("it draws", || terminal.text().contains("mounted for"));
+    // Spaces are not drawn on an empty screen.
+    wait_until("who waits", || terminal.text().contains("waits:"));
+    assert!(terminal.text().contains("FETCHED"), "{}", terminal.text());
     assert_ne!(terminal.settings(), before, "keys come at once, and unseen");
     end(&child, &mut terminal.keyboard);
     assert!(child.wait().unwrap().success());

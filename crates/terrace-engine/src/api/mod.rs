@@ -16,6 +16,7 @@ use crate::base::types::{
     Attr, DirEntry, Fallocate, FileKind, Ino, NewInode, RenameFlags, SetAttr, StatFs, WriteOptions,
     XattrFlags,
 };
+use crate::base::waits::WaitCause;
 use crate::inode::dirty::DirtyShard;
 use crate::mount::open::{Opened, open};
 use crate::mount::parts::Parts;
@@ -414,7 +415,9 @@ impl Volume {
             return Ok(());
         }
         self.parts.inodes.mutate(|| {
+            let waiting = self.parts.counters.waits.begin(WaitCause::Flush);
             self.parts.pages.flush_all()?;
+            drop(waiting);
             self.parts.inodes.commit_all_lazy()?;
             self.parts.inodes.reclaim_all()
         })

@@ -8,6 +8,7 @@ use terrace_trace::{Facts, Operation, TierFacts};
 use super::Volume;
 use crate::base::recorder::{Recorded, Recording};
 use crate::base::types::{Fallocate, FileMap, Ino, MapFrom, Status, Time};
+use crate::base::why::FileWhy;
 use crate::tools::ranking::FileRanking;
 use crate::tools::stats::Stats;
 
@@ -41,6 +42,15 @@ impl Volume {
     /// As [`Self::file_map`].
     pub fn file_map_part(&self, ino: Ino, from: MapFrom, most: usize) -> FsResult<FileMap> {
         self.reports.file_map(ino, from, most)
+    }
+
+    /// Why a file's data lies where it does, and what would move it. Takes as long as the file has
+    /// extents, and keeps nobody waiting for long.
+    ///
+    /// # Errors
+    /// As [`Self::file_map`].
+    pub fn file_why(&self, ino: Ino) -> FsResult<FileWhy> {
+        self.reports.file_why(ino)
     }
 
     /// How full the volume is, and what it has done since it was opened. Takes microseconds and

@@ -9,6 +9,9 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use terrace_layout::DEVICES_MAX;
 use terrace_media::Striped;
+use terrace_policy::Rule;
+
+use crate::base::waits::Waits;
 
 /// What a counter counts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,16 +135,67 @@ counters! {
         "Groups of blocks that migration wrote to a disk, each with one sequential write",
 }
 
+impl Counter {
+    /// The counter of the bytes that a rule has placed or moved.
+    pub(crate) fn of_rule(rule: Rule) -> Counter {
+        match rule {
+            Rule::Synchronous | Rule::Durable => Counter::PlacedSynchronous,
+            Rule::Small | Rule::DisksFull | Rule::OwnBlocks => Counter::PlacedSmall,
+            Rule::Pinned => Counter::PlacedPinned,
+            Rule::LargeAsync => Counter::PlacedLargeAsync,
+            Rule::Bulk => Counter::PlacedBulk,
+            Rule::PmFull | Rule::Reserved => Counter::PlacedPmFull,
+            Rule::JoinsDirty | Rule::Unnoted | Rule::Unknown => Counter::PlacedJoinsDirty,
+            Rule::Direct => Counter::DirectWrittenBytes,
+            Rule::Cold
+            | Rule::ColdMean
+            | Rule::ColdWhole
+            | Rule::ColdPart
+            | Rule::ColdTogether
+            | Rule::ColdMeanTogether
+            | Rule::ColdWholeTogether
+            | Rule::ColdPartTogether
+            | Rule::Relief => Counter::MigratedWrite,
+            Rule::Demoted => Counter::MigratedDemoted,
+            Rule::ReadMigration => Counter::MigratedRead,
+            Rule::ReverseMigration => Counter::MigratedReverse,
+            Rule::MovedToPin => Counter::MigratedPinned,
+            Rule::ByHand | Rule::Drained => Counter::MigratedByHand,
+        }
+    }
+}
+
 /// How many counters there are.
 const COUNTERS: usize = Counter::ALL.len();
 /// Tiers that are told apart; each needs a device.
 const TIERS: usize = DEVICES_MAX;
 
+/// What comes to a tier and leaves it, beside what programs write to PM and read from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Passage {
+    /// Programs have read it from a disk.
+    Read,
+    /// It was read from a disk into the page cache.
+    Fetched,
+    /// Writeback has brought it.
+    WrittenBack,
+    /// It has come from another tier.
+    MovedIn,
+    /// It has gone to another tier.
+    MovedOut,
+}
+
+/// How many kinds of passages there are.
+const PASSAGES: usize = Passage::MovedOut as usize + 1;
+
 /// The counters of an open volume.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     counted: Striped<COUNTERS>,
-    disk_read_bytes: Striped<TIERS>,
+    /// By kind of passage and tier.
+    passed_bytes: [Striped<TIERS>; PASSAGES],
+    /// Operations that wait.
+    pub waits: Waits,
 }
 
 impl Counters {
@@ -150,14 +204,14 @@ impl Counters {
         self.counted.add(counter as usize, amount);
     }
 
-    /// Bytes of files that were read from a disk of this tier.
-    pub fn add_disk_read(&self, tier: u8, bytes: u64) {
-        self.disk_read_bytes.add(usize::from(tier).min(TIERS - 1), bytes);
+    /// So many bytes of files have come to this tier, or left it.
+    pub fn add_passed(&self, passage: Passage, tier: u8, bytes: u64) {
+        self.passed_bytes[passage as usize].add(usize::from(tier).min(TIERS - 1), bytes);
     }
 
-    /// Bytes of files read from the disks of this tier so far.
-    pub fn disk_read_bytes(&self, tier: u8) -> u64 {
-        self.disk_read_bytes.total(usize::from(tier).min(TIERS - 1))
+    /// Bytes of files that have come to this tier, or left it, so far.
+    pub fn passed_bytes(&self, passage: Passage, tier: u8) -> u64 {
+        self.passed_bytes[passage as usize].total(usize::from(tier).min(TIERS - 1))
     }
 
     pub fn snapshot(&self) -> CounterSnapshot {
@@ -270,8 +324,11 @@ mod tests {
     #[test]
     fn tiers_that_no_volume_has_are_counted_with_the_last() {
         let counters = Counters::default();
-        counters.add_disk_read(1, 10);
-        counters.add_disk_read(255, 5);
-        assert_eq!([1, 2, 15, 200].map(|tier| counters.disk_read_bytes(tier)), [10, 0, 5, 5]);
+        counters.add_passed(Passage::Read, 1, 10);
+        counters.add_passed(Passage::Read, 255, 5);
+        counters.add_passed(Passage::MovedOut, 0, 7);
+        let passed = |passage, tier| counters.passed_bytes(passage, tier);
+        assert_eq!([1, 2, 15, 200].map(|tier| passed(Passage::Read, tier)), [10, 0, 5, 5]);
+        assert_eq!([0, 1].map(|tier| passed(Passage::MovedOut, tier)), [7, 0]);
     }
 }

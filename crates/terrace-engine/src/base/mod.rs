@@ -11,4 +11,6 @@ pub(crate) mod recent;
 pub(crate) mod recorder;
 pub(crate) mod tuning;
 pub(crate) mod types;
+pub(crate) mod waits;
+pub(crate) mod why;
 pub(crate) mod words;

@@ -100,6 +100,11 @@ impl DirtyFiles {
         }
     }
 
+    /// Since when the file has dirty pages that nobody has written back.
+    pub fn since(&self, inode: &Inode) -> Option<Instant> {
+        self.shards[inode.shard].dirty.lock().get(&inode.ino.0).map(|file| file.since)
+    }
+
     /// The file leaves the list of dirty ones, or gets older there anew.
     pub fn note_flushed(&self, inode: &Arc<Inode>) {
         let was_dirty = inode.pages.has_dirty();

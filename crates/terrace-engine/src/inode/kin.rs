@@ -75,6 +75,14 @@ impl Kin {
         }
     }
 
+    /// How many siblings say what is expected of a file like this one, and whether they are of its
+    /// directory. `None`: too few are known, or they are not asked.
+    pub fn siblings_of(&self, file: &FileData) -> Option<(u8, bool)> {
+        (self.tuning.get(Param::Siblings) == 1)
+            .then(|| self.siblings.lock().known(file.life.kinds()))
+            .flatten()
+    }
+
     /// Whether nobody waits for what is written to the file, and it stays as it is.
     #[inline]
     pub fn is_bulk(&self, file: &FileData) -> bool {

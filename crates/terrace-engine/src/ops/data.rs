@@ -16,6 +16,7 @@ use crate::base::counters::{Counter, Counters};
 use crate::base::options::OpenOptions;
 use crate::base::patience;
 use crate::base::types::{FileKind, Ino, KillPriv, Time, WriteOptions};
+use crate::base::waits::WaitCause;
 use crate::inode::activity::Activity;
 use crate::inode::cache::PageCache;
 use crate::inode::commits::Commits;
@@ -276,6 +277,7 @@ impl Files {
         }
         self.inodes.mutate(|| {
             if inode.pages.has_dirty() && !planted(Bug::FsyncDoesNothing) {
+                let _waiting = self.counters.waits.begin(WaitCause::Flush);
                 self.pages.flush_file(&inode)?;
             }
             // An fsync that has nothing to do waits for nobody: else the next write tells the

@@ -17,7 +17,8 @@ use terrace_store::index::{Extent, Segment};
 use terrace_store::log::Entries;
 use terrace_store::sync::{Arc, Mutex};
 
-use crate::base::counters::Counter;
+use crate::base::counters::{Counter, Passage};
+use crate::base::waits::WaitCause;
 use crate::inode::resident::{Inner, Inode};
 use crate::pageio::PageIo;
 
@@ -151,7 +152,8 @@ impl PageIo {
     /// Notes that so many bytes came from a disk.
     pub fn count_disk_read(&self, extent: &Extent, in_block: usize, len_bytes: usize) {
         self.counters.add(Counter::CacheMisses, (in_block + len_bytes).div_ceil(BLOCK) as u64);
-        self.counters.add_disk_read(self.store.space.tier(extent.addr.device()), len_bytes as u64);
+        let tier = self.store.space.tier(extent.addr.device());
+        self.counters.add_passed(Passage::Read, tier, len_bytes as u64);
     }
 
     /// The block as a program would read it now, zeros beyond the end of the file.
@@ -238,11 +240,14 @@ impl PageIo {
         let (device, base) = (extent.addr.device(), extent.addr.byte());
         let member = self.store.space.disk(device)?;
         let checksums = self.checksums(entries, extent, block)?;
+        // Checksums may have to be read, too.
+        let waiting = self.counters.waits.begin(WaitCause::Read);
         let crcs = self.checksum_values(&checksums, want)?;
         let blanks = self.cache.take(inode.shard, want as usize);
         let Some(mut pages) = blanks.or_else(|| self.cache.take(inode.shard, blocks as usize))
         else {
             // Everything in the cache is dirty.
+            drop(waiting);
             let mut buf = AlignedBuf::new(blocks as usize * BLOCK);
             self.read_past_cache(entries, extent, block, &mut buf)?;
             out.copy_from_slice(&buf[in_block..in_block + out.len()]);
@@ -254,6 +259,7 @@ impl PageIo {
             .disk
             .read_vectored_at(base, &mut slices)
             .inspect_err(|e| self.health.disk_failed(device, e))?;
+        drop(waiting);
         let mut copied = 0;
         for (i, page) in pages.iter_mut().enumerate() {
             let page = page.as_mut_slice();
@@ -263,6 +269,8 @@ impl PageIo {
             out[copied..copied + n].copy_from_slice(&page[from..from + n]);
             copied += n;
         }
+        let bytes = pages.len() as u64 * BLOCK_BYTES;
+        self.counters.add_passed(Passage::Fetched, self.store.space.tier(device), bytes);
         self.cache.publish_clean(&inode.pages, (block..).zip(pages).collect());
         Ok(())
     }
@@ -276,9 +284,11 @@ impl PageIo {
         out: &mut [u8],
     ) -> FsResult<()> {
         let checksums = self.checksums(entries, extent, block)?;
+        let waiting = self.counters.waits.begin(WaitCause::Read);
         let crcs = self.checksum_values(&checksums, (out.len() / BLOCK) as u64)?;
         let device = extent.addr.device();
         let read = self.store.space.disk(device)?.disk.read_at(extent.addr.byte(), out);
+        drop(waiting);
         read.inspect_err(|e| self.health.disk_failed(device, e))?;
         let pages = (0..).zip(out.chunks(BLOCK));
         pages.into_iter().try_for_each(|(i, page)| {

@@ -16,6 +16,7 @@ use terrace_store::index::{Extent, Segment};
 use terrace_store::sync::atomic::Ordering;
 use terrace_store::sync::{Arc, Condvar, Mutex};
 
+use crate::base::waits::WaitCause;
 use crate::inode::health::Health;
 use crate::inode::resident::{Inner, Inode};
 use crate::pageio::PageIo;
@@ -145,16 +146,19 @@ impl PageIo {
         }
         let (at, len_bytes) = (later.extent.addr.byte(), later.blocks as usize * BLOCK);
         let pages = Arc::clone(this);
+        let begun = this.counters.waits.start(WaitCause::Read);
         let read = LaterRead {
             buffer: this.later.take(len_bytes),
             len_bytes,
             done: Box::new(move |buffer, is_whole| {
+                pages.counters.waits.end(WaitCause::Read, begun);
                 pages.end_later(&later, &buffer[..len_bytes], is_whole, done);
                 pages.later.give_back(buffer);
                 pages.later.ends();
             }),
         };
         let Err(read) = member.disk.begin_read(at, read) else { return true };
+        this.counters.waits.never_mind(WaitCause::Read);
         this.later.give_back(read.buffer);
         this.later.ends();
         false

@@ -19,8 +19,9 @@ use terrace_store::space::{Purpose, Tiers};
 use terrace_store::sync::atomic::Ordering;
 use terrace_store::sync::{Arc, thread};
 
-use crate::base::counters::Counter;
+use crate::base::counters::{Counter, Passage};
 use crate::base::patience;
+use crate::base::waits::WaitCause;
 use crate::inode::cache::{BlankPage, DirtyPage};
 use crate::inode::dirty::DirtyFile;
 use crate::inode::resident::{Inner, Inode};
@@ -45,14 +46,15 @@ enum Overtaken {
 impl PageIo {
     /// Blank pages for a write, made room for by writing back if need be. Called without locks.
     pub fn take_pages(&self, shard: usize, n: usize) -> FsResult<Vec<BlankPage>> {
-        let (mut idle_tries, mut waits) = (0, false);
+        let (mut idle_tries, mut waiting) = (0, None);
         while idle_tries < IDLE_TRIES_MAX {
             if let Some(pages) = self.cache.take(shard, n) {
                 return Ok(pages);
             }
-            if !std::mem::replace(&mut waits, true) {
+            waiting.get_or_insert_with(|| {
                 self.counters.add(Counter::Stalls, 1);
-            }
+                self.counters.waits.begin(WaitCause::Cache)
+            });
             patience::go_on()?;
             // With nothing dirty, others hold the pages for a moment.
             if !self.flush_some()? {
@@ -187,7 +189,9 @@ impl PageIo {
         let cleaned = before - inode.pages.dirty_pages();
         self.store.space.unreserve_disk(cleaned);
         for run in &survivors {
-            self.activity.note_data_in(inode, self.store.space.tier_of(run.addr));
+            let tier = self.store.space.tier_of(run.addr);
+            self.activity.note_data_in(inode, tier);
+            self.counters.add_passed(Passage::WrittenBack, tier, run.blocks * BLOCK as u64);
         }
         self.counters.add(Counter::WrittenBack, cleaned * BLOCK as u64);
         self.commits.tidy(inode.shard, inner)?;

@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use terrace_layout::BLOCK_BYTES;
+use terrace_policy::Rule;
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::index::Extent;
 use terrace_store::sync::Arc;
 
-use crate::base::counters::Counter;
 use crate::base::patience;
 use crate::base::types::{FileMoved, Ino};
 use crate::base::words::tier_name;
@@ -75,7 +75,7 @@ impl ByHand {
                     wanted,
                     tiers: route.to,
                     keep_cached: false,
-                    counter: Counter::MigratedByHand,
+                    rule: Rule::ByHand,
                 };
                 let _under_way = self.gate.begin_by_hand()?;
                 let relocate = || self.relocator.relocate(inode, order).all();

@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use terrace_policy::{ColdCut, Piece};
+use terrace_policy::{ColdCut, Leaving, Piece, Pressure, Rule};
 use terrace_store::sync::Arc;
 
-use crate::base::counters::Counter;
 use crate::inode::resident::Inode;
 use crate::tiering::relocate::buffers::BUFFER_BLOCKS;
 
@@ -18,8 +17,8 @@ pub(crate) struct Way {
     pub shard: usize,
     pub from: u8,
     pub to: u8,
-    /// Counts the bytes.
-    pub counter: Counter,
+    /// Why it leaves.
+    pub leaving: Leaving,
     /// About how many blocks are to go.
     pub most: u64,
     /// For how long data counts as written lately.
@@ -28,9 +27,18 @@ pub(crate) struct Way {
 
 /// The cold data of a file.
 pub(crate) struct Cold {
+    /// What it took to find it.
+    pub pressure: Pressure,
     /// Its entries are older than this time; `None`: all of the file is cold.
     pub such: Option<ColdCut>,
     pub pieces: Vec<Piece>,
+}
+
+impl Way {
+    /// The rule of data that goes this way.
+    pub fn rule(&self, cold: &Cold, together: bool) -> Rule {
+        Rule::of_cold(self.leaving, cold.pressure, together)
+    }
 }
 
 impl Cold {

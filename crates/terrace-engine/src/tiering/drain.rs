@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use terrace_layout::BLOCK_BYTES;
+use terrace_policy::Rule;
 use terrace_store::error::{FsError, FsResult, fail};
 use terrace_store::index::Extent;
 use terrace_store::space::Tiers;
 use terrace_store::sync::thread::{Builder, JoinHandle};
 use terrace_store::sync::{Arc, Condvar, Mutex};
 
-use crate::base::counters::Counter;
 use crate::base::types::{Ino, RemovalState, RemovalStatus};
 use crate::base::words::with_advice;
 use crate::inode::device_table::DeviceTable;
@@ -452,11 +452,11 @@ impl Drain {
         wanted: Wanted<'_>,
         job: &Job,
     ) -> FsResult<u64> {
-        let (stretches, counter) = (std::slice::from_ref(stretch), Counter::MigratedByHand);
+        let (stretches, rule) = (std::slice::from_ref(stretch), Rule::Drained);
         let mut result = Ok(0);
         for tier in self.tiers_beside(job) {
             let order =
-                Order { stretches, wanted, tiers: Tiers::from(tier), keep_cached: false, counter };
+                Order { stretches, wanted, tiers: Tiers::from(tier), keep_cached: false, rule };
             let _under_way = self.gate.begin_after_seekers();
             result = self.inodes.mutate(|| self.relocator.relocate(inode, order).all());
             if !result.as_ref().is_err_and(may_go_elsewhere) {

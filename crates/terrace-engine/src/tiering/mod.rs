@@ -172,6 +172,7 @@ impl Tiering {
             conditions: conditions.clone(),
             gate: gate.clone(),
             relief: relief.clone(),
+            counters: counters.clone(),
         });
         let by_hand = ByHand {
             store: store.clone(),

@@ -12,12 +12,12 @@
 //!   there while some of its data on devices lies on another tier, for want of room or since before
 //!   the pin. Migration moves that data when there is room.
 
+use terrace_policy::Rule;
 use terrace_store::error::FsResult;
 use terrace_store::index::Extent;
 use terrace_store::sync::Arc;
 use terrace_store::sync::atomic::Ordering;
 
-use crate::base::counters::Counter;
 use crate::base::types::Ino;
 use crate::inode::activity::Activity;
 use crate::inode::store::Store;
@@ -75,7 +75,7 @@ impl Pins {
                     tiers: route.to,
                     keep_cached: false,
                     most: self.store.space.room_for(route.to),
-                    counter: Counter::MigratedPinned,
+                    rule: Rule::MovedToPin,
                 };
                 if selection.most == 0 || !round.may_try_another() {
                     continue;

@@ -1,10 +1,10 @@
 //! Where a write goes: the papers' decision tree (TPFS, figure 3), asked of `terrace-policy`, and
 //! what it learns from each write.
 
-use terrace_layout::{BLOCK_BYTES, FILE_BYTES_MAX, WriteEntry};
+use terrace_layout::{BLOCK_BYTES, FILE_BYTES_MAX, History};
 use terrace_policy::{
-    ColdCut, Judged, Moment, Overlap, Param, Pressure, Stroke, Target, is_large, is_read_dominated,
-    next_counter, prefers_disk, room_wanted,
+    ColdCut, Judged, Moment, Overlap, Param, Pressure, Rule, Stroke, Target, is_large,
+    is_read_dominated, next_counter, prefers_disk, room_wanted,
 };
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::file::FileData;
@@ -26,8 +26,8 @@ use crate::inode::table::Inodes;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice {
     pub target: Target,
-    /// Counts the bytes that went there for this reason.
-    pub reason: Counter,
+    /// What decided.
+    pub rule: Rule,
     /// The counter of the write-size predictor that comes with it.
     pub counter: u8,
 }
@@ -98,9 +98,9 @@ impl Placement {
     #[inline]
     pub fn choose(&self, file: &FileData, write: Write) -> FsResult<Choice> {
         let counter = self.write_counter(file, write);
-        let choice = |target, reason| Ok(Choice { target, reason, counter });
+        let choice = |target, rule| Ok(Choice { target, rule, counter });
         if write.joins_dirty {
-            return choice(Target::PageCache, Counter::PlacedJoinsDirty);
+            return choice(Target::PageCache, Rule::JoinsDirty);
         }
         let synchronous = write.durable || file.habits.is_synchronous();
         let large = write.pin.is_none()
@@ -109,21 +109,27 @@ impl Placement {
         // A disk that is full is no better place than PM.
         let prefers_disk =
             write.pin.map_or_else(|| prefers_disk(synchronous, large), |tier| tier > 0);
-        let as_preferred =
-            |otherwise| if write.pin.is_some() { Counter::PlacedPinned } else { otherwise };
+        let as_preferred = |otherwise| if write.pin.is_some() { Rule::Pinned } else { otherwise };
         if prefers_disk && self.store.space.disk_takes(write.blocks()) {
-            return choice(Target::PageCache, as_preferred(Counter::PlacedLargeAsync));
+            return choice(Target::PageCache, as_preferred(Rule::LargeAsync));
         }
         if write.pin.is_none() && self.pm_refuses(file, write) {
-            return choice(Target::PageCache, Counter::PlacedBulk);
+            return choice(Target::PageCache, Rule::Bulk);
         }
-        let in_pm = if synchronous { Counter::PlacedSynchronous } else { Counter::PlacedSmall };
+        let in_pm = match (write.durable, synchronous) {
+            _ if prefers_disk => Rule::DisksFull,
+            (true, _) => Rule::Durable,
+            (false, true) => Rule::Synchronous,
+            (false, false) => Rule::Small,
+        };
         // Most often PM has room for more than the write can need; else what it needs is looked at
         // closely.
-        let takes = self.pm_takes(write.blocks() + 1, write.pin)?;
-        match takes || file.needs_no_pm_block(write.offset, write.end, self.store.data_crc) {
-            true => choice(Target::Pm, as_preferred(in_pm)),
-            false => choice(Target::PageCache, Counter::PlacedPmFull),
+        if self.pm_takes(write.blocks() + 1, write.pin)? {
+            return choice(Target::Pm, as_preferred(in_pm));
+        }
+        match file.needs_no_pm_block(write.offset, write.end, self.store.data_crc) {
+            true => choice(Target::Pm, as_preferred(Rule::OwnBlocks)),
+            false => choice(Target::PageCache, Rule::PmFull),
         }
     }
 
@@ -195,8 +201,8 @@ impl Placement {
         len: u64,
     ) {
         inode.reading.note_written();
-        self.counters.add(choice.reason, len);
-        if choice.reason == Counter::PlacedPmFull {
+        self.counters.add(Counter::of_rule(choice.rule), len);
+        if choice.rule == Rule::PmFull {
             self.activity.note_pm_full(inode.shard);
         }
         self.note_written(file, write);
@@ -237,5 +243,5 @@ impl Placement {
 
 /// What the entry of a write says of it to the predictor.
 pub(crate) fn history_of(choice: Choice, write: Write) -> u16 {
-    WriteEntry::history(choice.counter, write.blocks())
+    History::new(choice.counter, write.blocks(), choice.rule.number()).to_word()
 }

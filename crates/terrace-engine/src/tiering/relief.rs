@@ -3,11 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use terrace_policy::Pressure;
+use terrace_policy::{Leaving, Pressure};
 use terrace_store::error::FsResult;
 use terrace_store::sync::{Arc, Mutex};
 
-use crate::base::counters::Counter;
 use crate::base::patience;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
@@ -105,7 +104,7 @@ impl Relief {
     fn give_way(&self, shard: usize) -> FsResult<Round> {
         let logs = self.cold_logs.migrate(shard, Pressure::Highest)?;
         Ok(if logs.is_in_vain() {
-            logs.or(self.selector.migrate_cold(shard, 0, Counter::MigratedWrite, LITTLE_BLOCKS)?)
+            logs.or(self.selector.migrate_cold(shard, 0, Leaving::Relief, LITTLE_BLOCKS)?)
         } else {
             logs
         })

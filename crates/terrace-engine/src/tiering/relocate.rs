@@ -23,8 +23,8 @@ mod together;
 
 use std::ops::Range;
 
-use terrace_layout::{BLOCK_BYTES, WriteEntry, data_crc};
-use terrace_policy::ColdCut;
+use terrace_layout::{BLOCK_BYTES, History, WriteEntry, data_crc};
+use terrace_policy::{ColdCut, Rule};
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::file::{BLOCK, DataRun, covered_bytes, read_write_entry};
 use terrace_store::index::Extent;
@@ -34,7 +34,7 @@ use terrace_store::sync::atomic::Ordering;
 use terrace_store::sync::{Arc, MutexGuard, spawn_scoped, thread};
 
 use self::buffers::{BUFFER_BLOCKS, Buffer, Buffers, Copied};
-use crate::base::counters::{Counter, Counters};
+use crate::base::counters::{Counter, Counters, Passage};
 use crate::base::types::Time;
 use crate::inode::activity::Activity;
 use crate::inode::cache::{BlankPage, PageCache};
@@ -71,8 +71,8 @@ pub(crate) struct Order<'a> {
     /// Copies of what goes to a disk are left in the page cache, if there is room without writing
     /// back.
     pub keep_cached: bool,
-    /// Counts the bytes that move.
-    pub counter: Counter,
+    /// Why it moves.
+    pub rule: Rule,
 }
 
 /// A piece of the stretch as it was looked up.
@@ -421,7 +421,7 @@ impl Relocator {
         self.counters.add(Counter::MigrationsOvertaken, overtaken.len() as u64 * BLOCK_BYTES);
         let kept: Vec<_> = copy.kept.into_iter().filter(|(block, _)| is_current(*block)).collect();
         for run in &mut runs {
-            describe(run, copy.pieces);
+            describe(run, copy.pieces, order.rule);
         }
         let blocks = self.publish(inode, &mut inner, order, copy.pieces, &runs)?;
         if order.tiers.first == 0 {
@@ -485,7 +485,7 @@ impl Relocator {
                 continue;
             }
             let mut run = DataRun { blocks, unwritten: true, ..DataRun::new(file_block, addr) };
-            describe(&mut run, pieces);
+            describe(&mut run, pieces, order.rule);
             runs.push(run);
         }
         self.publish(inode, &mut inner, order, pieces, &runs)
@@ -515,13 +515,33 @@ impl Relocator {
         runs.iter()
             .for_each(|run| self.activity.note_data_in(inode, self.store.space.tier_of(run.addr)));
         let blocks = runs.iter().map(|run| run.blocks).sum::<u64>();
-        self.counters.add(order.counter, blocks * BLOCK_BYTES);
+        self.counters.add(Counter::of_rule(order.rule), blocks * BLOCK_BYTES);
+        self.count_passages(pieces, runs);
         self.commits.tidy(inode.shard, inner)?;
         if frees && !inner.file()?.index.iter().any(|(_, extent)| extent.addr.is_pm()) {
             let pages = self.commits.retreat_into_record(inode.shard, inner)?;
             self.counters.add(Counter::MigratedLogs, pages * BLOCK_BYTES);
         }
         Ok(blocks)
+    }
+}
+
+impl Relocator {
+    /// Counts what has left tiers and come to others.
+    fn count_passages(&self, pieces: &[SourceRun], runs: &[DataRun]) {
+        let count = |passage, addr, blocks| {
+            let tier = self.store.space.tier_of(addr);
+            self.counters.add_passed(passage, tier, blocks * BLOCK_BYTES);
+        };
+        for run in runs {
+            count(Passage::MovedIn, run.addr, run.blocks);
+            for piece in pieces_of(run, pieces) {
+                let (from, to) = (run.file_block, run.file_block + run.blocks);
+                let end = piece.block + u64::from(piece.extent.blocks);
+                let blocks = to.min(end) - from.max(piece.block);
+                count(Passage::MovedOut, piece.extent.addr, blocks);
+            }
+        }
     }
 }
 
@@ -559,16 +579,21 @@ fn was_overtaken(inode: &Inode, piece: &SourceRun) -> bool {
             .is_ok_and(|file| file.is_overtaken(piece.block, u64::from(piece.extent.blocks)))
 }
 
-/// What the entry of a run has to say of the pieces that it is made of.
-fn describe(run: &mut DataRun, pieces: &[SourceRun]) {
+/// The pieces that a run is made of.
+fn pieces_of<'a>(run: &DataRun, pieces: &'a [SourceRun]) -> impl Iterator<Item = &'a SourceRun> {
     let end = run.file_block + run.blocks;
     let first = pieces.partition_point(|p| p.block + u64::from(p.extent.blocks) <= run.file_block);
+    pieces[first..].iter().take_while(move |p| p.block < end)
+}
+
+/// What the entry of a run has to say of the pieces that it is made of.
+fn describe(run: &mut DataRun, pieces: &[SourceRun], rule: Rule) {
     let (mut counter, mut area, mut mtime) = (u8::MAX, 0, i64::MIN);
-    for piece in pieces[first..].iter().take_while(|p| p.block < end) {
+    for piece in pieces_of(run, pieces) {
         counter = counter.min(piece.extent.counter());
         area = area.max(piece.extent.area_blocks());
         mtime = mtime.max(piece.entry.mtime_ns);
     }
-    run.history = WriteEntry::history(counter, area);
+    run.history = History::new(counter, area, rule.number()).to_word();
     run.mtime = Time(mtime);
 }

@@ -15,7 +15,9 @@
 use terrace_store::error::{FsError, FsResult, fail};
 use terrace_store::sync::{Arc, limit, thread};
 
+use crate::base::counters::Counters;
 use crate::base::patience;
+use crate::base::waits::WaitCause;
 use crate::inode::health::Health;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
@@ -38,6 +40,7 @@ pub(crate) struct Room {
     pub conditions: Arc<Conditions>,
     pub gate: Arc<Gate>,
     pub relief: Arc<Relief>,
+    pub counters: Arc<Counters>,
 }
 
 impl Room {
@@ -45,6 +48,7 @@ impl Room {
     /// metadata, some is made first. The caller holds no lock.
     pub fn operate<T>(&self, operation: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
         if self.store.pm_is_low() {
+            let _waiting = self.counters.waits.begin(WaitCause::Room);
             self.relief.relieve_pm(false)?;
         }
         self.inodes.mutate(operation)
@@ -56,7 +60,9 @@ impl Room {
     pub fn operate_to_free<T>(&self, mut operation: impl FnMut() -> FsResult<T>) -> FsResult<T> {
         match self.operate(&mut operation) {
             Err(error) if error.is_no_room() => {
+                let waiting = self.counters.waits.begin(WaitCause::Room);
                 self.relief.relieve_pm(true)?;
+                drop(waiting);
                 self.inodes.mutate(operation)
             }
             done => done,
@@ -75,6 +81,7 @@ impl Room {
         if !result.as_ref().is_err_and(FsError::is_no_room) {
             return result;
         }
+        let waiting = self.counters.waits.begin(WaitCause::Room);
         self.inodes.open_orphans.wait()?;
         let seeking = self.conditions.migrates().then(|| self.gate.seek()).transpose()?;
         if self.health.is_read_only() {
@@ -84,6 +91,7 @@ impl Room {
             return result;
         }
         self.inodes.reclaim_all()?;
+        drop(waiting);
         self.with_room_of_dirty(&attempt)
     }
 
@@ -99,7 +107,10 @@ impl Room {
             if !may_come_back || !result.as_ref().is_err_and(FsError::is_no_room) {
                 return result;
             }
-            match self.pages.flush_all() {
+            let waiting = self.counters.waits.begin(WaitCause::Room);
+            let flushed = self.pages.flush_all();
+            drop(waiting);
+            match flushed {
                 Err(error) if error.is_fatal() || patience::is_lost(&error) => return Err(error),
                 _ if self.health.is_read_only() => return fail(libc::EROFS),
                 // A disk that fails frees nothing; another disk may have freed enough.

@@ -13,14 +13,14 @@
 use std::time::{Duration, Instant};
 
 use terrace_policy::{
-    Dataflow, Flow, Pace, Param, Pressure, Rest, Traffic, Utilization, logs_leave,
+    Dataflow, Flow, Leaving, Pace, Param, Pressure, Rest, Traffic, Utilization, logs_leave,
     write_migration_goes_on,
 };
 use terrace_store::error::FsResult;
 use terrace_store::sync::atomic::{AtomicBool, Ordering};
 use terrace_store::sync::{Arc, Mutex};
 
-use crate::base::counters::{Counter, Counters};
+use crate::base::counters::{Counter, Counters, Passage};
 use crate::base::tuning::Tuning;
 use crate::base::types::MigrationStatus;
 use crate::inode::activity::{Activity, ShardActivity};
@@ -82,8 +82,13 @@ impl Schedule {
     /// What has been read and written so far.
     fn traffic(&self) -> Traffic {
         let counters = self.counters.snapshot();
-        let from_disks: u64 =
-            self.store.space.tiers().skip(1).map(|tier| self.counters.disk_read_bytes(tier)).sum();
+        let from_disks: u64 = self
+            .store
+            .space
+            .tiers()
+            .skip(1)
+            .map(|tier| self.counters.passed_bytes(Passage::Read, tier))
+            .sum();
         Traffic {
             pm_read: counters.get(Counter::ReadPm),
             pm_read_direct: counters.get(Counter::DirectReadBytes),
@@ -244,19 +249,14 @@ impl Schedule {
             // No more than has to leave.
             let too_much = (used - threshold) / 100.0 * self.store.space.pm().blocks() as f64;
             let most = (too_much as u64).max(LITTLE_BLOCKS);
-            round = round.or(self.selector.migrate_cold(shard, 0, Counter::MigratedWrite, most)?);
+            round = round.or(self.selector.migrate_cold(shard, 0, Leaving::FullPm, most)?);
         }
         if round.is_in_vain() && logs_leave(used, &params) {
             round = round.or(self.cold_logs.migrate(shard, Pressure::Low)?);
         }
         if let (true, Some((tier, _))) = (round.is_in_vain(), self.conditions.full_tier()) {
             let most = self.conditions.blocks_too_many(tier).max(LITTLE_BLOCKS);
-            round = round.or(self.selector.migrate_cold(
-                shard,
-                tier,
-                Counter::MigratedDemoted,
-                most,
-            )?);
+            round = round.or(self.selector.migrate_cold(shard, tier, Leaving::FullTier, most)?);
         }
         Ok(match flow {
             Flow::PmBusy if round.is_in_vain() => {
@@ -309,6 +309,13 @@ impl Schedule {
     pub fn stop(&self) {
         self.activity.pulse.ring();
         self.activity.shards.iter().for_each(|shard| shard.migration.ring());
+    }
+
+    /// How full PM may be, in percent, and where reads lean, as of the last second with traffic.
+    pub fn leanings(&self) -> (f64, Flow, Traffic) {
+        let pulse = self.pulse.lock();
+        let threshold = pulse.utilization.threshold_percent(&self.tuning.params());
+        (threshold, pulse.dataflow.under_way(), pulse.dataflow.last_second())
     }
 
     /// What migration does, and why.

@@ -5,8 +5,8 @@ use std::ops::{ControlFlow, Range};
 
 use terrace_layout::BLOCK_BYTES;
 use terrace_policy::{
-    ColdCut, Group, Moment, Param, PartTimes, Piece, Pressure, Turnover, groups, hottest,
-    is_read_dominated, keeps_cached,
+    ColdCut, Group, Leaving, Moment, Param, PartTimes, Piece, Pressure, Rule, Turnover, groups,
+    hottest, is_read_dominated, keeps_cached,
 };
 use terrace_store::error::FsResult;
 use terrace_store::file::{FileData, Heat, read_write_entry};
@@ -71,14 +71,15 @@ impl Selector {
         &self,
         shard: usize,
         tier: u8,
-        counter: Counter,
+        leaving: Leaving,
         most: u64,
     ) -> FsResult<Round> {
         let Some(target) = self.store.space.tiers().find(|&t| t > tier) else {
             return Ok(Round::Idle);
         };
         self.scan_some(shard);
-        let way = Way { shard, from: tier, to: target, counter, most, lately_ns: self.lately_ns() };
+        let lately_ns = self.lately_ns();
+        let way = Way { shard, from: tier, to: target, leaving, most, lately_ns };
         let mut tried: Vec<Arc<Inode>> = Vec::new();
         let direction = Direction { from: tier_name(tier), to: "the tiers below" };
         let mut round =
@@ -233,7 +234,7 @@ impl Selector {
         };
         let wanted = Wanted { there: &there, such };
         let pieces = self.find_pieces(inode, wanted, spares, self.blocks_at_once())?;
-        Ok((!pieces.is_empty()).then_some(Cold { such, pieces }))
+        Ok((!pieces.is_empty()).then_some(Cold { pressure, such, pieces }))
     }
 
     /// Blocks that are made durable together at most.
@@ -262,7 +263,7 @@ impl Selector {
             wanted: Wanted { there: &there, such: cold.such },
             tiers: Tiers::from(way.to),
             keep_cached: self.keeps_cached(way),
-            counter: way.counter,
+            rule: way.rule(&cold, false),
         };
         self.relocate_groups(inode, cold.pieces, order)
     }
@@ -281,7 +282,7 @@ impl Selector {
                     wanted: Wanted { there: &there, such: cold.such },
                     tiers: Tiers::from(way.to),
                     keep_cached,
-                    counter: way.counter,
+                    rule: way.rule(cold, true),
                 };
                 (inode.clone(), order)
             })
@@ -311,10 +312,10 @@ impl Selector {
         inode: &Arc<Inode>,
         selection: Selection<'_>,
     ) -> FsResult<u64> {
-        let Selection { wanted, tiers, keep_cached, counter, .. } = selection;
+        let Selection { wanted, tiers, keep_cached, rule, .. } = selection;
         let most = self.blocks_at_once().min(selection.most);
         let pieces = self.find_pieces(inode, wanted, selection.spares, most)?;
-        let order = Order { stretches: &[], wanted, tiers, keep_cached, counter };
+        let order = Order { stretches: &[], wanted, tiers, keep_cached, rule };
         self.relocate_groups(inode, pieces, order)
     }
 
@@ -441,7 +442,7 @@ impl Selector {
             tiers: Tiers::from(1),
             keep_cached: true,
             most: room,
-            counter: Counter::MigratedRead,
+            rule: Rule::ReadMigration,
         };
         let files = if room == 0 { Vec::new() } else { self.hottest_files(shard, &in_pm) };
         let files = files.into_iter().filter(|inode| is_dominated(inode) == Some(true));
@@ -463,7 +464,7 @@ impl Selector {
             tiers: Tiers { first: 0, last: 0 },
             keep_cached: false,
             most: room,
-            counter: Counter::MigratedReverse,
+            rule: Rule::ReverseMigration,
         };
         let files = if room == 0 { Vec::new() } else { self.hottest_files(shard, &on_disk) };
         let otherwise = "reverse migration: nothing that is read fits into PM";
@@ -521,8 +522,8 @@ pub(crate) struct Selection<'a> {
     pub keep_cached: bool,
     /// Blocks.
     pub most: u64,
-    /// Counts the bytes.
-    pub counter: Counter,
+    /// Why it moves.
+    pub rule: Rule,
 }
 
 /// What of `blocks` may go.

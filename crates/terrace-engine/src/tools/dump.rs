@@ -10,6 +10,7 @@ use terrace_layout::{
     WRITE_UNWRITTEN, WriteEntry,
 };
 use terrace_media::{Disk, Pm};
+use terrace_policy::Rule;
 use terrace_store::checkpoint;
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::file::{BLOCK, read_write_entry};
@@ -351,14 +352,16 @@ fn dump_log(
 fn entry_text(entry: &LogEntry<'_>) -> String {
     match entry {
         LogEntry::Write(e, _) => format!(
-            "{}: file block {}, {} at {:?}{}, size {}, counter {}, checksums {}, modified {}",
+            "{}: file block {}, {} at {:?}{}, size {}, counter {}, rule {}, checksums {}, \
+             modified {}",
             if e.is_move() { "move" } else { "write" },
             e.file_block,
             blocks(e.blocks),
             BlockAddr(e.address),
             if e.flags & WRITE_UNWRITTEN != 0 { ", unwritten" } else { "" },
             e.size,
-            e.counter(),
+            e.history().counter,
+            Rule::of_number(e.history().rule).name(),
             checksums(e),
             time(e.mtime_ns)
         ),

@@ -1,7 +1,7 @@
 //! Tools: what people ask of a volume, mounted or not.
 //!
 //! `check` (with repair) and `dump` and `save` read a volume that is not mounted; `scrub` verifies
-//! one that is; `status`, `stats` and `ranking` say how it is.
+//! one that is; `status`, `stats`, `ranking` and `why` say how it is.
 //!
 //! They use all floors below, each through a view of its own.
 
@@ -12,3 +12,4 @@ pub(crate) mod save;
 pub(crate) mod scrub;
 pub(crate) mod stats;
 pub(crate) mod status;
+pub(crate) mod why;

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use terrace_layout::BLOCK_BYTES;
 use terrace_store::superblock::uuid_text;
 
-use crate::base::counters::{Counter, CounterSnapshot};
+use crate::base::counters::{Counter, CounterSnapshot, Passage};
+use crate::base::waits::WaitStats;
 use crate::base::words::tier_name;
 use crate::ops::lending::LoanStats;
 use crate::tools::status::Reports;
@@ -36,6 +37,36 @@ pub struct TierStats {
     /// Bytes of files that were read from this tier: of disks less than `read_bytes`, which has
     /// read-ahead, checksums and scrubs in it.
     pub file_read_bytes: u64,
+    /// Bytes that were read from this tier of disks into the page cache, read-ahead included.
+    pub fetched_bytes: u64,
+    /// Bytes that programs wrote to this tier at once: to PM.
+    pub file_written_bytes: u64,
+    /// Bytes that writeback brought to this tier of disks.
+    pub written_back_bytes: u64,
+    /// Bytes of files that moved to this tier from another.
+    pub moved_in_bytes: u64,
+    /// Bytes of files that moved from this tier to another.
+    pub moved_out_bytes: u64,
+}
+
+impl TierStats {
+    /// The same levels, and what was done after `earlier`.
+    fn since(&self, earlier: &TierStats) -> TierStats {
+        let since = |of: fn(&TierStats) -> u64| of(self).saturating_sub(of(earlier));
+        TierStats {
+            reads: since(|tier| tier.reads),
+            read_bytes: since(|tier| tier.read_bytes),
+            writes: since(|tier| tier.writes),
+            written_bytes: since(|tier| tier.written_bytes),
+            file_read_bytes: since(|tier| tier.file_read_bytes),
+            fetched_bytes: since(|tier| tier.fetched_bytes),
+            file_written_bytes: since(|tier| tier.file_written_bytes),
+            written_back_bytes: since(|tier| tier.written_back_bytes),
+            moved_in_bytes: since(|tier| tier.moved_in_bytes),
+            moved_out_bytes: since(|tier| tier.moved_out_bytes),
+            ..self.clone()
+        }
+    }
 }
 
 /// The page cache.
@@ -62,6 +93,8 @@ pub struct Stats {
     pub tiers: Vec<TierStats>,
     /// The page cache.
     pub cache: CacheStats,
+    /// Operations of programs that wait, or waited in the period, by what they wait for.
+    pub waits: Vec<WaitStats>,
     /// Loans to processes.
     pub loans: LoanStats,
     /// What was counted in the period.
@@ -83,14 +116,12 @@ impl Stats {
         let mut stats = self.clone();
         stats.elapsed_ms = self.elapsed_ms.saturating_sub(earlier.elapsed_ms);
         for tier in &mut stats.tiers {
-            let Some(before) = earlier.tiers.iter().find(|before| before.tier == tier.tier) else {
-                continue;
-            };
-            tier.reads = tier.reads.saturating_sub(before.reads);
-            tier.read_bytes = tier.read_bytes.saturating_sub(before.read_bytes);
-            tier.writes = tier.writes.saturating_sub(before.writes);
-            tier.written_bytes = tier.written_bytes.saturating_sub(before.written_bytes);
-            tier.file_read_bytes = tier.file_read_bytes.saturating_sub(before.file_read_bytes);
+            let before = earlier.tiers.iter().find(|before| before.tier == tier.tier);
+            *tier = before.map_or_else(|| tier.clone(), |before| tier.since(before));
+        }
+        for wait in &mut stats.waits {
+            let before = earlier.waits.iter().find(|before| before.cause == wait.cause);
+            *wait = before.map_or_else(|| wait.clone(), |before| wait.since(before));
         }
         stats.counters = self.counters.since(&earlier.counters);
         stats.pm_stored_bytes = self.pm_stored_bytes.saturating_sub(earlier.pm_stored_bytes);
@@ -125,6 +156,7 @@ impl Reports {
                 clean_bytes: cache.clean_pages() * BLOCK_BYTES,
                 dirty_bytes: cache.dirty_pages() * BLOCK_BYTES,
             },
+            waits: self.counters.waits.stats(),
             loans: self.lending.stats(),
             counters: self.counters.snapshot(),
             pm_stored_bytes: pm.bytes_stored,
@@ -163,20 +195,29 @@ impl Reports {
 
     /// A tier without devices: what is counted apart from them.
     fn empty_tier(&self, tier: u8) -> TierStats {
-        let name = tier_name(tier);
+        let passed = |passage| self.counters.passed_bytes(passage, tier);
+        let of_tier = TierStats {
+            tier,
+            name: tier_name(tier),
+            file_read_bytes: passed(Passage::Read),
+            fetched_bytes: passed(Passage::Fetched),
+            written_back_bytes: passed(Passage::WrittenBack),
+            moved_in_bytes: passed(Passage::MovedIn),
+            moved_out_bytes: passed(Passage::MovedOut),
+            ..TierStats::default()
+        };
         if tier > 0 {
-            let file_read_bytes = self.counters.disk_read_bytes(tier);
-            return TierStats { tier, name, file_read_bytes, ..TierStats::default() };
+            return of_tier;
         }
         let counted = self.counters.snapshot();
         TierStats {
-            name,
             reads: counted.get(Counter::PmReads),
             read_bytes: counted.get(Counter::ReadPm),
             writes: counted.get(Counter::PmWrites),
             written_bytes: counted.get(Counter::WrittenPm),
             file_read_bytes: counted.get(Counter::ReadPm),
-            ..TierStats::default()
+            file_written_bytes: counted.get(Counter::WrittenPm),
+            ..of_tier
         }
     }
 }

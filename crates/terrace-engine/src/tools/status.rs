@@ -19,6 +19,7 @@ use crate::base::types::{
 use crate::base::words::{tier_name, with_advice};
 use crate::inode::cache::PageCache;
 use crate::inode::device_table::DeviceTable;
+use crate::inode::dirty::DirtyFiles;
 use crate::inode::health::Health;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
@@ -108,6 +109,7 @@ pub(crate) struct Reports {
     pub health: Arc<Health>,
     pub devices: Arc<DeviceTable>,
     pub cache: Arc<PageCache>,
+    pub dirty: Arc<DirtyFiles>,
     pub inodes: Arc<Inodes>,
     pub placement: Arc<Placement>,
     pub schedule: Arc<Schedule>,
@@ -126,6 +128,7 @@ impl Reports {
             health: parts.health.clone(),
             devices: parts.devices.clone(),
             cache: parts.cache.clone(),
+            dirty: parts.dirty.clone(),
             inodes: parts.inodes.clone(),
             placement: parts.tiering.placement.clone(),
             schedule: parts.tiering.schedule.clone(),

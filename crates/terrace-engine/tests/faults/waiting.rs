@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use terrace_engine::{
-    CheckOptions, FormatOptions, FsResult, Ino, OpenOptions, Volume, WriteOptions, check, format,
+    CheckOptions, FormatOptions, FsResult, Ino, OpenOptions, Volume, WaitCause, WaitStats,
+    WriteOptions, check, format,
 };
 use terrace_media::{IoOp, Pm, sim_disk};
 use terrace_policy::Param;
@@ -33,6 +34,10 @@ fn two_files() -> (Devices, Ino, Ino) {
     create(&v, "gone", &[9; 40_960]);
     v.close().unwrap();
     (devices, pm, disk)
+}
+
+fn waits(v: &Volume, cause: WaitCause) -> WaitStats {
+    v.stats().waits.into_iter().find(|wait| wait.cause == cause.name()).expect("it is told")
 }
 
 /// While a disk holds up a write, a flush or a read, only those wait who asked for it.
@@ -85,9 +90,16 @@ fn a_slow_disk_holds_up_only_who_waits_for_it() {
             .unwrap_or_else(|_| panic!("somebody else waits for a slow {slow}"));
         others.join().unwrap();
         assert!(!waiter.is_finished(), "it waits for the {slow}");
+        let cause = if slow == IoOp::Read { WaitCause::Read } else { WaitCause::Flush };
+        let now = waits(&v, cause);
+        assert_eq!((now.waiting, now.last_second), (1, now.waits + 1), "{now:?}");
         drop(release);
         devices.disk_sim.clear_on_io();
         waiter.join().unwrap().unwrap();
+        let after = waits(&v, cause);
+        assert_eq!((after.waiting, waits(&v, WaitCause::Room).waits), (0, 0));
+        assert!(after.waits > now.waits && after.longest_ns > 0, "{after:?}");
+        assert!(after.total_ns >= after.longest_ns, "{after:?}");
         v.close().unwrap();
         drop(v);
         devices.must_be_sound(&format!("slow {slow}"));
@@ -307,6 +319,8 @@ fn room_that_a_move_is_about_to_give_back_is_room() {
     assert_eq!(mover.join().unwrap().unwrap().left_bytes, 0);
     assert_eq!(writer.join().unwrap().errno(), libc::ENOSPC);
     let written = v.getattr(filler).unwrap().size;
+    let room = waits(&v, WaitCause::Room);
+    assert!(room.waits > 0 && room.longest_ns > 100_000_000, "{room:?}");
     assert!(early.is_err() && written > 3 << 20, "{early:?}: full with {written} bytes");
     assert_eq!(v.status().read_only, None);
     for (ino, byte) in [(moving, 1), (ballast, 2), (filler, 3)] {

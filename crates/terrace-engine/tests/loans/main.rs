@@ -68,7 +68,10 @@ fn a_borrower_is_counted_while_it_has_the_file() {
     assert_eq!(bytes, [60; 2]);
     // A first write takes a block, as a message's does.
     assert_eq!(stats.counters.get(DirectWrittenBytes), stats.counters.get(WrittenPm));
-    assert!(file.lasts());
+    let shares = volume.file_why(ino).unwrap().shares;
+    let share = (shares[0].place.as_str(), shares[0].rule.as_str(), shares[0].bytes);
+    assert_eq!((shares.len(), share), (1, ("pm", "direct", 4096)));
+    assert!(file.lasts(), "who asks why takes nothing back");
     file.write_at(None, &[3; 30]).unwrap();
     volume.take_back(ino).unwrap();
     assert_eq!(volume.stats().counters.get(DirectWrites), 3, "nothing is counted twice");

@@ -171,6 +171,7 @@ impl ControlServer {
                     if arguments.is_empty() { MapFrom::default() } else { parse(arguments)? };
                 json(&volume.file_map_part(ino, from, MAP_ITEMS)?)
             }
+            Command::FileWhy => json(&volume.file_why(ino)?),
             Command::StartScrub => json(&volume.start_scrub(parse(arguments)?)?),
             Command::ScrubReport => json(&volume.scrub_report()),
             Command::CancelScrub => json(&volume.cancel_scrub()?),
@@ -289,6 +290,7 @@ fn may_ask(command: Command, uid: u32) -> bool {
             | Command::Stats
             | Command::Sync
             | Command::FileMap
+            | Command::FileWhy
             | Command::ScrubReport
             | Command::Thresholds
             | Command::MoveRange
@@ -372,8 +374,14 @@ mod tests {
     #[test]
     fn strangers_ask_and_do_not_command() {
         let stranger = rustix::process::geteuid().as_raw() + 1;
-        let for_all =
-            [Command::Status, Command::Stats, Command::FileMap, Command::Thresholds, Command::Sync];
+        let for_all = [
+            Command::Status,
+            Command::Stats,
+            Command::FileMap,
+            Command::FileWhy,
+            Command::Thresholds,
+            Command::Sync,
+        ];
         assert!(for_all.into_iter().all(|command| may_ask(command, stranger)));
         let not_for_all = [
             Command::FileRanking,

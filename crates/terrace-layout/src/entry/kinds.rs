@@ -114,9 +114,7 @@ media_struct! {
         pub address: u64,
         /// Blocks.
         pub blocks: u32,
-        /// What the write-size predictor remembers: bits 0 to 7 its counter; bits 8 to 15 one more
-        /// than the binary logarithm of the blocks of the write that brought the data, 0 if that
-        /// were all of the entry's.
+        /// What the policy remembers: see [`History`].
         pub counter: u16,
         /// Where the data checksums are: [`CRC_NONE`], [`CRC_ENTRY`], [`CRC_SLOTS`], [`CRC_BLOCKS`]
         /// or [`CRC_COMMIT`].
@@ -437,22 +435,57 @@ impl WriteEntry {
         self.kind == EntryType::Move as u8
     }
 
-    /// The counter of the write-size predictor.
-    pub fn counter(&self) -> u8 {
-        self.counter as u8
+    /// What the policy remembers of the data.
+    pub fn history(&self) -> History {
+        History::of_word(self.counter)
+    }
+}
+
+/// What the policy remembers of the data that an entry maps: a word of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// Counter of the write-size predictor, at most 15: bits 0 to 3.
+    pub counter: u8,
+    /// One more than the binary logarithm of the blocks of the write that brought the data, at
+    /// most 63; 0 if those are all of the entry's: bits 8 to 13.
+    pub area_log2: u8,
+    /// Number of the rule that put the data where it is, at most 63; 0 if nobody has noted it:
+    /// its lower four bits in bits 4 to 7, the others in bits 14 and 15.
+    pub rule: u8,
+}
+
+impl History {
+    /// Of data that a write of so many blocks has brought.
+    #[inline]
+    pub const fn new(counter: u8, area_blocks: u64, rule: u8) -> Self {
+        let area_log2 = match area_blocks.checked_ilog2() {
+            Some(log2) => log2 as u8 + 1,
+            None => 0,
+        };
+        Self { counter, area_log2, rule }
     }
 
-    /// Blocks of the write that brought the data, as a power of two, rounded down.
-    pub fn area_blocks(&self) -> u64 {
-        match self.counter >> 8 {
-            0 => u64::from(self.blocks),
+    /// As an entry holds it.
+    #[inline]
+    pub const fn of_word(word: u16) -> Self {
+        let [low, high] = word.to_le_bytes();
+        Self { counter: low & 15, area_log2: high & 63, rule: low >> 4 | (high >> 6) << 4 }
+    }
+
+    /// The word for an entry.
+    #[inline]
+    pub const fn to_word(self) -> u16 {
+        let low = self.counter & 15 | self.rule << 4;
+        u16::from_le_bytes([low, self.area_log2 & 63 | (self.rule >> 4) << 6])
+    }
+
+    /// Blocks of the write that brought the data, as a power of two, rounded down; `blocks` are
+    /// those of the entry.
+    #[inline]
+    pub fn area_blocks(self, blocks: u32) -> u64 {
+        match self.area_log2 {
+            0 => u64::from(blocks),
             log2 => 1 << (log2 - 1).min(62),
         }
-    }
-
-    /// The two in the form in which the entry holds them.
-    pub fn history(counter: u8, area_blocks: u64) -> u16 {
-        let log2 = area_blocks.checked_ilog2().map_or(0, |log2| log2 as u16 + 1);
-        u16::from(counter) | log2 << 8
     }
 }

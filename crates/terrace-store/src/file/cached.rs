@@ -1,19 +1,19 @@
-//! What the write-size predictor remembers of writes that are in the page cache and in no log entry
-//! yet.
+//! What the policy remembers of writes that are in the page cache and in no log entry yet.
 //!
 //! Invariant: the records do not overlap; each covers what is left of one write.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use terrace_layout::WriteEntry;
-use terrace_policy::Overlap;
+use terrace_layout::History;
+use terrace_policy::{Overlap, Rule};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Record {
     blocks: u64,
     counter: u8,
     area_blocks: u64,
+    rule: Rule,
 }
 
 /// See the module.
@@ -27,11 +27,14 @@ impl CachedWrites {
         self.0.is_empty()
     }
 
-    /// A write to the page cache.
+    /// A write to the page cache, which this rule has put there. A write that joins others there
+    /// has their rule.
     #[inline]
-    pub fn note(&mut self, from: u64, blocks: u64, counter: u8) {
+    pub fn note(&mut self, from: u64, blocks: u64, counter: u8, rule: Rule) {
+        let joined = || self.0.range(..from + blocks).next_back().map(|(_, record)| record.rule);
+        let rule = if rule == Rule::JoinsDirty { joined().unwrap_or(rule) } else { rule };
         self.forget(from, from + blocks);
-        self.0.insert(from, Record { blocks, counter, area_blocks: blocks });
+        self.0.insert(from, Record { blocks, counter, area_blocks: blocks, rule });
     }
 
     /// Blocks that are elsewhere now, or gone.
@@ -82,14 +85,25 @@ impl CachedWrites {
         (known, unknown)
     }
 
-    /// What an entry for `from..to` has to say: the least counter, and the longest write.
+    /// The rules that put blocks of `from..to` where they are, and how many blocks each, in order
+    /// of the file.
+    pub fn rules(&self, from: u64, to: u64) -> impl Iterator<Item = (Rule, u64)> {
+        self.within(from, to).map(move |(start, record)| {
+            (record.rule, (start + record.blocks).min(to) - start.max(from))
+        })
+    }
+
+    /// What an entry for `from..to` has to say: the least counter, the longest write, and the rule
+    /// of most blocks.
     pub fn history(&self, from: u64, to: u64) -> u16 {
         let (known, _) = self.split(from, to);
         let counter = known.iter().map(|write| write.counter).min().unwrap_or(0);
-        WriteEntry::history(
-            counter as u8,
-            known.iter().map(|write| write.area_blocks).max().unwrap_or(0),
-        )
+        let area_blocks = known.iter().map(|write| write.area_blocks).max().unwrap_or(0);
+        let mut shares = BTreeMap::<Rule, u64>::new();
+        self.rules(from, to).for_each(|(rule, blocks)| *shares.entry(rule).or_default() += blocks);
+        let most = shares.into_iter().rev().max_by_key(|&(_, blocks)| blocks);
+        let rule = most.map_or(Rule::Unnoted, |(rule, _)| rule);
+        History::new(counter as u8, area_blocks, rule.number()).to_word()
     }
 }
 
@@ -97,6 +111,25 @@ impl CachedWrites {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn an_entry_has_the_rule_of_most_blocks() {
+        let mut cached = CachedWrites::default();
+        cached.note(20, 1, 0, Rule::JoinsDirty);
+        let rule = |cached: &CachedWrites, from, to| {
+            Rule::of_number(History::of_word(cached.history(from, to)).rule)
+        };
+        assert_eq!(rule(&cached, 0, 9), Rule::Unnoted);
+        assert_eq!(rule(&cached, 0, 30), Rule::JoinsDirty, "nobody knows what it has joined");
+        cached.note(0, 4, 1, Rule::PmFull);
+        cached.note(4, 3, 2, Rule::Bulk);
+        cached.note(9, 3, 3, Rule::JoinsDirty);
+        assert_eq!(rule(&cached, 0, 12), Rule::Bulk, "it has joined those before it");
+        assert_eq!(rule(&cached, 0, 9), Rule::PmFull);
+        let rules: Vec<_> = cached.rules(3, 10).collect();
+        let expected = [(Rule::PmFull, 1), (Rule::Bulk, 3), (Rule::Bulk, 1)];
+        assert_eq!(rules, expected);
+    }
 
     proptest! {
         /// Against one record per block.
@@ -108,7 +141,7 @@ mod tests {
             let mut model: BTreeMap<u64, (u8, u64)> = BTreeMap::new();
             for (writes, from, blocks, counter) in ops {
                 if writes {
-                    cached.note(from, blocks, counter);
+                    cached.note(from, blocks, counter, Rule::Bulk);
                     (from..from + blocks).for_each(|b| { model.insert(b, (counter, blocks)); });
                 } else {
                     cached.forget(from, from + blocks);

@@ -45,6 +45,11 @@ impl Heat {
         Time(self.mean.time_ns())
     }
 
+    /// When a block was last written, as far as the log tells it.
+    pub fn last_write(&self) -> Time {
+        self.last_write
+    }
+
     /// `written` blocks were written, and now there are `blocks`.
     #[inline]
     pub fn wrote(&mut self, written: u64, blocks: u64, at: Time) {

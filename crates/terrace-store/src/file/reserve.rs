@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use terrace_layout::{BlockAddr, EntryType, HoleEntry};
+use terrace_layout::{BlockAddr, EntryType, History, HoleEntry};
+use terrace_policy::Rule;
 
 use super::entries::{push_write, set_size_entry};
 use super::runs::StagedRun;
@@ -95,7 +96,9 @@ impl FileData {
         now: Time,
     ) {
         for &(file_block, addr, blocks) in reserve {
-            let staged = StagedRun { unwritten: true, ..StagedRun::new(file_block, addr, blocks) };
+            let history = History::new(0, 0, Rule::Reserved.number()).to_word();
+            let new = StagedRun::new(file_block, addr, blocks);
+            let staged = StagedRun { unwritten: true, history, ..new };
             let logged = StagedRun {
                 unwritten: !planted(Bug::ReservedAsWritten),
                 file_block: file_block + u64::from(planted(Bug::FallocateWrongBlocks)),

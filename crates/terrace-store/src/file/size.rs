@@ -74,7 +74,7 @@ impl FileData {
         bytes[covered_bytes(file_block, entry.size).min(kept)..].fill(0);
         let addr = BlockAddr::pm(io.source.alloc_meta()?);
         io.pm.write_nt(addr.byte(), &bytes);
-        let run = StagedRun::new(file_block, addr, 1);
+        let run = StagedRun { history: entry.counter, ..StagedRun::new(file_block, addr, 1) };
         let entry_index = push_write(log, &run, size, now, &[data_crc(&bytes[..kept])]);
         self.staged.push(StagedRun { entry_index, ..run });
         Ok(())

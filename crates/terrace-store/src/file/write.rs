@@ -1,7 +1,10 @@
 //! A write to PM: which path it takes, and the path itself.
 
-use terrace_layout::{BLOCK, BLOCK_BYTES, BlockAddr, EntryType, PATCH_BYTES_MAX, PatchEntry};
+use terrace_layout::{
+    BLOCK, BLOCK_BYTES, BlockAddr, EntryType, History, PATCH_BYTES_MAX, PatchEntry,
+};
 use terrace_media::Pm;
+use terrace_policy::Rule;
 
 use super::{FileData, PmIo, move_ref};
 use crate::Time;
@@ -57,9 +60,16 @@ pub fn copy_edge(edges: &[Option<Edge>; 2], block: u64, out: &mut [u8; BLOCK]) {
 pub struct Mark {
     /// The new modification time.
     pub now: Time,
-    /// State of the write-size predictor for these blocks, in the form in which entries hold it
-    /// ([`WriteEntry::history`](terrace_layout::WriteEntry::history)).
+    /// What the policy remembers of these blocks, in the form in which entries hold it
+    /// ([`History`]).
     pub history: u16,
+}
+
+impl Mark {
+    /// Of a write of so many blocks by a process that has borrowed the file.
+    pub fn of_borrower(now: Time, blocks: u64) -> Self {
+        Self { now, history: History::new(0, blocks, Rule::Direct.number()).to_word() }
+    }
 }
 
 /// A write to PM.

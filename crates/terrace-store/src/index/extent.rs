@@ -1,6 +1,7 @@
 //! A run of file blocks, with what its write entry says of it.
 
-use terrace_layout::BlockAddr;
+use terrace_layout::{BlockAddr, History};
+use terrace_policy::Rule;
 
 /// A run of file blocks on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,7 +9,8 @@ pub struct Extent {
     /// First device block.
     pub addr: BlockAddr,
     /// Position of the write entry; slots are 64 bytes long, so the low bits hold flags, and the
-    /// predictor's counter.
+    /// predictor's counter. The highest bits, which no position reaches, hold the number of the
+    /// rule.
     pub(super) entry_and_flags: u64,
     /// Blocks of the run.
     pub blocks: u32,
@@ -21,7 +23,9 @@ const UNWRITTEN: u64 = 1;
 const HAS_CRC_BLOCKS: u64 = 2;
 const COUNTER_SHIFT: u32 = 2;
 const COUNTER_MAX: u8 = 15;
-const FLAGS: u64 = 63;
+const RULE_SHIFT: u32 = 58;
+/// All that is not the position.
+const FLAGS: u64 = 63 | 63 << RULE_SHIFT;
 
 impl Extent {
     /// A run of blocks with the position of its entry in the log.
@@ -38,16 +42,19 @@ impl Extent {
         Self { addr, entry_and_flags: entry | flags, blocks, area_log2: 0 }
     }
 
-    /// The same, with what the write-size predictor remembers, in the form in which entries hold
-    /// it. Tables keep the counter alone.
+    /// The same, with what the policy remembers, in the form in which entries hold it. Tables keep
+    /// the counter and the rule.
     #[inline]
     pub fn with_history(self, history: u16) -> Self {
-        let counter = u64::from((history as u8).min(COUNTER_MAX)) << COUNTER_SHIFT;
-        Self {
-            entry_and_flags: self.entry_and_flags | counter,
-            area_log2: (history >> 8) as u8,
-            ..self
-        }
+        let History { counter, area_log2, rule } = History::of_word(history);
+        let (counter, rule) = (u64::from(counter) << COUNTER_SHIFT, u64::from(rule) << RULE_SHIFT);
+        Self { entry_and_flags: self.entry_and_flags | counter | rule, area_log2, ..self }
+    }
+
+    /// The rule that put the data there.
+    #[inline]
+    pub fn rule(&self) -> Rule {
+        Rule::of_number((self.entry_and_flags >> RULE_SHIFT) as u8)
     }
 
     /// Counter of the write-size predictor.
@@ -59,10 +66,7 @@ impl Extent {
     /// Blocks of the write that brought the data, roughly.
     #[inline]
     pub fn area_blocks(&self) -> u64 {
-        match self.area_log2 {
-            0 => u64::from(self.blocks),
-            log2 => 1 << (log2 - 1).min(62),
-        }
+        History { area_log2: self.area_log2, ..History::default() }.area_blocks(self.blocks)
     }
 
     /// Position of the write entry in PM.

@@ -30,8 +30,9 @@ use crate::source::BlockSource;
 use crate::sync::Arc;
 use crate::types::Ino;
 
-/// Position of the first entry of an archive.
-pub(super) const ARCHIVE_START: u64 = 1 << 60;
+/// Position of the first entry of an archive: beyond what a process can map of PM, and below the
+/// bits that an extent keeps beside a position.
+pub(super) const ARCHIVE_START: u64 = 1 << 57;
 
 /// The archive of one log, in DRAM.
 #[derive(Debug)]

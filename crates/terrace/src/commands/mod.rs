@@ -23,6 +23,7 @@ mod top;
 mod umount;
 mod upgrade;
 mod r#where;
+mod why;
 
 use std::process::ExitCode;
 
@@ -45,6 +46,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Doctor(args) => return doctor::run(args),
         Command::Run(args) => return run::run(args, quiet),
         Command::Where(args) => return r#where::run(args),
+        Command::Why(args) => return why::run(args),
         Command::Evict(args) => return Ok(place::evict(args, quiet)),
         Command::Warm(args) => return Ok(place::warm(args, quiet)),
         Command::Pin(args) => return Ok(pin::pin(args, quiet)),

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use terrace_engine::{Counter, Stats, TierStats};
+use terrace_engine::{Counter, Stats, TierStats, WaitStats};
 
 /// Kinds of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,65 @@ const OF_TIERS: &[Metric<TierStats>] = &[
         Kind::Counter,
         "Bytes of files that were read from the tier, without read-ahead, checksums and scrubs",
         |tier| tier.file_read_bytes,
+    ),
+    Metric(
+        "terrace_tier_fetched_bytes_total",
+        Kind::Counter,
+        "Bytes of files that were read from the tier into the page cache, read-ahead included",
+        |tier| tier.fetched_bytes,
+    ),
+    Metric(
+        "terrace_tier_file_written_bytes_total",
+        Kind::Counter,
+        "Bytes that programs wrote to the tier at once: to PM",
+        |tier| tier.file_written_bytes,
+    ),
+    Metric(
+        "terrace_tier_written_back_bytes_total",
+        Kind::Counter,
+        "Bytes that writeback brought to the tier from the page cache",
+        |tier| tier.written_back_bytes,
+    ),
+    Metric(
+        "terrace_tier_moved_in_bytes_total",
+        Kind::Counter,
+        "Bytes of files that moved to the tier from another, for whatever reason",
+        |tier| tier.moved_in_bytes,
+    ),
+    Metric(
+        "terrace_tier_moved_out_bytes_total",
+        Kind::Counter,
+        "Bytes of files that moved from the tier to another, for whatever reason",
+        |tier| tier.moved_out_bytes,
+    ),
+];
+
+/// One sample per cause of waits, with the label `cause`.
+const OF_WAITS: &[Metric<WaitStats>] = &[
+    Metric(
+        "terrace_waiting_operations",
+        Kind::Gauge,
+        "Operations of programs that wait for the cause now",
+        |wait| wait.waiting,
+    ),
+    Metric(
+        "terrace_waited_last_second_operations",
+        Kind::Gauge,
+        "Operations that waited within the last second, or still do",
+        |wait| wait.last_second,
+    ),
+    Metric("terrace_waits_total", Kind::Counter, "Operations that have waited", |wait| wait.waits),
+    Metric(
+        "terrace_wait_nanoseconds_total",
+        Kind::Counter,
+        "How long all of them waited",
+        |wait| wait.total_ns,
+    ),
+    Metric(
+        "terrace_longest_wait_nanoseconds",
+        Kind::Gauge,
+        "How long the one that waited longest did",
+        |wait| wait.longest_ns,
     ),
 ];
 
@@ -127,6 +186,12 @@ pub fn text(stats: &Stats) -> String {
         head(&mut text, name, *kind, help);
         for tier in &stats.tiers {
             let _ = writeln!(text, "{name}{{tier=\"{}\"}} {}", tier.name, value(tier));
+        }
+    }
+    for Metric(name, kind, help, value) in OF_WAITS.iter().filter(|_| !stats.waits.is_empty()) {
+        head(&mut text, name, *kind, help);
+        for wait in &stats.waits {
+            let _ = writeln!(text, "{name}{{cause=\"{}\"}} {}", wait.cause, value(wait));
         }
     }
     for Metric(name, kind, help, value) in OF_VOLUME {
@@ -207,11 +272,13 @@ mod tests {
             elapsed_ms: 65_400,
             tiers: vec![tier(0, "pm", 7), tier(1, "disk1", 9)],
             counters: serde_json::from_str(r#"{"fsyncs": 5}"#).unwrap(),
+            waits: vec![WaitStats { cause: "flush".into(), waits: 3, ..Default::default() }],
             pm_fences: 6,
             ..Stats::default()
         };
         let samples = parse(&text(&stats));
-        assert_eq!(samples.len(), 1 + 2 * OF_TIERS.len() + OF_VOLUME.len() + Counter::ALL.len());
+        let of_labels = 2 * OF_TIERS.len() + OF_WAITS.len();
+        assert_eq!(samples.len(), 1 + of_labels + OF_VOLUME.len() + Counter::ALL.len());
         for (series, value) in [
             ("terrace_volume_info{uuid=\"0-1\"}", 1.0),
             ("terrace_tier_writes_total{tier=\"pm\"}", 7.0),
@@ -219,6 +286,7 @@ mod tests {
             ("terrace_mounted_seconds", 65.0),
             ("terrace_pm_fences_total", 6.0),
             ("terrace_fsyncs_total", 5.0),
+            ("terrace_waits_total{cause=\"flush\"}", 3.0),
             ("terrace_pm_read_bytes_total", 0.0),
         ] {
             assert_eq!(samples.get(series), Some(&value), "{series}");
@@ -232,6 +300,7 @@ mod tests {
         };
         let mut table = row(INFO.0, Kind::Gauge, INFO.1);
         OF_TIERS.iter().for_each(|Metric(name, kind, help, _)| table += &row(name, *kind, help));
+        OF_WAITS.iter().for_each(|Metric(name, kind, help, _)| table += &row(name, *kind, help));
         OF_VOLUME.iter().for_each(|Metric(name, kind, help, _)| table += &row(name, *kind, help));
         Counter::ALL
             .iter()

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use terrace_engine::{Counter, LoanStats, Stats, Unit, counted};
 
-use super::Table;
+use super::{Table, passages_table, waits_line, waits_table};
 use crate::size::{format_size, percent};
 
 /// Data on its way from one place to another.
@@ -84,6 +84,9 @@ pub fn stats_live(stats: &Stats, headings: bool) -> String {
     if let Some(line) = direct_line(stats) {
         let _ = writeln!(text, "direct {line}");
     }
+    if let Some(line) = waits_line(&stats.waits) {
+        let _ = writeln!(text, "waits  {line}");
+    }
     text
 }
 
@@ -125,6 +128,12 @@ pub fn stats_total(stats: &Stats) -> String {
     }
     let mut text = format!("volume {}, mounted for {} s\n\n", stats.uuid, stats.elapsed_ms / 1000);
     text += &table.to_text();
+    text += "\n";
+    text += &passages_table(stats);
+    if !stats.waits.is_empty() {
+        text += "\n";
+        text += &waits_table(&stats.waits);
+    }
     let _ = writeln!(text, "\npage cache: {}", cache_line(stats));
     let _ = writeln!(text, "stored to PM: {}", pm_stores(stats));
     let _ = writeln!(text, "predictions that came true: {}\n", share(stats.predictor_accuracy));
@@ -194,6 +203,7 @@ mod tests {
             writes,
             written_bytes: writes * MIB,
             file_read_bytes: reads * 4096,
+            ..TierStats::default()
         };
         let counters = r#"{"cache_hits": 3, "cache_misses": 1, "pm_written_bytes": 10485760,
             "writer_stalls": 1, "written_back_bytes": 4194304, "direct_writes": 6,
@@ -204,6 +214,7 @@ mod tests {
             elapsed_ms: 2000,
             tiers: vec![tier(0, 512 * MIB, 0, 10), tier(1, 3 * MIB, 1000, 4)],
             cache: CacheStats { budget_bytes: 64 * MIB, clean_bytes: MIB, dirty_bytes: 2 * MIB },
+            waits: Vec::new(),
             loans: LoanStats { files: 2, processes: 1, quarantined_bytes: 0 },
             counters: serde_json::from_str(counters).unwrap(),
             pm_stored_bytes: 11 * MIB,
@@ -243,6 +254,11 @@ volume 0123, mounted for 2 s
 TIER    SIZE     USED      FREE  USE%  READS  WRITES      READ  WRITTEN
 pm     1 GiB  512 MiB   512 MiB  50 %      0      10       0 B   10 MiB
 disk1  1 GiB    3 MiB  1021 MiB   0 %   1000       4  3.91 MiB    4 MiB
+
+TIER   WRITTEN  WRITTEN BACK  MOVED IN      READ  FETCHED  MOVED OUT
+pm         0 B             -       0 B       0 B        -        0 B
+disk1        -           0 B       0 B  3.91 MiB      0 B        0 B
+cache      0 B             -         -       0 B        -          -
 
 page cache: 2 MiB dirty, 1 MiB clean, of 64 MiB; 75 % hits; 1 writer waited for it
 stored to PM: 11 MiB, 1.10 times what writes there asked for

@@ -46,6 +46,11 @@ const STEPS: &[Step] = &[
     Step::new("terrace where /mnt/db/*.sst")
         .before(FILES)
         .prints(&["/mnt/db/000007.sst: inode", "DEVICE"]),
+    Step::new("terrace why /mnt/db/*.sst").prints(&[
+        "/mnt/db/000007.sst: inode",
+        "expected: ",
+        "what would move it:",
+    ]),
     Step::new("terrace sync /mnt").then(
         "terrace stats --once --json /mnt | tr -d ' ' | grep \
                                          '\"dirty_bytes\":0'",

@@ -34,6 +34,7 @@ pub(crate) use self::succession::{end_loans, forget_segment, open_segment};
 use crate::base::counters::{Counter, Counters};
 use crate::base::tuning::Tuning;
 use crate::base::types::{Ino, Time};
+use crate::base::waits::WaitCause;
 use crate::inode::health::Health;
 use crate::inode::kin::Kin;
 use crate::inode::resident::{Inner, Inode};
@@ -241,11 +242,23 @@ impl Loan {
         self.control().word(self.generation)
     }
 
+    /// As [`wait`] for the borrower, on behalf of a program, which is counted if it waits.
+    fn wait(&self, deadline: Deadline, mut attempt: impl FnMut() -> bool) -> bool {
+        if attempt() {
+            return true;
+        }
+        if deadline.has_passed() {
+            return false;
+        }
+        let _waiting = self.loans.counters.waits.begin(WaitCause::Loan);
+        wait(self.borrower, deadline, attempt)
+    }
+
     /// Ends the loan. False: the borrower holds the file and does not let go until `deadline`, so
     /// the loan is broken.
     fn end(&self, deadline: Deadline) -> bool {
         let word = self.word();
-        let has_ended = wait(self.borrower, deadline, || word.end());
+        let has_ended = self.wait(deadline, || word.end());
         if !has_ended {
             word.break_off();
         }
@@ -359,7 +372,7 @@ impl Inner {
     /// Brings a lent file up to date. False: the borrower does not let go until `deadline`.
     fn look_until(&mut self, deadline: Deadline) -> bool {
         let Some(mut loan) = self.loan.take() else { return true };
-        if !wait(loan.borrower, deadline, || loan.word().look()) {
+        if !loan.wait(deadline, || loan.word().look()) {
             self.loan = Some(loan);
             return false;
         }

@@ -4,7 +4,7 @@
 //! cache, so that one place at a time holds the newest version of a block.
 
 use terrace_layout::{BLOCK_BYTES, FILE_BYTES_MAX};
-use terrace_policy::Target;
+use terrace_policy::{Rule, Target};
 use terrace_store::error::{FsError, FsResult, fail};
 use terrace_store::file::{BLOCK, Mark, PmWrite, WritePath, copy_edge, read_edges};
 use terrace_store::index::Segment;
@@ -17,6 +17,7 @@ use crate::base::counters::Counter;
 use crate::base::heritage::Effect;
 use crate::base::patience;
 use crate::base::types::{Ino, KillPriv, Time, WriteOptions};
+use crate::base::waits::WaitCause;
 use crate::inode::cache::BlankPage;
 use crate::inode::resident::{Inner, Inode};
 use crate::tiering::placement::{Choice, Write, history_of};
@@ -98,6 +99,7 @@ impl Files {
                 }
             }
             if (options.durable || self.options.durable) && inode.pages.has_dirty() {
+                let _waiting = self.counters.waits.begin(WaitCause::Flush);
                 patience::endure(|| self.pages.flush_file(inode))?;
             }
             Ok(done)
@@ -201,7 +203,7 @@ impl Files {
                 self.activity.note_pm_use(inode.shard);
                 return Ok(Attempt::Done(data.len()));
             }
-            choice.reason = Counter::PlacedPmFull;
+            choice.rule = Rule::PmFull;
         }
         if !self.store.space.has_disks() {
             return fail(libc::ENOSPC);
@@ -226,7 +228,7 @@ impl Files {
             return Ok(Attempt::NeedsFlush);
         }
         written?;
-        inner.file_mut()?.1.cached.note(from, to - from, choice.counter);
+        inner.file_mut()?.1.cached.note(from, to - from, choice.counter, choice.rule);
         self.counters.add(Counter::WrittenCache, len as u64);
         self.written(inode, inner, write, choice, now)?;
         Ok(Attempt::Done(len))

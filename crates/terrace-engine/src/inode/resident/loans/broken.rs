@@ -239,7 +239,7 @@ fn move_block(inner: &mut Inner, io: PmIo<'_>, named: Named) -> FsResult<()> {
     let write = PmWrite {
         offset: file_block * BLOCK_BYTES,
         data: &bytes[..covered],
-        mark: Mark { now: file.mtime, history: 0 },
+        mark: Mark::of_borrower(file.mtime, 1),
         read_old: &|_, _| unreachable!("a whole block is written"),
     };
     match file.write(log, io, WritePath::Copy, &write)? {
