@@ -37,6 +37,7 @@ pub use base::patience::let_waits_end;
 pub use base::pin::{PIN_XATTR, parse_pin, pin_value};
 pub use base::recorder::{Recorded, Recording};
 pub use base::types::*;
+pub use base::wear::{BudgetStatus, DeviceWear, NamedDevice, VolumeWear, WearBudget};
 pub use base::words::{counted, with_advice};
 pub use inode::cache::{CACHE_LAYOUT, discard_page_cache};
 pub use inode::device_table::OpenDisk;

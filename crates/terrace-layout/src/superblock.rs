@@ -15,7 +15,7 @@ pub const MAGIC: [u8; 8] = *b"TERRACE\x1a";
 /// Format that this code writes: a reader of another major refuses it.
 pub const FORMAT_MAJOR: u16 = 3;
 /// Minor format: older minors are readable.
-pub const FORMAT_MINOR: u16 = 5;
+pub const FORMAT_MINOR: u16 = 6;
 /// Blocks that the superblock copies take.
 pub const SUPERBLOCK_BLOCKS: u64 = 2;
 /// Largest mount epoch and sequence: they are times in nanoseconds, or counted.

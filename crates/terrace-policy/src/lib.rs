@@ -14,6 +14,7 @@ mod siblings;
 mod synchronicity;
 mod temperature;
 mod thresholds;
+mod wear;
 mod write_size;
 
 use std::time::Duration;
@@ -34,6 +35,7 @@ pub use thresholds::{
     reverse_migration_goes_on, tier_is_full, used_percent, utilization_threshold,
     write_migration_goes_on,
 };
+pub use wear::{Bucket, Left, Offer, Share, share};
 pub use write_size::{Overlap, is_large, next_counter};
 
 /// PM blocks that only operations which free space may take.

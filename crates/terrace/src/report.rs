@@ -10,13 +10,14 @@ mod map;
 mod scrub;
 mod stats;
 mod transport;
+mod wear;
 pub mod whatif;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Deserialize;
-use terrace_engine::{CheckReport, RemovalStatus, counted};
+use terrace_engine::{CheckReport, RemovalStatus, VolumeWear, counted};
 
 use crate::output::in_a_line;
 use crate::size::{format_size, percent};
@@ -27,6 +28,7 @@ pub use scrub::{ScrubReport, ScrubStatus, scrub};
 pub use stats::{
     FLOWS, cache_line, direct_line, per_second, pm_stores, share, stats_live, stats_total,
 };
+pub use wear::{Endurance, Endurances};
 
 /// What is shown of a [`terrace_engine::Status`].
 #[derive(Debug, Default, Deserialize)]
@@ -49,6 +51,8 @@ pub struct Status {
     direct: Option<terrace_fuse::control::DirectStatus>,
     /// The removal of a disk that is under way, or the last one.
     pub removal: Option<RemovalStatus>,
+    wear: Option<VolumeWear>,
+    endurance: Endurances,
 }
 
 /// What is shown of a [`terrace_engine::MigrationStatus`].
@@ -102,6 +106,10 @@ pub fn status(status: &Status) -> String {
     text += "\n";
     text += &tiers(status);
     text += "\n";
+    if let Some(worn) = &status.wear {
+        text += &wear::wear(worn, &status.endurance);
+        text += "\n";
+    }
     let _ = writeln!(text, "inodes in use: {}", status.inodes);
     if status.cache_budget_bytes > 0 {
         let _ = writeln!(
@@ -162,7 +170,7 @@ fn devices(status: &Status) -> String {
 }
 
 /// `pm`, `disk1`, `disk2`, …
-fn device_name(index: u16) -> String {
+pub fn device_name(index: u16) -> String {
     if index == 0 { "pm".to_owned() } else { format!("disk{index}") }
 }
 
@@ -326,6 +334,7 @@ mod tests {
                 ..Default::default()
             }),
             removal: None,
+            wear: None,
             migration: Some(terrace_engine::MigrationStatus {
                 state: "idle".to_owned(),
                 pm_used_percent: 25,

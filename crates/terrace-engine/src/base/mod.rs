@@ -11,4 +11,5 @@ pub(crate) mod recent;
 pub(crate) mod recorder;
 pub(crate) mod tuning;
 pub(crate) mod types;
+pub(crate) mod wear;
 pub(crate) mod words;

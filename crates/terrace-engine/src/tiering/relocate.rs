@@ -42,6 +42,7 @@ use crate::inode::commits::Commits;
 use crate::inode::health::Health;
 use crate::inode::resident::{Inner, Inode};
 use crate::inode::store::Store;
+use crate::inode::wear::{Share, Wear};
 use crate::pageio::PageIo;
 use crate::pageio::fetch::Checksums;
 use crate::pageio::runs::{Destination, Placed};
@@ -125,6 +126,7 @@ pub(crate) struct Relocator {
     pub commits: Arc<Commits>,
     pub pages: Arc<PageIo>,
     pub counters: Arc<Counters>,
+    pub wear: Arc<Wear>,
     pub buffers: Buffers,
 }
 
@@ -190,26 +192,39 @@ impl Relocator {
     /// for one another. It fails with `ENOSPC` where data was to go, `EIO` with the place that
     /// cannot be read or written, `ESTALE` if the file is gone.
     pub fn relocate(&self, inode: &Arc<Inode>, order: Order<'_>) -> Moved {
-        let begun = match self.begin(inode, order, inode.moving.lock()) {
+        let share = match self.share_for(&[order]) {
+            Ok(share) => share,
+            Err(error) => return Moved { blocks: 0, failed: Err(error) },
+        };
+        let begun = match self.begin(inode, order, share.blocks(), inode.moving.lock()) {
             Ok(Some(begun)) => begun,
             nothing => return Moved { blocks: 0, failed: nothing.map(drop) },
         };
-        let (copies, copied) = self.copy_all(&begun);
+        let (copies, copied) = self.copy_all(&begun, &share);
         let mut moved = self.commit_copies(&begun, copies);
         moved.go_on(|| self.move_reserved(&begun));
         let ended = inode.inner.write().file_mut().map(|(_, file)| file.end_relocation());
         Moved { failed: moved.failed.and(ended).and(copied), ..moved }
     }
 
-    /// Looks up what is to move; from now on it is noted who changes it.
+    /// What may be written of orders that go to the same tiers, for the same reason.
+    fn share_for(&self, orders: &[Order<'_>]) -> FsResult<Share> {
+        let stretches = orders.iter().flat_map(|order| order.stretches);
+        let blocks = stretches.fold(0u64, |sum, s| sum.saturating_add(s.end - s.start));
+        let Order { tiers, counter, .. } = orders[0];
+        self.wear.ask(tiers, counter, blocks)
+    }
+
+    /// Looks up what is to move, up to `most` blocks; from now on it is noted who changes it.
     fn begin<'a>(
         &self,
         inode: &'a Arc<Inode>,
         order: Order<'a>,
+        most: u64,
         alone: MutexGuard<'a, ()>,
     ) -> FsResult<Option<Relocation<'a>>> {
         let mut inner = inode.exclusive()?;
-        let pieces = self.pieces(inode, &inner, order)?;
+        let pieces = self.pieces(inode, &inner, order, most)?;
         if pieces.is_empty() {
             return Ok(None);
         }
@@ -232,8 +247,14 @@ impl Relocator {
         }))
     }
 
-    /// Looks up what is wanted.
-    fn pieces(&self, inode: &Inode, inner: &Inner, order: Order<'_>) -> FsResult<Vec<SourceRun>> {
+    /// Looks up what is wanted, up to `most` blocks.
+    fn pieces(
+        &self,
+        inode: &Inode,
+        inner: &Inner,
+        order: Order<'_>,
+        most: u64,
+    ) -> FsResult<Vec<SourceRun>> {
         let (file, entries) = (inner.file()?, inner.log.entries(&self.store.pm));
         let overlaps = |s: &Range<u64>| {
             file.index.overlaps(s.start, s.end).map({
@@ -248,6 +269,7 @@ impl Relocator {
         } else {
             self.store.space.room_for(order.tiers)
         };
+        room = room.min(most);
         let mut pieces = Vec::new();
         for (stretch, (start, whole)) in order.stretches.iter().flat_map(overlaps) {
             let (a, b) =
@@ -278,7 +300,11 @@ impl Relocator {
     /// Copies pieces to where they go, a buffer at a time, and fills the next one meanwhile. Pieces
     /// that cannot be read do not keep the others. A write that fails ends it: the copies made
     /// before count.
-    fn copy_all<'a>(&self, begun: &'a Relocation<'_>) -> (Vec<Copy<'a>>, FsResult<()>) {
+    fn copy_all<'a>(
+        &self,
+        begun: &'a Relocation<'_>,
+        share: &Share,
+    ) -> (Vec<Copy<'a>>, FsResult<()>) {
         let Relocation { inode, committed, .. } = *begun;
         let parts = buffers_of(&begun.written);
         let longest = parts.iter().map(|pieces| blocks_of(pieces)).max().unwrap_or(0);
@@ -294,7 +320,7 @@ impl Relocator {
                 next.blocks.clear();
                 let fill = following.map(|part| || self.fill(&mut next, file(part)));
                 let reader = fill.and_then(|fill| spawn_scoped(scope, fill));
-                let placed = self.place(begun, pieces, &full);
+                let placed = self.place(begun, pieces, &full, share);
                 (placed, reader.map(|reader| reader.join().expect("a copy does not panic")))
             });
             // The system may have no thread to spare.
@@ -321,14 +347,16 @@ impl Relocator {
         begun: &'a Relocation<'_>,
         pieces: &'a [SourceRun],
         buffer: &Buffer,
+        share: &Share,
     ) -> FsResult<Copy<'a>> {
         let Relocation { inode, order, committed, .. } = *begun;
         let copied = buffer.copied();
         let placed = match order.tiers.first {
             _ if copied.is_empty() => Vec::new(),
             0 => self.pages.store_in_pm(inode.shard, &copied, committed),
-            _ => self.write_to_tiers(inode.shard, &copied, order.tiers)?,
+            _ => self.write_to_tiers(inode.shard, &copied, order.tiers, share)?,
         };
+        placed.iter().for_each(|run| share.wrote(run.addr.device(), run.blocks()));
         let kept = self.copies_to_keep(inode, order, copied.iter());
         Ok(Copy { pieces, runs: placed.iter().map(Placed::run).collect(), kept })
     }
@@ -437,10 +465,10 @@ impl Relocator {
         shard: usize,
         copied: &'a [Copied<'a>],
         tiers: Tiers,
+        share: &Share,
     ) -> FsResult<Vec<Placed<'a, Copied<'a>>>> {
-        self.store.space.beside_promises(copied.len() as u64, || {
-            self.pages.write_pages(copied, Destination { shard, tiers })
-        })
+        let to = Destination { shard, tiers, avoided: &share.avoided };
+        self.store.space.beside_promises(copied.len() as u64, || self.pages.write_pages(copied, to))
     }
 
     /// Copies for the page cache, if they are wanted there and need nobody's place but that of

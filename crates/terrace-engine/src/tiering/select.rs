@@ -76,6 +76,9 @@ impl Selector {
         let Some(target) = self.store.space.tiers().find(|&t| t > tier) else {
             return Ok(Round::Idle);
         };
+        if let Some(why) = self.relocator.wear.held_up(Tiers::from(target)) {
+            return Ok(Round::Stuck(why));
+        }
         self.scan_some(shard);
         let way = Way { shard, from: tier, to: target, counter, most };
         let mut tried: Vec<Arc<Inode>> = Vec::new();
@@ -463,7 +466,9 @@ impl Selector {
         direction: &Direction,
         otherwise: &str,
     ) -> FsResult<Round> {
-        let mut round = Round::Stuck(otherwise.to_owned());
+        let held_up = self.relocator.wear.held_up(selection.tiers);
+        let files = files.take(if held_up.is_some() { 0 } else { usize::MAX });
+        let mut round = Round::Stuck(held_up.unwrap_or_else(|| otherwise.to_owned()));
         for inode in files {
             if round.may_try_another() {
                 round = round.after(self.relocate_selection(&inode, selection), direction)?;

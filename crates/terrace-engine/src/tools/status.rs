@@ -22,6 +22,7 @@ use crate::inode::device_table::DeviceTable;
 use crate::inode::health::Health;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
+use crate::inode::wear::{Wear, offline_report};
 use crate::mount::devices::match_present_devices;
 use crate::mount::parts::Parts;
 use crate::ops::lending::Lending;
@@ -107,6 +108,7 @@ pub(crate) struct Reports {
     pub store: Arc<Store>,
     pub health: Arc<Health>,
     pub devices: Arc<DeviceTable>,
+    pub wear: Arc<Wear>,
     pub cache: Arc<PageCache>,
     pub inodes: Arc<Inodes>,
     pub placement: Arc<Placement>,
@@ -125,6 +127,7 @@ impl Reports {
             store: parts.store.clone(),
             health: parts.health.clone(),
             devices: parts.devices.clone(),
+            wear: parts.wear.clone(),
             cache: parts.cache.clone(),
             inodes: parts.inodes.clone(),
             placement: parts.tiering.placement.clone(),
@@ -184,6 +187,7 @@ impl Reports {
             scrub: None,
             migration: Some(self.schedule.status()),
             removal: self.drain.removal_status(),
+            wear: Some(self.wear.report()),
         }
     }
 
@@ -297,5 +301,6 @@ pub fn offline_status(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>]) -> FsResult<Status>
         scrub: None,
         migration: None,
         removal: None,
+        wear: offline_report(pm, &sb),
     })
 }
