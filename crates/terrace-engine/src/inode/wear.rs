@@ -15,13 +15,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use terrace_layout::{
-    BLOCK_BYTES, CRCS_PER_BLOCK, DEVICES_MAX, Superblock, WearFound, WearRecord, WearRow,
-};
+use terrace_layout::{BLOCK_BYTES, DEVICES_MAX, Superblock, WearFound, WearRecord, WearRow};
 use terrace_media::Pm;
 use terrace_policy::{Bucket, Left, Offer, share};
 use terrace_store::error::{FsError, FsResult};
-use terrace_store::space::Tiers;
+use terrace_store::space::{Tiers, fitting, with_checksums};
 use terrace_store::superblock::Disks;
 use terrace_store::sync::{Arc, Mutex};
 use terrace_store::wear;
@@ -309,8 +307,7 @@ impl Wear {
     /// # Errors
     /// `EDQUOT`: nothing, since budgets are used up.
     pub fn ask(self: &Arc<Self>, tiers: Tiers, counter: Counter, blocks: u64) -> FsResult<Share> {
-        let with_checksums = blocks.saturating_add(blocks.div_ceil(CRCS_PER_BLOCK));
-        let wanted = with_checksums.saturating_mul(BLOCK_BYTES);
+        let wanted = with_checksums(blocks).saturating_mul(BLOCK_BYTES);
         let mut share = Share {
             wear: self.clone(),
             of_movers: is_of_movers(counter),
@@ -500,8 +497,7 @@ pub(crate) struct Share {
 impl Share {
     /// Blocks of data that it may write; those of their checksums come on top.
     pub fn blocks(&self) -> u64 {
-        let all = self.most / BLOCK_BYTES;
-        all.saturating_sub(all.div_ceil(CRCS_PER_BLOCK + 1)).max(1)
+        fitting(self.most / BLOCK_BYTES).max(1)
     }
 
     /// It has written so many blocks to a device.
