@@ -3,7 +3,8 @@
 
 /// Nanoseconds of a day.
 const DAY_NS: i64 = 86_400 * 1_000_000_000;
-/// Movers wait until they may write so much: less is not worth a flush.
+/// Movers wait until they may write so much, or a quarter of a day's budget: less is not worth a
+/// flush.
 const LEAST_BYTES: u64 = 1 << 20;
 
 /// What the movers may write to a device. It fills at a day's budget per day, holds a day's budget,
@@ -93,7 +94,7 @@ impl Bucket {
 
     /// Bytes that movers want to find before they begin.
     pub fn least(&self) -> u64 {
-        LEAST_BYTES.min(self.per_day)
+        LEAST_BYTES.min(self.per_day / 4).max(1)
     }
 
     /// A move begins that may need so much.

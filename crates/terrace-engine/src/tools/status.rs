@@ -141,6 +141,7 @@ impl Reports {
     }
 
     pub fn status(&self) -> Status {
+        self.lending.count();
         let sb = *self.devices.sb.lock();
         let used = |i: usize| {
             let (blocks, free) = self.store.space.device_space(i as u16);
