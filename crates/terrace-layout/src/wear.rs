@@ -5,7 +5,7 @@
 
 use crate::crc::crc_with_hole;
 use crate::field::media_struct;
-use crate::{BLOCK, DEVICES_MAX, MediaStruct};
+use crate::{BLOCK, DEVICES_MAX, JOURNAL_OFFSET, JournalRecord, MediaStruct};
 use zerocopy::IntoBytes;
 
 /// First word of a wear record.
@@ -20,7 +20,7 @@ pub const WEAR_SLOTS: u64 = 2;
 const _: () = assert!(size_of::<WearRecord>() as u64 <= WEAR_SLOT_BYTES);
 const _: () = assert!(WEAR_OFFSET + WEAR_SLOTS * WEAR_SLOT_BYTES <= BLOCK as u64);
 const _: () = assert!(
-    crate::JOURNAL_OFFSET + size_of::<crate::JournalRecord>() as u64 <= WEAR_OFFSET,
+    JOURNAL_OFFSET + size_of::<JournalRecord>() as u64 <= WEAR_OFFSET,
     "the journal ends before the first slot"
 );
 
