@@ -315,6 +315,26 @@ fn movers_choose_another_disk_of_the_tier() {
 }
 
 #[test]
+fn what_a_move_has_not_used_is_for_the_next() {
+    let rig = one_tier(1);
+    let volume = open(&rig, &[(1, 9 * MIB)]);
+    for number in 0..6 {
+        let ino = volume.create(Ino::ROOT, format!("{number}").as_bytes(), &FILE).unwrap().ino;
+        (0..16).for_each(|at| put(&volume, ino, at * 65536, &pattern(65536, number)));
+        a_moment_passes();
+        empty_pm(&volume);
+        // With nothing more to move it may say so.
+        let why = volume.migrate(1).err().map(|error| error.to_string());
+        assert!(!why.as_ref().is_some_and(|why| why.contains("wear=")), "{number}: {why:?}");
+        volume.tune(Param::MigrateMax, 90).unwrap();
+        volume.tune(Param::MigrateMin, 90).unwrap();
+        assert_eq!(blocks_in_pm(&volume, &[ino]), 0);
+    }
+    let moved = of(&wear(&volume), 1);
+    assert!(moved.moved_bytes >= 6 * MIB && moved.overdrawn_bytes == 0, "{moved:?}");
+}
+
+#[test]
 fn a_slower_tier_takes_nothing_because_of_a_budget() {
     let rig = Rig::tiered(16 << 20);
     let volume = open(&rig, &[(1, MIB)]);

@@ -69,10 +69,10 @@ media_struct! {
 }
 
 /// What the two slots hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WearFound {
     /// The record that counts.
-    Record(WearRecord),
+    Record(Box<WearRecord>),
     /// Nobody has counted yet.
     Nothing,
     /// Both slots hold something, and neither a record that is whole.
@@ -109,7 +109,7 @@ impl WearRecord {
         let slots = || slots.chunks_exact(WEAR_SLOT_BYTES as usize);
         let newest = slots().filter_map(Self::decode).max_by_key(|record| record.sequence);
         match newest {
-            Some(record) => WearFound::Record(record),
+            Some(record) => WearFound::Record(Box::new(record)),
             None if slots().any(|slot| slot.iter().all(|&byte| byte == 0)) => WearFound::Nothing,
             None => WearFound::Damaged,
         }
@@ -143,9 +143,9 @@ mod tests {
     fn the_newest_record_that_is_whole_counts() {
         assert_eq!(WearRecord::find(&slots([None, None])), WearFound::Nothing);
         let mut both = slots([Some(record(4)), Some(record(5))]);
-        assert_eq!(WearRecord::find(&both), WearFound::Record(record(5)));
+        assert_eq!(WearRecord::find(&both), WearFound::Record(Box::new(record(5))));
         both[SLOT + 100] ^= 1;
-        assert_eq!(WearRecord::find(&both), WearFound::Record(record(4)), "a torn slot");
+        assert_eq!(WearRecord::find(&both), WearFound::Record(Box::new(record(4))), "a torn slot");
         both[50] ^= 1;
         assert_eq!(WearRecord::find(&both), WearFound::Damaged);
     }

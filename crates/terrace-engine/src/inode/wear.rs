@@ -407,7 +407,7 @@ impl Wear {
 fn last_record(pm: &Pm, sb: &Superblock, now: Time) -> WearRecord {
     let empty = WearRecord { since_ns: now.0, made_ns: now.0, ..WearRecord::empty() };
     match wear::read(pm, sb) {
-        Ok(WearFound::Record(record)) => record,
+        Ok(WearFound::Record(record)) => *record,
         Ok(WearFound::Nothing) => empty,
         Ok(WearFound::Damaged) | Err(_) => {
             let path = pm.path().display();

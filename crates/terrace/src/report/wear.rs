@@ -62,7 +62,7 @@ pub(super) fn wear(wear: &VolumeWear, endurances: &Endurances) -> String {
         shown(tells, ">LIFE USED"),
         shown(tells, ">LIFE WRITTEN"),
     ]);
-    let rate = |rate: Option<u64>| rate.map_or_else(|| "-".to_owned(), |rate| format_size(rate));
+    let rate = |rate: Option<u64>| rate.map_or_else(|| "-".to_owned(), format_size);
     for device in &wear.devices {
         let told = endurances.get(&device.name);
         let budget = device.budget.as_ref();
