@@ -4,6 +4,7 @@
 mod rig;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rig::{FILE, Rig, contents, pattern, put, runs};
 use terrace_engine::{Counter, Ino, Volume, WriteOptions};
@@ -210,4 +211,65 @@ fn what_leaves_pm_first_is_what_nobody_misses() {
     assert!(!in_pm(awaited));
     volume.close().unwrap();
     rig.must_be_sound();
+}
+
+/// Files whose first half has left PM, and whose second was just written. It is younger than the
+/// file on average, and all of one time: only its age can make it leave.
+fn half_left(volume: &Volume, names: impl Iterator<Item = String>) -> Vec<Ino> {
+    let files: Vec<Ino> = names.map(|name| create(volume, &name)).collect();
+    for at in [0, 64 * KIB] {
+        for &ino in &files {
+            put(volume, ino, at as u64, &pattern(64 * KIB, 1));
+            volume.fsync(ino, true).unwrap();
+        }
+        if at == 0 {
+            let _ = volume.migrate(1);
+            assert!(files.iter().all(|&ino| runs(volume, ino) == "16 disk1"));
+            rig::a_moment_passes();
+        }
+    }
+    files
+}
+
+/// Files that nobody expects to live do not keep PM full: they leave last, but they leave.
+#[test]
+fn brief_files_leave_when_there_is_nothing_else() {
+    let rig = Rig::tiered(16 << 20);
+    let volume = rig.open_alone(&[]);
+    for number in 0..4 {
+        let name = format!("{number}.tmp");
+        let ino = create(&volume, &name);
+        put(&volume, ino, 0, &pattern(16 * KIB, 1));
+        remove(&volume, &name, ino);
+    }
+    EAGER.iter().for_each(|&(param, _)| volume.tune(param, 1).unwrap());
+    let files = half_left(&volume, (10..50).map(|number| format!("{number}.tmp")));
+    std::thread::sleep(Duration::from_millis(1001));
+    let _ = volume.migrate(1);
+    let stayed = files.iter().filter(|&&ino| runs(&volume, ino) != "32 disk1").count();
+    assert_eq!(stayed, 0, "of {}", files.len());
+    volume.close().unwrap();
+    rig.must_be_sound();
+}
+
+/// In a PM that is filled in a moment, data of a moment ago is not young.
+#[test]
+fn what_counts_as_young_depends_on_how_fast_pm_fills() {
+    for (lately, leaves) in [(1, true), (0, false)] {
+        let rig = Rig::tiered(16 << 20);
+        let volume = rig.open_alone(&[]);
+        volume.tune(Param::Lately, lately).unwrap();
+        EAGER.iter().for_each(|&(param, _)| volume.tune(param, 1).unwrap());
+        let begun = Instant::now();
+        let files = half_left(&volume, (0..64).map(|number| format!("{number}.db")));
+        std::thread::sleep(Duration::from_millis(50));
+        let _ = volume.migrate(1);
+        let left = files.iter().filter(|&&ino| runs(&volume, ino) == "32 disk1").count();
+        // A machine that was too slow for a second has moved it in both cases.
+        if leaves || begun.elapsed() < Duration::from_secs(1) {
+            assert_eq!(left > 0, leaves, "lately={lately}: {left} files left");
+        }
+        volume.close().unwrap();
+        rig.must_be_sound();
+    }
 }

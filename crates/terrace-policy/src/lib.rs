@@ -10,10 +10,12 @@ mod life;
 mod pace;
 mod params;
 mod read_frequency;
+mod rest;
 mod siblings;
 mod synchronicity;
 mod temperature;
 mod thresholds;
+mod turnover;
 mod wear;
 mod write_size;
 
@@ -25,16 +27,19 @@ pub use life::{Life, Stroke, Traits};
 pub use pace::Pace;
 pub use params::{OutOfRange, PARAMS, Param, Params, TUNABLES, Tunable, Unit};
 pub use read_frequency::is_read_dominated;
+pub use rest::Rest;
 pub use siblings::{Row, Siblings};
 pub use synchronicity::{Judged, Synchronicity};
 pub use temperature::{
-    ColdCut, ColdList, MeanTime, PartTimes, Pressure, cold_before, cold_under, hottest, log_is_cold,
+    ColdCut, ColdList, MeanTime, Moment, PartTimes, Pressure, cold_before, cold_under, hottest,
+    log_is_cold,
 };
 pub use thresholds::{
     Dataflow, Flow, Traffic, Utilization, keeps_cached, logs_leave, read_migration_goes_on,
     reverse_migration_goes_on, tier_is_full, used_percent, utilization_threshold,
     write_migration_goes_on,
 };
+pub use turnover::Turnover;
 pub use wear::{Bucket, Left, Offer, Share, share};
 pub use write_size::{Overlap, is_large, next_counter};
 

@@ -57,6 +57,8 @@ pub enum Param {
     AwaitBytes,
     /// Whether something is expected of a new file because of its siblings.
     Siblings,
+    /// Share of the time in which PM turns over for which data counts as written lately.
+    Lately,
 }
 
 /// What a threshold counts.
@@ -116,7 +118,7 @@ pub struct Tunable {
 }
 
 /// How many thresholds there are.
-pub const PARAMS: usize = 22;
+pub const PARAMS: usize = 23;
 
 const fn tunable(
     param: Param,
@@ -211,6 +213,10 @@ pub const TUNABLES: [Tunable; PARAMS] = [
     ),
     tunable(Param::Siblings, "siblings", Unit::Switch, (0, 1), 1)
         .about("0: nothing is expected of a new file because of others like it"),
+    tunable(Param::Lately, "lately", Unit::Percent, (0, 100), 12).about(
+        "data counts as written lately for this share of the time in which as much is written as \
+                PM holds, at most a second; 0: for a second",
+    ),
 ];
 
 impl Param {

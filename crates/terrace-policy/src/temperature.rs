@@ -12,7 +12,7 @@ use crate::{Param, Params};
 
 /// Most blocks that a mean is taken of.
 const BLOCKS_MAX: u64 = 1 << 60;
-const NS_PER_SECOND: i64 = 1_000_000_000;
+pub(crate) const NS_PER_SECOND: i64 = 1_000_000_000;
 
 /// The mean of the times of a file's blocks, kept up to date by differences: each change moves it
 /// by a fraction and is rounded to a nanosecond.
@@ -131,7 +131,7 @@ pub enum Pressure {
     /// The part that is not younger than the average: there is always one, unless the older part
     /// has moved already.
     Medium,
-    /// All of a file that was not written within the last second, which would be back at once.
+    /// All of a file that was not written lately, which would be back at once.
     High,
     /// The older half of what a file still has in the tier, however lately it was written. Of one
     /// that is written on and on, what is older than all of it on average has moved before; what
@@ -140,8 +140,24 @@ pub enum Pressure {
 }
 
 impl Pressure {
-    /// Those beyond [`Pressure::Low`], in the order in which they are tried.
-    pub const RISING: [Self; 3] = [Self::Medium, Self::High, Self::Highest];
+    /// In the order in which they are tried.
+    pub const RISING: [Self; 4] = [Self::Low, Self::Medium, Self::High, Self::Highest];
+}
+
+/// A moment at which cold data is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// When it is.
+    pub now_ns: i64,
+    /// For how long data counts as written lately ([`Turnover::lately_ns`](crate::Turnover)).
+    pub lately_ns: i64,
+}
+
+impl Moment {
+    /// One at which data counts as written lately for a second.
+    pub fn at(now_ns: i64) -> Self {
+        Self { now_ns, lately_ns: NS_PER_SECOND }
+    }
 }
 
 /// As [`cold_before`], under pressure; `None` if nothing of the file is cold even so. Under
@@ -149,11 +165,12 @@ impl Pressure {
 /// file.
 pub fn cold_under(
     pressure: Pressure,
-    now_ns: i64,
+    moment: Moment,
     amtime_ns: i64,
     last_write_ns: i64,
     params: &Params,
 ) -> Option<ColdCut> {
+    let Moment { now_ns, lately_ns } = moment;
     match (cold_before(now_ns, amtime_ns, last_write_ns, params), pressure) {
         (ColdCut::Whole, _) => Some(ColdCut::Whole),
         (cut, Pressure::Low) => Some(cut),
@@ -161,7 +178,7 @@ pub fn cold_under(
             Some(ColdCut::OlderThan(mean_ns.saturating_add(1)))
         }
         (_, Pressure::High) => {
-            (now_ns.saturating_sub(last_write_ns) >= NS_PER_SECOND).then_some(ColdCut::Whole)
+            (now_ns.saturating_sub(last_write_ns) >= lately_ns).then_some(ColdCut::Whole)
         }
         (ColdCut::OlderThan(mean_ns), Pressure::Highest) => {
             (mean_ns < last_write_ns).then(|| ColdCut::OlderThan(mean_ns.saturating_add(1)))
@@ -171,9 +188,9 @@ pub fn cold_under(
 
 /// Whether the log of an inode is cold that was last changed then. Under [`Pressure::Highest`] each
 /// is: the alternative is that PM has no room for the next one.
-pub fn log_is_cold(pressure: Pressure, now_ns: i64, changed_ns: i64, params: &Params) -> bool {
+pub fn log_is_cold(pressure: Pressure, moment: Moment, changed_ns: i64, params: &Params) -> bool {
     pressure == Pressure::Highest
-        || cold_under(pressure, now_ns, changed_ns, changed_ns, params) == Some(ColdCut::Whole)
+        || cold_under(pressure, moment, changed_ns, changed_ns, params) == Some(ColdCut::Whole)
 }
 
 /// When the blocks of a part of a file were written.
@@ -192,8 +209,8 @@ impl PartTimes {
 
     /// What of the part is cold under [`Pressure::Highest`]: what is not younger than its mean,
     /// unless it is all of one time.
-    pub fn older_half(&self, now_ns: i64, params: &Params) -> Option<ColdCut> {
-        cold_under(Pressure::Highest, now_ns, self.mean.time_ns(), self.youngest_ns?, params)
+    pub fn older_half(&self, moment: Moment, params: &Params) -> Option<ColdCut> {
+        cold_under(Pressure::Highest, moment, self.mean.time_ns(), self.youngest_ns?, params)
     }
 }
 
@@ -315,7 +332,7 @@ mod tests {
         let cut = |pressure, written_before_ns| {
             cold_under(
                 pressure,
-                100 * NS_PER_SECOND,
+                Moment::at(100 * NS_PER_SECOND),
                 7,
                 100 * NS_PER_SECOND - written_before_ns,
                 &Params::default(),
@@ -332,7 +349,7 @@ mod tests {
             [Low, Medium, High].map(|p| cut(p, 30 * NS_PER_SECOND)),
             [Some(ColdCut::Whole); 3]
         );
-        assert_eq!(Pressure::RISING, [Medium, High, Pressure::Highest]);
+        assert!(Pressure::RISING.is_sorted());
     }
 
     #[test]
@@ -341,7 +358,7 @@ mod tests {
         let older_half = |pieces: &[(u64, i64)]| {
             let mut times = PartTimes::default();
             pieces.iter().for_each(|&(blocks, before_ns)| times.add(blocks, now - before_ns));
-            times.older_half(now, &params)
+            times.older_half(Moment::at(now), &params)
         };
         // Appends a millisecond apart, the last one just now: three of the five go.
         let appends = [4, 3, 2, 1, 0].map(|ms| (1, ms * 1_000_000));

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use terrace_policy::{
-    Bucket, ColdCut, Flow, Offer, Pace, Param, PartTimes, Piece, Pressure, cold_under, groups,
-    hottest, is_read_dominated, keeps_cached, share,
+    Bucket, ColdCut, Flow, Moment, Offer, Pace, Param, PartTimes, Piece, Pressure, Rest,
+    cold_under, groups, hottest, is_read_dominated, keeps_cached, share,
 };
 
 use crate::config::{BLOCK_BYTES, Config};
@@ -46,8 +46,11 @@ pub(crate) struct Mover {
     under_way: Option<(i64, Move)>,
     /// Chosen, and to be done next.
     planned: VecDeque<Move>,
-    /// There was nothing to do: it looks again at the next tick.
+    /// There was nothing to do: it looks again at the next tick, or sooner.
     rests: bool,
+    rest: Rest,
+    /// When it began to rest.
+    rests_since_ns: i64,
     /// Files that read or reverse migration looks at before the next tick, hottest first.
     hot: VecDeque<u64>,
     pace: Pace,
@@ -62,15 +65,43 @@ impl Mover {
             under_way: None,
             planned: VecDeque::new(),
             rests: false,
+            rest: Rest::default(),
+            rests_since_ns: 0,
             hot: VecDeque::new(),
             pace: Pace::new(config.params.get(Param::MigrateRate)),
             buckets: config.wear.map(bucket),
         }
     }
 
-    /// When the move that is under way ends.
-    pub fn ends_ns(&self) -> i64 {
-        self.under_way.as_ref().map_or(i64::MAX, |(ends_ns, _)| *ends_ns)
+    /// When the move that is under way ends, or the rest of a mover that found nothing to move.
+    pub fn next_ns(&self) -> i64 {
+        match (&self.under_way, self.rest.most) {
+            (Some((ends_ns, _)), _) => *ends_ns,
+            (None, Some(most)) if self.rests => self.rests_until_ns(most),
+            _ => i64::MAX,
+        }
+    }
+
+    fn rests_until_ns(&self, rest: Duration) -> i64 {
+        self.rests_since_ns.saturating_add(i64::try_from(rest.as_nanos()).unwrap_or(i64::MAX))
+    }
+
+    /// That time has come.
+    pub fn go_on(&mut self, volume: &mut Volume) {
+        if self.under_way.is_some() {
+            self.finish(volume);
+        } else {
+            self.rests = false;
+            self.wake(volume);
+        }
+    }
+
+    /// A write has found PM full: the mover rests no longer than it has to.
+    pub fn hurry(&mut self, volume: &mut Volume) {
+        if self.rests && volume.clock.now_ns() >= self.rests_until_ns(self.rest.least) {
+            self.rests = false;
+            self.wake(volume);
+        }
     }
 
     /// Once a second: begins and ends read and reverse migration, and wakes the mover.
@@ -96,7 +127,14 @@ impl Mover {
             match self.planned.pop_front() {
                 Some(next) if is_wanted(volume, next.reason) => self.begin(volume, next),
                 Some(_) => {}
-                None => self.rests = !self.plan(volume),
+                None => {
+                    self.rests = !self.plan(volume);
+                    self.rest = match self.rests {
+                        true => self.rest.after_vain(volume.lately_ns()),
+                        false => Rest::default(),
+                    };
+                    self.rests_since_ns = volume.clock.now_ns();
+                }
             }
         }
         // Below the threshold it does not rest, but there was nothing to look for.
@@ -126,29 +164,33 @@ impl Mover {
 
     /// Something cold of one of the coldest files, under more and more pressure.
     fn plan_cold(&mut self, volume: &mut Volume) -> bool {
+        let lately_ns = volume.lately_ns();
         let mut looked_at: Vec<(u64, i64)> = Vec::new();
         while looked_at.len() < COLD_FILES && self.planned.is_empty() {
             let Some((ino, rank_ns)) = volume.pop_coldest() else { break };
             looked_at.push((ino, rank_ns));
-            self.plan_under(volume, Pressure::Low, ino);
+            self.plan_under(volume, Pressure::Low, lately_ns, ino);
         }
         for pressure in Pressure::RISING {
-            looked_at.iter().for_each(|&(ino, _)| self.plan_under(volume, pressure, ino));
+            looked_at
+                .iter()
+                .for_each(|&(ino, _)| self.plan_under(volume, pressure, lately_ns, ino));
         }
         looked_at.into_iter().for_each(|(ino, rank_ns)| volume.cold.note(ino, rank_ns));
         !self.planned.is_empty()
     }
 
     /// Plans to move what of a file is cold, if nothing is planned yet.
-    fn plan_under(&mut self, volume: &mut Volume, pressure: Pressure, ino: u64) {
+    fn plan_under(&mut self, volume: &mut Volume, pressure: Pressure, lately_ns: i64, ino: u64) {
         if !self.planned.is_empty() {
             return;
         }
         let (params, file) = (&volume.config.params, &volume.files[&ino]);
-        let now_ns = volume.clock.now_ns().saturating_sub(volume.grace_ns(file));
+        let grace_ns = if pressure < Pressure::High { volume.grace_ns(file) } else { 0 };
+        let moment = Moment { now_ns: volume.clock.now_ns().saturating_sub(grace_ns), lately_ns };
         let cut = match pressure {
-            Pressure::Highest => times_in_pm(file).older_half(now_ns, params),
-            _ => cold_under(pressure, now_ns, file.mtimes.time_ns(), file.last_write_ns, params),
+            Pressure::Highest => times_in_pm(file).older_half(moment, params),
+            _ => cold_under(pressure, moment, file.mtimes.time_ns(), file.last_write_ns, params),
         };
         if let Some(cut) = cut {
             self.plan_of(volume, ino, Reason::Write, cut);
@@ -182,9 +224,10 @@ impl Mover {
             return;
         }
         let Some(blocks) = self.may_write(volume, &next) else {
-            // It has time until the next tick.
+            // It has time until the next tick, however full PM is.
             self.planned.clear();
-            self.rests = true;
+            (self.rests, self.rests_since_ns) = (true, volume.clock.now_ns());
+            self.rest = Rest { least: Duration::from_secs(1), most: None };
             volume.outcome.held_up_seconds += 1;
             return;
         };

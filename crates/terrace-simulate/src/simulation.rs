@@ -72,14 +72,14 @@ impl Simulation {
         let idle_ns = to_ns.saturating_sub(IDLE_TICKS_MAX * NS_PER_SECOND);
         self.next_tick_ns = self.next_tick_ns.max(idle_ns);
         loop {
-            let move_ends_ns = self.mover.ends_ns();
-            let next_ns = self.next_tick_ns.min(move_ends_ns);
+            let mover_next_ns = self.mover.next_ns();
+            let next_ns = self.next_tick_ns.min(mover_next_ns);
             if next_ns > to_ns {
                 break;
             }
             self.volume.clock.set(next_ns);
-            if next_ns == move_ends_ns {
-                self.mover.finish(&mut self.volume);
+            if next_ns == mover_next_ns {
+                self.mover.go_on(&mut self.volume);
             } else {
                 self.next_tick_ns += NS_PER_SECOND;
                 self.tick();

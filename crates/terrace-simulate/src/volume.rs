@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 use terrace_policy::{
-    ColdList, Dataflow, Judged, Param, PmSpace, Siblings, Traffic, Traits, Utilization,
+    ColdList, Dataflow, Judged, Param, PmSpace, Siblings, Traffic, Traits, Turnover, Utilization,
     used_percent, write_migration_goes_on,
 };
 
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{BLOCK_BYTES, Config};
 use crate::file::{EXTENT_BLOCKS_MAX, Extent, File, PLACES, Place};
 use crate::outcome::Outcome;
 use crate::pages::CleanPages;
@@ -30,6 +30,7 @@ pub(crate) struct Volume {
     pub traffic: Traffic,
     pub utilization: Utilization,
     pub dataflow: Dataflow,
+    turnover: Turnover,
     pub cold: ColdList,
     pub siblings: Siblings,
     pub outcome: Outcome,
@@ -48,6 +49,7 @@ impl Volume {
             traffic: Traffic::default(),
             utilization: Utilization::default(),
             dataflow: Dataflow::default(),
+            turnover: Turnover::default(),
             cold: ColdList::default(),
             siblings: Siblings::default(),
             outcome: Outcome::default(),
@@ -119,6 +121,14 @@ impl Volume {
         let params = &self.config.params;
         let (await_bytes, cold_age) = (params.get(Param::AwaitBytes), params.get(Param::ColdAge));
         file.life.grace_ns(self.clock.now_ns(), await_bytes, cold_age)
+    }
+
+    /// For how long data counts as written lately, at the rate at which PM is written now.
+    pub fn lately_ns(&mut self) -> i64 {
+        let written = self.traffic.pm_written + self.outcome.written_pm_full_bytes;
+        self.turnover.note(self.clock.now_ns(), written);
+        let pm_bytes = self.config.pm_blocks() * BLOCK_BYTES;
+        self.turnover.lately_ns(pm_bytes, &self.config.params)
     }
 
     /// When a file counts as written, in the order in which files leave PM.

@@ -91,6 +91,9 @@ fn write_piece(
         }
         _ => note_dirty(volume, ino),
     }
+    if placed == Placed::PmFull {
+        mover.hurry(volume);
+    }
 }
 
 /// Where a write goes, and the counter of its entry.

@@ -353,12 +353,32 @@ static CATALOG: &[Benchmark] = &[
     Benchmark::Contest(small_pm(
         "varmail",
         loads::varmail,
-        null_and_journals!(loads::varmail, NULL),
+        &[
+            target(LARGE_PM, TIERED, How::Files(loads::varmail), 0.9),
+            target(FUSE, NULL, How::Files(loads::varmail), 0.9),
+            reported(EXT4_JOURNAL, Ground::Ext4Journal, How::Files(loads::varmail)),
+            reported(XFS_LOG, Ground::XfsLog, How::Files(loads::varmail)),
+        ],
     )),
     Benchmark::Contest(small_pm_durable(
         "varmail",
         loads::varmail,
         null_and_journals!(loads::varmail, NULL_DURABLE),
+    )),
+    Benchmark::Contest(small_pm(
+        "fileserver",
+        loads::fileserver,
+        &[target(LARGE_PM, TIERED, How::Files(loads::fileserver), 0.9)],
+    )),
+    Benchmark::Contest(small_pm(
+        "webserver",
+        loads::webserver,
+        &[target(LARGE_PM, TIERED, How::Files(loads::webserver), 0.9)],
+    )),
+    Benchmark::Contest(small_pm(
+        "webproxy",
+        loads::webproxy,
+        &[target(LARGE_PM, TIERED, How::Files(loads::webproxy), 0.9)],
     )),
     Benchmark::Contest(mounted(
         "fileserver",

@@ -33,9 +33,11 @@ pub(crate) struct ShardActivity {
     pub recent: Recent,
     /// Its migration thread has something to do.
     pub migration: Bell,
-    /// The migration thread has been told, or has tried in vain and waits for the pulse: writers
-    /// need not wake it.
+    /// The migration thread has been told, or has tried in vain: writers that find room need not
+    /// wake it.
     pub notified: AtomicBool,
+    /// A write has found PM full since the migration thread looked.
+    pub found_pm_full: AtomicBool,
 }
 
 impl ShardActivity {
@@ -177,6 +179,18 @@ impl Activity {
             if !activity.notified.load(Ordering::Relaxed) {
                 activity.notify();
             }
+        }
+    }
+
+    /// A write has found no room in PM: the shard's migration thread looks for some, even if it has
+    /// found none before.
+    #[cold]
+    pub fn note_pm_full(&self, shard: usize) {
+        let activity = &self.shards[shard];
+        if self.floor_blocks.load(Ordering::Relaxed) > 0
+            && !activity.found_pm_full.swap(true, Ordering::Relaxed)
+        {
+            activity.notify();
         }
     }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use terrace_layout::{ArchiveEntry, BLOCK_BYTES, BlockAddr, INLINE_SLOTS};
 use terrace_media::AlignedBuf;
-use terrace_policy::{Pressure, log_is_cold};
+use terrace_policy::{Moment, Pressure, log_is_cold};
 use terrace_store::alloc::Run;
 use terrace_store::error::{FsError, FsResult, fail};
 use terrace_store::file::BLOCK;
@@ -259,7 +259,7 @@ impl ColdLogs {
         // A change of the log need not be one of the file: a read that notes its time changes the
         // log.
         let used = inner.meta.ctime.0.max(inode.tiers.log_overtaken_ns());
-        let is_cold = log_is_cold(pressure, Time::now().0, used, &self.tuning.params());
+        let is_cold = log_is_cold(pressure, Moment::at(Time::now().0), used, &self.tuning.params());
         // A file pinned to PM stays there with its log; one that is about to go, or to be written
         // back, is not worth it.
         let is_awaited = inode.pages.has_dirty() && pressure < Pressure::Highest;

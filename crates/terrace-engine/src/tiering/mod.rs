@@ -135,6 +135,7 @@ impl Tiering {
             counters: counters.clone(),
             tuning: tuning.clone(),
             relocator: relocator.clone(),
+            turnover: Default::default(),
         });
         let pins = Pins {
             store: store.clone(),

@@ -3,7 +3,7 @@
 
 use terrace_layout::{BLOCK_BYTES, FILE_BYTES_MAX, WriteEntry};
 use terrace_policy::{
-    ColdCut, Judged, Overlap, Param, Pressure, Stroke, Target, is_large, is_read_dominated,
+    ColdCut, Judged, Moment, Overlap, Param, Pressure, Stroke, Target, is_large, is_read_dominated,
     next_counter, prefers_disk, room_wanted,
 };
 use terrace_store::error::{FsError, FsResult};
@@ -178,7 +178,7 @@ impl Placement {
             read_dominated: is_read_dominated(reads, file.size.div_ceil(BLOCK_BYTES), &params),
             bulk: !self.options.durable && self.kin.is_bulk(file),
             brief: file.life.is_brief(now.0),
-            cold: file.heat.cold(Pressure::Low, now, &params) == Some(ColdCut::Whole),
+            cold: file.heat.cold(Pressure::Low, Moment::at(now.0), &params) == Some(ColdCut::Whole),
             mean_write_age_seconds: (file.index.data_blocks() > 0).then(|| age(file.heat.mean().0)),
             mean_read_age_seconds: (read_time != 0).then(|| age(read_time)),
         }
@@ -196,6 +196,9 @@ impl Placement {
     ) {
         inode.reading.note_written();
         self.counters.add(choice.reason, len);
+        if choice.reason == Counter::PlacedPmFull {
+            self.activity.note_pm_full(inode.shard);
+        }
         self.note_written(file, write);
         let stroke = Stroke { offset: write.offset, len, durable: write.durable };
         let shown = file.life.wrote(stroke, self.tuning.get(Param::AwaitBytes));

@@ -6,12 +6,14 @@
 //! to do: an idle volume takes no CPU time.
 //!
 //! Invariant: a migration thread that is woken either moves something, or notes in [`Rounds`] why
-//! it cannot and sleeps until the next wake-up. It never tries the same in vain twice in a row.
+//! it cannot and sleeps until the next wake-up. While PM turns over within seconds, it tries again
+//! once what was written lately is so no longer. After each round in vain it sleeps for at least
+//! twice as long as after the one before.
 
 use std::time::{Duration, Instant};
 
 use terrace_policy::{
-    Dataflow, Flow, Pace, Param, Pressure, Traffic, Utilization, logs_leave,
+    Dataflow, Flow, Pace, Param, Pressure, Rest, Traffic, Utilization, logs_leave,
     write_migration_goes_on,
 };
 use terrace_store::error::FsResult;
@@ -189,27 +191,53 @@ impl Schedule {
 
     /// The migration thread of a shard.
     pub fn run(&self, shard: usize) {
-        let activity = &self.activity.shards[shard];
+        let mut rest = Rest::default();
         while !self.health.stopping.load(Ordering::Acquire) {
-            {
-                let mut work = activity.migration.rung.lock();
-                // `stopping` is set before this lock is taken to wake the thread.
-                while !*work && !self.health.stopping.load(Ordering::Acquire) {
-                    activity.migration.wake.wait(&mut work);
-                }
-                *work = false;
-            }
+            self.wait_for_work(shard, rest);
+            self.activity.shards[shard].found_pm_full.store(false, Ordering::Relaxed);
             while !self.health.stopping.load(Ordering::Acquire) {
                 match self.migrate_some(shard) {
-                    Round::Moved(bytes) => self.keep_pace(shard, bytes),
+                    Round::Moved(bytes) => {
+                        rest = Rest::default();
+                        self.keep_pace(shard, bytes);
+                    }
                     Round::Idle => {
-                        activity.notified.store(false, Ordering::Relaxed);
+                        rest = Rest::default();
+                        self.activity.shards[shard].notified.store(false, Ordering::Relaxed);
                         break;
                     }
-                    Round::Stuck(_) | Round::Failed { .. } => break,
+                    Round::Stuck(_) | Round::Failed { .. } => {
+                        rest = rest.after_vain(self.selector.lately_ns());
+                        break;
+                    }
                 }
             }
         }
+    }
+
+    /// Until the least rest is over, and there is work or the longest rest is over, too.
+    fn wait_for_work(&self, shard: usize, rest: Rest) {
+        let migration = &self.activity.shards[shard].migration;
+        let mut work = migration.rung.lock();
+        // `stopping` is set before this lock is taken to wake the thread.
+        let goes_on = || !self.health.stopping.load(Ordering::Acquire);
+        let since = Instant::now();
+        while goes_on() && since.elapsed() < rest.least {
+            migration.wake.wait_for(&mut work, rest.least - since.elapsed().min(rest.least));
+        }
+        if rest.most.is_none() {
+            self.relocator.buffers.release();
+        }
+        while goes_on() && !*work {
+            match rest.most {
+                None => migration.wake.wait(&mut work),
+                Some(most) if since.elapsed() < most => {
+                    migration.wake.wait_for(&mut work, most - since.elapsed().min(most));
+                }
+                Some(_) => break,
+            }
+        }
+        *work = false;
     }
 
     /// Does one piece of what is wanted.
@@ -218,11 +246,7 @@ impl Schedule {
             return Round::Idle;
         }
         let _under_way = self.gate.begin_after_seekers();
-        let round = self.rounds.run(shard, || self.migrate_wanted(shard));
-        if round.is_in_vain() {
-            self.relocator.buffers.release();
-        }
-        round
+        self.rounds.run(shard, || self.migrate_wanted(shard))
     }
 
     /// Does what is wanted most and can be done: each kind has its turn when those before it have

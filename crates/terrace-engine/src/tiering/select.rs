@@ -5,16 +5,16 @@ use std::ops::{ControlFlow, Range};
 
 use terrace_layout::BLOCK_BYTES;
 use terrace_policy::{
-    ColdCut, Group, Param, PartTimes, Piece, Pressure, groups, hottest, is_read_dominated,
-    keeps_cached,
+    ColdCut, Group, Moment, Param, PartTimes, Piece, Pressure, Turnover, groups, hottest,
+    is_read_dominated, keeps_cached,
 };
 use terrace_store::error::FsResult;
 use terrace_store::file::{FileData, Heat, read_write_entry};
 use terrace_store::index::Extent;
 use terrace_store::log::Entries;
 use terrace_store::space::Tiers;
-use terrace_store::sync::Arc;
 use terrace_store::sync::atomic::Ordering;
+use terrace_store::sync::{Arc, Mutex};
 
 use crate::base::counters::{Counter, Counters};
 use crate::base::tuning::Tuning;
@@ -26,7 +26,7 @@ use crate::inode::kin::Kin;
 use crate::inode::resident::Inode;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
-use crate::tiering::cold::{Cold, Together, Way};
+use crate::tiering::cold::{Cold, Together, Way, target_of};
 use crate::tiering::relocate::{Order, Relocator, Wanted};
 use crate::tiering::round::{Direction, Round};
 
@@ -58,6 +58,7 @@ pub(crate) struct Selector {
     pub counters: Arc<Counters>,
     pub tuning: Arc<Tuning>,
     pub relocator: Arc<Relocator>,
+    pub turnover: Mutex<Turnover>,
 }
 
 impl Selector {
@@ -73,32 +74,31 @@ impl Selector {
         counter: Counter,
         most: u64,
     ) -> FsResult<Round> {
-        let Some(target) = self.store.space.tiers().find(|&t| t > tier) else {
-            return Ok(Round::Idle);
+        let target = match target_of(&self.store, &self.relocator.wear, tier) {
+            Ok(target) => target,
+            Err(round) => return Ok(round),
         };
-        if let Some(why) = self.relocator.wear.held_up(Tiers::from(target)) {
-            return Ok(Round::Stuck(why));
-        }
         self.scan_some(shard);
-        let way = Way { shard, from: tier, to: target, counter, most };
+        let way = Way { shard, from: tier, to: target, counter, most, lately_ns: self.lately_ns() };
         let mut tried: Vec<Arc<Inode>> = Vec::new();
         let direction = Direction { from: tier_name(tier), to: "the tiers below" };
         let mut round =
             Round::Stuck(format!("no file has data to give away in {}", direction.from));
-        let coldest = std::iter::from_fn(|| {
-            let inode = self.pop_coldest(shard, tier)?;
-            tried.push(inode.clone());
-            Some(inode)
-        });
-        round = self.migrate_some(coldest, way, Pressure::Low, round, &direction)?;
+        for pressure in Pressure::RISING {
+            if !round.may_try_another() {
+                break;
+            }
+            // Those that were tried before, and more if they do not do.
+            let coldest = (0..).map_while(|n| {
+                if n == tried.len() {
+                    tried.push(self.pop_coldest(shard, tier)?);
+                }
+                Some(tried[n].clone())
+            });
+            round = self.migrate_some(coldest, way, pressure, round, &direction)?;
+        }
         if let (true, Some(why)) = (tried.is_empty(), self.activity.pinned_in_words(shard, tier)) {
             round = Round::Stuck(why);
-        }
-        for pressure in Pressure::RISING {
-            if round.may_try_another() {
-                let coldest = tried.iter().take(TRIED_FILES_MAX).cloned();
-                round = self.migrate_some(coldest, way, pressure, round, &direction)?;
-            }
         }
         for inode in tried {
             self.list_again(&inode, tier);
@@ -143,6 +143,15 @@ impl Selector {
             round = round.after(moved, direction)?;
         }
         Ok(round)
+    }
+
+    /// For how long data counts as written lately, at the rate at which PM is written now.
+    pub fn lately_ns(&self) -> i64 {
+        let counted = self.counters.snapshot();
+        let written = counted.get(Counter::WrittenPm) + counted.get(Counter::PlacedPmFull);
+        let mut turnover = self.turnover.lock();
+        turnover.note(Time::now().0, written);
+        turnover.lately_ns(self.store.space.pm().blocks() * BLOCK_BYTES, &self.tuning.params())
     }
 
     /// Lists files that nobody has used since the mount, a few at a time.
@@ -203,11 +212,16 @@ impl Selector {
         pressure: Pressure,
     ) -> FsResult<Option<Cold>> {
         let params = self.tuning.params();
-        let now = self.counted_now(inode)?;
+        let now = match pressure {
+            Pressure::Low | Pressure::Medium => self.counted_now(inode)?,
+            // Files that will be gone soon leave last, but before PM is full.
+            Pressure::High | Pressure::Highest => Time::now(),
+        };
+        let moment = Moment { now_ns: now.0, lately_ns: way.lately_ns };
         let there = |extent: &Extent| self.store.space.tier_of(extent.addr) == way.from;
         let cut = match pressure {
-            Pressure::Highest => self.times_of_part(inode, &there)?.older_half(now.0, &params),
-            _ => inode.shared()?.file()?.heat.cold(pressure, now, &params),
+            Pressure::Highest => self.times_of_part(inode, &there)?.older_half(moment, &params),
+            _ => inode.shared()?.file()?.heat.cold(pressure, moment, &params),
         };
         let Some(cut) = cut else { return Ok(None) };
         let such = (cut != ColdCut::Whole).then_some(cut);
@@ -466,9 +480,7 @@ impl Selector {
         direction: &Direction,
         otherwise: &str,
     ) -> FsResult<Round> {
-        let held_up = self.relocator.wear.held_up(selection.tiers);
-        let files = files.take(if held_up.is_some() { 0 } else { usize::MAX });
-        let mut round = Round::Stuck(held_up.unwrap_or_else(|| otherwise.to_owned()));
+        let mut round = Round::Stuck(otherwise.to_owned());
         for inode in files {
             if round.may_try_another() {
                 round = round.after(self.relocate_selection(&inode, selection), direction)?;

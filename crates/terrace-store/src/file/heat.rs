@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use terrace_policy::{ColdCut, MeanTime, Params, Pressure, cold_under};
+use terrace_policy::{ColdCut, MeanTime, Moment, Params, Pressure, cold_under};
 
 use crate::Time;
 
@@ -130,8 +130,8 @@ impl Heat {
     }
 
     /// What of the file is cold, if anything is.
-    pub fn cold(&self, pressure: Pressure, now: Time, params: &Params) -> Option<ColdCut> {
-        cold_under(pressure, now.0, self.mean.time_ns(), self.last_write.0, params)
+    pub fn cold(&self, pressure: Pressure, moment: Moment, params: &Params) -> Option<ColdCut> {
+        cold_under(pressure, moment, self.mean.time_ns(), self.last_write.0, params)
     }
 }
 
