@@ -38,6 +38,7 @@ pub use base::pin::{PIN_XATTR, parse_pin, pin_value};
 pub use base::recorder::{Recorded, Recording};
 pub use base::types::*;
 pub use base::waits::{WaitCause, WaitStats};
+pub use base::wear::{BudgetStatus, DeviceWear, NamedDevice, VolumeWear, WearBudget};
 pub use base::why::{Dirty, FileWhy, Kind, Leaning, Leaves, Share};
 pub use base::words::{counted, with_advice};
 pub use inode::cache::{CACHE_LAYOUT, discard_page_cache};

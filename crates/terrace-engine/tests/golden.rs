@@ -13,8 +13,8 @@ use std::sync::Arc;
 use common::{Op, apply, must_be_sound, prepare, tree_of};
 use terrace_crash::op::{FallocHow, pattern};
 use terrace_engine::{
-    Counter, FormatOptions, OpenOptions, RemovalState, Volume, WriteOptions, format, read_pm_label,
-    restore, save, saved_pm_len,
+    Counter, FormatOptions, OpenOptions, RemovalState, Volume, WriteOptions, format,
+    offline_status, read_pm_label, restore, save, saved_pm_len,
 };
 use terrace_layout::{INCOMPAT_GAPS, Superblock};
 use terrace_media::{AlignedBuf, Disk, Pm, memory_disk};
@@ -22,6 +22,9 @@ use terrace_policy::Param;
 
 const DISK_BYTES: u64 = 2 << 20;
 const BLOCK: usize = 4096;
+/// What the images since format 3.6 say that programs wrote, and that the disk took which has left.
+const GOLDEN_PROGRAMS_BYTES: u64 = 369_205;
+const GOLDEN_DEPARTED_BYTES: u64 = 385_024;
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
@@ -166,6 +169,14 @@ fn volumes_of_every_format_are_readable() {
         disk.write_at(0, &bytes).unwrap();
         must_be_sound(&pm, &disk);
         seen.push(version(&pm));
+        let counted = offline_status(&pm, std::slice::from_ref(&disk)).unwrap().wear;
+        let minor = version(&pm).rsplit('.').next().and_then(|minor| minor.parse::<u32>().ok());
+        let counts = minor.is_some_and(|minor| minor >= 6);
+        assert_eq!(counted.is_some(), counts, "{}", path.display());
+        if let Some(wear) = counted {
+            let bytes = (wear.programs_bytes, wear.departed_bytes, wear.devices.len());
+            assert_eq!(bytes, (GOLDEN_PROGRAMS_BYTES, GOLDEN_DEPARTED_BYTES, 2));
+        }
         let expected = fs::read_to_string(path.with_extension("tree")).unwrap();
         let volume = open(&pm, &disk, 90);
         assert_eq!(format!("{:#?}\n", tree_of(&volume)), expected, "{}", path.display());

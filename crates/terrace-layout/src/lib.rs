@@ -33,6 +33,7 @@ mod inode;
 mod log;
 mod shard;
 mod superblock;
+mod wear;
 
 pub use addr::*;
 pub use checkpoint::*;
@@ -47,6 +48,7 @@ pub use inode::*;
 pub use log::*;
 pub use shard::*;
 pub use superblock::*;
+pub use wear::*;
 
 /// Every structure with its fields, for the test that compares them with `docs/FORMAT.md`.
 pub fn all_structures() -> Vec<(&'static str, usize, &'static [Field])> {
@@ -59,6 +61,8 @@ pub fn all_structures() -> Vec<(&'static str, usize, &'static [Field])> {
         row::<ShardPage>(),
         row::<JournalRecord>(),
         row::<JournalWord>(),
+        row::<WearRecord>(),
+        row::<WearRow>(),
         row::<CheckpointHeader>(),
         row::<CheckpointDevice>(),
         row::<GroupSummary>(),

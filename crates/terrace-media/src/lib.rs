@@ -16,6 +16,7 @@
 
 mod buffer;
 mod disk;
+mod endurance;
 mod error;
 mod file;
 mod length;
@@ -32,6 +33,7 @@ pub use buffer::{AlignedBuf, IO_ALIGN_BYTES};
 pub use disk::{
     Disk, DiskOpenOptions, DiskStats, IoEngine, LaterRead, ReadDone, create_disk_file, open_disk,
 };
+pub use endurance::{Endurance, endurance};
 pub use error::{IoOp, MediaError};
 pub use file::private;
 pub use length::device_len;

@@ -17,6 +17,7 @@ mod synchronicity;
 mod temperature;
 mod thresholds;
 mod turnover;
+mod wear;
 mod write_size;
 
 use std::time::Duration;
@@ -41,6 +42,7 @@ pub use thresholds::{
     write_migration_goes_on,
 };
 pub use turnover::Turnover;
+pub use wear::{Bucket, Left, Offer, Share, share};
 pub use write_size::{Overlap, is_large, next_counter};
 
 /// PM blocks that only operations which free space may take.

@@ -30,6 +30,8 @@ pub struct Config {
     pub durable: bool,
     /// The thresholds of the policy.
     pub params: Params,
+    /// What movers may write to PM, and to the disks together, in bytes per day; 0: any number.
+    pub wear: [u64; 2],
     /// How fast PM is.
     pub pm: DeviceModel,
     /// How fast the page cache is.
@@ -48,6 +50,7 @@ impl Config {
             writeback_seconds: facts.writeback_seconds,
             durable: facts.durable,
             params: Params::default(),
+            wear: [0; 2],
             pm: "pm".parse().expect("there is such a model"),
             dram: DRAM,
             disk,

@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use terrace_policy::{
-    ColdCut, Flow, Moment, Pace, Param, Params, PartTimes, Piece, Pressure, Rest, cold_under,
-    groups, hottest, is_read_dominated, keeps_cached,
+    Bucket, ColdCut, Flow, Moment, Offer, Pace, Param, PartTimes, Piece, Pressure, Rest,
+    cold_under, groups, hottest, is_read_dominated, keeps_cached, share,
 };
 
-use crate::config::BLOCK_BYTES;
+use crate::config::{BLOCK_BYTES, Config};
 use crate::file::{File, Place};
 use crate::volume::Volume;
 
@@ -54,10 +54,13 @@ pub(crate) struct Mover {
     /// Files that read or reverse migration looks at before the next tick, hottest first.
     hot: VecDeque<u64>,
     pace: Pace,
+    /// What movers may write to PM, and to the disks.
+    buckets: [Option<Bucket>; 2],
 }
 
 impl Mover {
-    pub fn new(params: &Params) -> Self {
+    pub fn new(config: &Config) -> Self {
+        let bucket = |per_day: u64| (per_day > 0).then(|| Bucket::full(per_day, 0));
         Self {
             under_way: None,
             planned: VecDeque::new(),
@@ -65,7 +68,8 @@ impl Mover {
             rest: Rest::default(),
             rests_since_ns: 0,
             hot: VecDeque::new(),
-            pace: Pace::new(params.get(Param::MigrateRate)),
+            pace: Pace::new(config.params.get(Param::MigrateRate)),
+            buckets: config.wear.map(bucket),
         }
     }
 
@@ -215,11 +219,20 @@ impl Mover {
         }
     }
 
-    fn begin(&mut self, volume: &mut Volume, next: Move) {
-        let bytes = next.blocks * BLOCK_BYTES;
+    fn begin(&mut self, volume: &mut Volume, mut next: Move) {
         if next.reason == Reason::Reverse && !volume.pm_has_room(next.blocks) {
             return;
         }
+        let Some(blocks) = self.may_write(volume, &next) else {
+            // It has time until the next tick, however full PM is.
+            self.planned.clear();
+            (self.rests, self.rests_since_ns) = (true, volume.clock.now_ns());
+            self.rest = Rest { least: Duration::from_secs(1), most: None };
+            volume.outcome.held_up_seconds += 1;
+            return;
+        };
+        next.blocks = blocks;
+        let bytes = next.blocks * BLOCK_BYTES;
         let done_ns = if next.reason == Reason::Reverse {
             volume.clock.read(bytes)
         } else {
@@ -229,6 +242,19 @@ impl Mover {
         let pause_ns = i64::try_from(self.pace.pause(bytes, now).as_nanos()).unwrap_or(i64::MAX);
         let ends_ns = done_ns.max(volume.clock.now_ns().saturating_add(pause_ns));
         self.under_way = Some((ends_ns, next));
+    }
+
+    /// How many of a move's blocks the budget of their target lets move now; `None`: none. They are
+    /// spent.
+    fn may_write(&mut self, volume: &Volume, next: &Move) -> Option<u64> {
+        let (now_ns, bytes) = (volume.clock.now_ns(), next.blocks * BLOCK_BYTES);
+        let device = usize::from(next.reason != Reason::Reverse);
+        let Some(bucket) = &mut self.buckets[device] else { return Some(next.blocks) };
+        let budget = Some((bucket.available(now_ns), bucket.least()));
+        let offer = Offer { device: device as u16, tier: device as u8, budget };
+        let blocks = (share(&[offer], bytes)?.most / BLOCK_BYTES).max(1);
+        bucket.spend(blocks * BLOCK_BYTES, now_ns);
+        Some(blocks)
     }
 
     /// Data that the move under way has copied takes effect.

@@ -34,6 +34,8 @@ pub struct Outcome {
     pub migrated_read_bytes: u64,
     /// Bytes that reverse migration took from the disk to PM.
     pub migrated_reverse_bytes: u64,
+    /// Seconds in which a budget of wear kept data from moving.
+    pub held_up_seconds: u64,
     /// Writes that waited for pages of the page cache.
     pub stalls: u64,
     /// How long these waited for them.
@@ -67,6 +69,16 @@ impl Outcome {
     pub fn written_cache_bytes(&self) -> u64 {
         let others = self.written_pm_full_bytes + self.written_joins_dirty_bytes;
         self.written_large_async_bytes + self.written_bulk_bytes + others
+    }
+
+    /// Bytes of file data written to PM, by programs and by movers.
+    pub fn pm_device_bytes(&self) -> u64 {
+        self.written_pm_bytes + self.migrated_reverse_bytes
+    }
+
+    /// Bytes of file data written to the disks, by writeback and by movers.
+    pub fn disk_device_bytes(&self) -> u64 {
+        self.written_back_bytes + self.migrated_write_bytes + self.migrated_read_bytes
     }
 
     /// How many times as long everything took as with everything in PM; 1 if nothing takes time

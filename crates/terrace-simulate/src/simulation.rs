@@ -30,7 +30,7 @@ pub struct Simulation {
 impl Simulation {
     /// An empty volume.
     pub fn new(config: Config) -> Self {
-        let mover = Mover::new(&config.params);
+        let mover = Mover::new(&config);
         Self { volume: Volume::new(config), mover, next_tick_ns: NS_PER_SECOND }
     }
 
@@ -215,6 +215,7 @@ mod tests {
             pm_blocks in 0..1500u64,
             disk in prop::sample::select(vec!["optane-ssd", "hdd"]),
             sync_blocks in 1..200u64,
+            wear in prop::sample::select(vec![0, 1 << 20, 100 << 20]),
         ) {
             let mut params = Params::default();
             params.set(Param::SyncBlocks, sync_blocks).unwrap();
@@ -228,6 +229,7 @@ mod tests {
                 pm_bytes: pm_blocks * BLOCK_BYTES,
                 cache_bytes: 2 << 20,
                 params,
+                wear: [wear, wear],
                 ..Config::new(&facts, disk.parse().unwrap())
             };
             let mut simulation = Simulation::new(config.clone());

@@ -317,6 +317,37 @@ fn migration_keeps_to_its_rate() {
 }
 
 #[test]
+fn a_budget_bounds_what_moves_and_fills_with_time() {
+    const PER_DAY: u64 = 256 * BLOCK;
+    let settings = [
+        (Param::ColdAge, 0),
+        (Param::MigrateAt, 1),
+        (Param::MigrateMin, 1),
+        (Param::MigrateMax, 1),
+    ];
+    let run = |wear: u64| {
+        let config = Config { wear: [0, wear], ..config(2000, "sata-ssd", &settings) };
+        let mut run = Run::new(config);
+        run.create(1).create(2).fill(1, 0, 800).at(2 * SECOND_US).write(2, 0, 1);
+        run.at(10 * SECOND_US).write(2, 1, 1);
+        let soon = run.outcome();
+        // The bucket is full again after a day, and begins when it is.
+        run.at(86_411 * SECOND_US).write(2, 2, 1);
+        (soon, run.outcome())
+    };
+    let (soon, later) = run(PER_DAY);
+    let day = PER_DAY * 3 / 4..=PER_DAY;
+    assert!(day.contains(&soon.migrated_write_bytes), "{soon:?}");
+    assert!(soon.held_up_seconds > 5, "{soon:?}");
+    let second = later.migrated_write_bytes - soon.migrated_write_bytes;
+    assert!(day.contains(&second) && later.migrated_write_bytes <= 2 * PER_DAY, "{later:?}");
+    assert!(later.held_up_seconds > 80_000, "{later:?}");
+    assert_eq!(later.disk_device_bytes(), later.written_back_bytes + later.migrated_write_bytes);
+    let (soon, _) = run(0);
+    assert_eq!((soon.migrated_write_bytes > 700 * BLOCK, soon.held_up_seconds), (true, 0));
+}
+
+#[test]
 fn a_writer_that_outruns_the_disk_stalls() {
     let mut config = config(0, "sata-ssd", &[]);
     config.cache_bytes = 1 << 20;

@@ -40,6 +40,8 @@ pub enum Structure {
     Journal(Option<u16>),
     /// The page of a shard, which leads to its inode table.
     ShardPage(u16),
+    /// What was counted of the devices' wear.
+    Wear,
     /// The chunk of a shard's inode table that begins at this index.
     Chunk(u16, u64),
     /// The table of inode records of a shard.
@@ -178,6 +180,7 @@ impl fmt::Display for Structure {
             Structure::Journal(None) => f.write_str("a journal"),
             Structure::Journal(Some(shard)) => write!(f, "the journal of shard {shard}"),
             Structure::ShardPage(shard) => write!(f, "the page of shard {shard}"),
+            Structure::Wear => f.write_str("the wear record"),
             Structure::Chunk(shard, index) => {
                 write!(f, "in the inode table of shard {shard}, the chunk at index {index}")
             }

@@ -4,7 +4,7 @@
 //! PM and a [`space::BlockSource`], and nothing of a volume. Beside them stand what several inodes
 //! share: the [`journal`], which changes words of several logs at once, the allocators ([`alloc`],
 //! [`space`]) with the disks ([`members`]), the table of inode records ([`itable`]), the
-//! [`superblock`] and the [`checkpoint`] of free space.
+//! [`superblock`], the [`checkpoint`] of free space and the record of [`wear`].
 //!
 //! Here are no names, no threads, no page cache and no policy of when data moves.
 
@@ -28,6 +28,7 @@ pub mod space;
 pub mod superblock;
 pub mod sync;
 mod types;
+pub mod wear;
 
 pub use damage::{Damage, DamageKind, Structure};
 pub use error::{FsError, FsResult};

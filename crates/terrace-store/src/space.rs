@@ -441,14 +441,19 @@ impl Space {
     }
 }
 
-/// Whether `total` dirty pages fit into so many free blocks. Checksum blocks come on top: a
-/// sixteenth and a little covers the worst mixture of long and short runs.
+/// Blocks that so many pages take at most. Checksum blocks come on top: a sixteenth and a little
+/// covers the worst mixture of long and short runs.
+pub fn with_checksums(pages: u64) -> u64 {
+    pages.saturating_add(pages / 16 + 8)
+}
+
+/// Whether `total` dirty pages fit into so many free blocks.
 fn fits(total: u64, free: u64) -> bool {
-    total + total / 16 + 8 <= free
+    with_checksums(total) <= free
 }
 
 /// The most dirty pages that fit into so many free blocks.
-fn fitting(free: u64) -> u64 {
+pub fn fitting(free: u64) -> u64 {
     let most = free.saturating_sub(8) * 16 / 17;
     // The sixteenth is rounded down.
     if fits(most + 1, free) { most + 1 } else { most }

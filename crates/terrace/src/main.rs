@@ -25,6 +25,7 @@ mod screen;
 mod size;
 mod thresholds;
 mod transport;
+mod wear;
 
 use std::process::ExitCode;
 

@@ -10,7 +10,7 @@ mod names;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use terrace_engine::{AtimePolicy, CACHE_BYTES_MIN};
+use terrace_engine::{AtimePolicy, CACHE_BYTES_MIN, WearBudget};
 use terrace_fuse::Transport;
 use terrace_media::IoEngine;
 use terrace_policy::{Param, Params, TUNABLES, Tunable};
@@ -23,7 +23,7 @@ use crate::metrics;
 use crate::models::ModelChoice;
 use crate::output::quoted;
 use crate::size::{format_size, parse_size};
-use crate::thresholds;
+use crate::{thresholds, wear};
 
 /// How to mount.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,6 +78,8 @@ pub struct MountOptions {
     pub log: Option<PathBuf>,
     /// The policy's thresholds.
     pub params: Params,
+    /// `wear=DEVICE:BYTES/day`, in the order given.
+    pub wear: Vec<WearBudget>,
     /// `metrics=ADDRESS`.
     pub metrics: Option<metrics::Address>,
     /// The options given that take no value, in the order given: of these, a remount changes what
@@ -115,6 +117,7 @@ impl MountOptions {
             models: Vec::new(),
             log: None,
             params: Params::default(),
+            wear: Vec::new(),
             metrics: None,
             flags: Vec::new(),
         }
@@ -216,6 +219,7 @@ impl MountOptions {
             "lend" => self.lend = value.parse().map_err(bad)?,
             "disk" => self.disks.push(value.into()),
             "model" => self.models.push(value.parse().map_err(bad)?),
+            "wear" => self.wear.push(wear::parse(value).map_err(bad)?),
             "log" => self.log = Some(value.into()),
             "metrics" => self.metrics = Some(value.parse().map_err(bad)?),
             _ => return Ok(false),
@@ -329,7 +333,7 @@ mod tests {
                    noexec,\
                    transport=io_uring,queue_depth=9,engine=sync,nodirect,lend=owner,\
                    disk=/a,disk=/b,model=pm=pm,model=disk2=hdd,log=/l,metrics=/m,\
-                   group=4M,migrate_rate=100M";
+                   wear=disk2:1G/day,wear=/a:2M/day,group=4M,migrate_rate=100M";
         let expected = MountOptions {
             read_only: true,
             remount: true,
@@ -361,6 +365,7 @@ mod tests {
                 params.set(Param::MigrateRate, 100 << 20).unwrap();
                 params
             },
+            wear: ["disk2:1G/day", "/a:2M/day"].map(|text| wear::parse(text).unwrap()).to_vec(),
             metrics: Some("/m".parse().unwrap()),
             flags: "ro remount noatime durable allow_other default_permissions clone_fd \
                     keeper nodev nosuid noexec nodirect"
@@ -400,6 +405,7 @@ mod tests {
                 None => (*form).to_owned(),
                 Some((name, "SIZE")) => format!("{name}=1M"),
                 Some((name, "SECONDS" | "PERCENT" | "N")) => format!("{name}=7"),
+                Some((name, "DEVICE:BYTES/day")) => format!("{name}=pm:1G/day"),
                 Some((name, "DEVICE=MODEL")) => format!("{name}=disk=hdd"),
                 Some((name, "PATH" | "DIR" | "FILE" | "ADDRESS")) => format!("{name}=/x"),
                 Some((name, choices)) => format!("{name}={}", choices.split('|').next().unwrap()),
@@ -465,6 +471,8 @@ mod tests {
             ("model=hdd", ["model=DEVICE=MODEL", "disk1=MODEL"]),
             ("model=disk0=hdd", ["model=DEVICE=MODEL", "disk1=MODEL"]),
             ("model=disk=floppy", ["model=DEVICE=MODEL", "floppy"]),
+            ("wear=disk1:1G", ["wear=DEVICE:BYTES/day", "as in 100G/day"]),
+            ("wear=sda:1G/day", ["wear=DEVICE:BYTES/day", "terrace device list"]),
             ("metrics=example.org:80", ["metrics=ADDRESS", "localhost:PORT"]),
             ("ro=1", ["\"ro\"", "takes no value"]),
         ] {

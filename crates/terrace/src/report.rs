@@ -11,6 +11,7 @@ mod scrub;
 mod stats;
 mod transport;
 mod waits;
+mod wear;
 pub mod whatif;
 mod why;
 
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Deserialize;
-use terrace_engine::{CheckReport, RemovalStatus, counted};
+use terrace_engine::{CheckReport, RemovalStatus, VolumeWear, counted};
 
 use crate::output::in_a_line;
 use crate::size::{format_size, percent};
@@ -32,6 +33,7 @@ pub use stats::{
 pub use waits::{
     PASSAGES, Passages, cause_words, format_time, passages, passages_table, waits_line, waits_table,
 };
+pub use wear::{Endurance, Endurances};
 pub use why::file_why;
 
 /// What is shown of a [`terrace_engine::Status`].
@@ -55,6 +57,8 @@ pub struct Status {
     direct: Option<terrace_fuse::control::DirectStatus>,
     /// The removal of a disk that is under way, or the last one.
     pub removal: Option<RemovalStatus>,
+    wear: Option<VolumeWear>,
+    endurance: Endurances,
 }
 
 /// What is shown of a [`terrace_engine::MigrationStatus`].
@@ -108,6 +112,10 @@ pub fn status(status: &Status) -> String {
     text += "\n";
     text += &tiers(status);
     text += "\n";
+    if let Some(worn) = &status.wear {
+        text += &wear::wear(worn, &status.endurance);
+        text += "\n";
+    }
     let _ = writeln!(text, "inodes in use: {}", status.inodes);
     if status.cache_budget_bytes > 0 {
         let _ = writeln!(
@@ -168,7 +176,7 @@ fn devices(status: &Status) -> String {
 }
 
 /// `pm`, `disk1`, `disk2`, …
-fn device_name(index: u16) -> String {
+pub fn device_name(index: u16) -> String {
     if index == 0 { "pm".to_owned() } else { format!("disk{index}") }
 }
 
@@ -332,6 +340,7 @@ mod tests {
                 ..Default::default()
             }),
             removal: None,
+            wear: None,
             migration: Some(terrace_engine::MigrationStatus {
                 state: "idle".to_owned(),
                 pm_used_percent: 25,

@@ -341,6 +341,7 @@ mod tests {
             pm_fences: 20,
             pm_write_amplification: Some(1.1),
             predictor_accuracy: Some(0.9),
+            wear: Default::default(),
         }
     }
 

@@ -298,6 +298,14 @@ fn thresholds_caches_disks_and_prices_are_combined() {
         terrace(["simulate", &trace, "--pm", "64M", "--set", "cold_age=1,2", "--quiet"]).ok();
     assert!(text.contains("cold_age=1") && text.contains("cold_age=2"), "{text}");
     assert!(text.contains("5 operations were lost"), "{text}");
+    let args =
+        ["simulate", &trace, "--pm", "64M", "--wear", "disk:off,1M/day", "--quiet", "--json"];
+    let json: serde_json::Value = serde_json::from_str(&terrace(args).ok()).unwrap();
+    let moved = |at: usize| json["results"][at]["migrated_write_bytes"].as_u64().unwrap();
+    assert!(moved(0) > 1 << 20 && moved(1) <= 1 << 20, "{json}");
+    assert_eq!(json["results"][1]["settings"]["wear_disk"], 1 << 20);
+    assert!(json["results"][1]["held_up_seconds"].as_u64().unwrap() > 0, "{json}");
+    assert!(json["results"][0]["disk_bytes_per_day"].as_u64().unwrap() > 0, "{json}");
     // By default sizes around the recorded one.
     let text = terrace(["simulate", &trace, "--quiet"]).ok();
     assert!(
@@ -322,6 +330,10 @@ fn what_cannot_be_simulated_is_said() {
     terrace(["simulate", &trace, "--set", "group=1K"]).fails(2, &["\"1K\" is out of range"]);
     terrace(["simulate", &trace, "--set", "group=64K", "--set", "group=4M"])
         .fails(2, &["group is set twice"]);
+    terrace(["simulate", &trace, "--wear", "disk1:1G/day"]).fails(2, &["disk:BYTES/day"]);
+    terrace(["simulate", &trace, "--wear", "disk:1G"]).fails(2, &["does not end in /day"]);
+    terrace(["simulate", &trace, "--wear", "pm:1G/day", "--wear", "pm:off"])
+        .fails(2, &["wear_pm is set twice"]);
     terrace(["simulate", &trace, "--disk", "floppy"]).fails(2, &["floppy", "nvme-ssd"]);
     terrace(["simulate", &trace, "--pm", "much"]).fails(2, &["\"much\" is not a size"]);
     let sizes = (1..=1001).map(|size| size.to_string()).collect::<Vec<_>>().join(",");

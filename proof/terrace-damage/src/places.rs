@@ -10,7 +10,8 @@ use terrace_layout::{
     ChunkHeader, DeviceEntry, GroupSummary, HEAD_OFFSET, INLINE_OFFSET, INLINE_SLOTS, INODE_BYTES,
     INODE_USED, InodeRecord, JOURNAL_OFFSET, JournalRecord, LogEntry, LogPageHeader, MediaStruct,
     NEXT_OFFSET, PAGE_SLOTS, SET_SIZE_TRUNCATES, SLOT_BYTES, ShardPage, Stamp, Superblock,
-    TAIL_OFFSET, Tail, WRITE_UNWRITTEN, entry_slots, page_seed,
+    TAIL_OFFSET, Tail, WEAR_MAGIC, WEAR_OFFSET, WEAR_SLOT_BYTES, WEAR_SLOTS, WRITE_UNWRITTEN,
+    WearRecord, entry_slots, page_seed,
 };
 
 use crate::image::Image;
@@ -23,6 +24,7 @@ pub enum Region {
     Superblock,
     ShardHead,
     Journal,
+    WearRecord,
     CheckpointHeader,
     GroupSummaries,
     Bitmap,
@@ -46,6 +48,7 @@ impl fmt::Display for Region {
             Region::Superblock => "superblock",
             Region::ShardHead => "shard page head",
             Region::Journal => "journal",
+            Region::WearRecord => "wear record",
             Region::CheckpointHeader => "checkpoint header",
             Region::GroupSummaries => "group summaries",
             Region::Bitmap => "bitmap",
@@ -107,6 +110,7 @@ pub fn places_of(image: &Image) -> Vec<Place> {
     for shard in 0..sb.shards {
         finder.shard(&sb, shard);
     }
+    finder.wear(&sb);
     finder.checkpoint(&sb);
     finder.places
 }
@@ -187,6 +191,17 @@ impl Finder<'_> {
                 self.inode(addr.byte() + i * INODE_BYTES);
             }
             next = header.next;
+        }
+    }
+
+    fn wear(&mut self, sb: &Superblock) {
+        let len = size_of::<WearRecord>();
+        let crc = Seal::Crc { from: 0, to: len, field: offset_of!(WearRecord, crc) };
+        let slots = sb.shards_start * BLOCK_BYTES + WEAR_OFFSET;
+        for at in (0..WEAR_SLOTS).map(|slot| slots + slot * WEAR_SLOT_BYTES) {
+            if self.read::<WearRecord>(at).magic == WEAR_MAGIC {
+                self.add(Region::WearRecord, 0, span(at, len), None, &[crc]);
+            }
         }
     }
 

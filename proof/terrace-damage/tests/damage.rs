@@ -78,8 +78,13 @@ fn both_copies_of_a_superblock() {
 fn every_byte_of_journals_and_headers() {
     let mut random = Random::new(2);
     let mut cases = Vec::new();
-    let wanted =
-        [Region::Journal, Region::ShardHead, Region::ChunkHeader, Region::CheckpointHeader];
+    let wanted = [
+        Region::Journal,
+        Region::WearRecord,
+        Region::ShardHead,
+        Region::ChunkHeader,
+        Region::CheckpointHeader,
+    ];
     for specimen in [&*FEW_CLEAN_2, &*FEW_IDLE, &*FEW_STAGED, &*FEW_COMMITTED, &*FEW_HALF] {
         for place in specimen.places(|p| wanted.contains(&p.region)) {
             cases.extend(each_byte(specimen, place, 2, &mut random));

@@ -12,5 +12,6 @@ pub(crate) mod recorder;
 pub(crate) mod tuning;
 pub(crate) mod types;
 pub(crate) mod waits;
+pub(crate) mod wear;
 pub(crate) mod why;
 pub(crate) mod words;

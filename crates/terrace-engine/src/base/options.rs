@@ -8,6 +8,7 @@ use terrace_store::sync::{Arc, limit};
 
 use super::heritage::Heritage;
 use super::types::AtimePolicy;
+use super::wear::WearBudget;
 
 /// Told of the progress of long work: what, done, total.
 pub type Progress<'a> = &'a (dyn Fn(&str, u64, u64) + Sync);
@@ -35,6 +36,8 @@ pub struct OpenOptions {
     pub pm_full_percent: u8,
     /// The policy's thresholds; [`Volume::tune`](crate::Volume::tune) changes them later.
     pub params: Params,
+    /// What movers may write to devices; those that are not named take any number of bytes.
+    pub wear: Vec<WearBudget>,
     /// Memory that outlives the daemon, for one that takes the mount over; `None`: nobody will.
     pub heritage: Option<Arc<dyn Heritage>>,
     /// Files may be lent to other processes ([`Volume::lend`](crate::Volume::lend)).
@@ -60,6 +63,7 @@ impl Default for OpenOptions {
             writeback_seconds: 5,
             pm_full_percent: 90,
             params: Params::default(),
+            wear: Vec::new(),
             heritage: None,
             lends: false,
             loans: None,

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 pub use terrace_store::{FileKind, Ino, Time};
 
+use super::wear::VolumeWear;
+
 /// The attributes of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attr {
@@ -316,7 +318,7 @@ pub struct DeviceStatus {
 }
 
 /// The state of a volume, for `terrace status`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Status {
     /// Volume UUID.
     pub uuid: String,
@@ -344,6 +346,8 @@ pub struct Status {
     pub migration: Option<MigrationStatus>,
     /// The removal of a disk that is under way, or the last one since the volume was mounted.
     pub removal: Option<RemovalStatus>,
+    /// What was written to the devices; none offline if nobody has counted.
+    pub wear: Option<VolumeWear>,
 }
 
 /// What migration is about.

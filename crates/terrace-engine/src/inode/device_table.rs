@@ -21,6 +21,7 @@ use terrace_store::sync::{Arc, Mutex};
 
 use crate::inode::health::Health;
 use crate::inode::store::Store;
+use crate::inode::wear::Wear;
 
 /// Opens the disk that is to have this device index.
 pub type OpenDisk<'a> = &'a dyn Fn(u16) -> FsResult<Arc<dyn Disk>>;
@@ -35,6 +36,7 @@ pub(crate) type Unerased = BTreeSet<u16>;
 pub(crate) struct DeviceTable {
     store: Arc<Store>,
     health: Arc<Health>,
+    wear: Arc<Wear>,
     pub sb: Mutex<Superblock>,
     /// Parts of logs may lie on disks.
     archives: AtomicBool,
@@ -46,10 +48,11 @@ pub(crate) struct DeviceTable {
 
 impl DeviceTable {
     /// The table in this superblock.
-    pub fn new(store: Arc<Store>, health: Arc<Health>, sb: Superblock) -> Self {
+    pub fn new(store: Arc<Store>, health: Arc<Health>, wear: Arc<Wear>, sb: Superblock) -> Self {
         Self {
             store,
             health,
+            wear,
             archives: AtomicBool::new(sb.incompat & INCOMPAT_ARCHIVES != 0),
             gaps: AtomicBool::new(sb.incompat & INCOMPAT_GAPS != 0),
             sb: Mutex::new(sb),
@@ -109,6 +112,7 @@ impl DeviceTable {
             return Err(self.table_is_full(&unerased));
         };
         let disk = open(index)?;
+        let counted = disk.stats().bytes_written;
         let entry = disk_entry(disk.as_ref(), index, tier, sb.shards)?;
         let label = || write_disk_superblock(disk.as_ref(), &sb, &entry);
         if !planted(Bug::RowBeforeLabel)
@@ -122,6 +126,7 @@ impl DeviceTable {
         if planted(Bug::RowBeforeLabel) {
             label()?;
         }
+        self.wear.join(index, counted)?;
         tracing::info!("device {index} added: {}, tier {tier}", disk.path().display());
         Ok(index)
     }
@@ -153,6 +158,7 @@ impl DeviceTable {
         let forget = |sb: &mut Superblock| sb.set_row(DeviceEntry::absent(device));
         self.change_table(forget, || self.store.space.members.part(device))?;
         self.health.disk_works(device);
+        self.wear.part(device, disk.stats().bytes_written)?;
         tracing::info!("device {device} removed: {}", disk.path().display());
         Ok(self.erase(disk.as_ref(), device, &mut unerased))
     }

@@ -31,7 +31,8 @@
 //! 6. `Journal`, then `Space::members`, then allocator groups; or `Gate`
 //!
 //! `DeviceTable::unerased`, then `DeviceTable::sb`, are held while the device table changes, and
-//! then only `Space::members`.
+//! then only `Space::members`. `Wear::state` is taken with any of these but `Space::members`, and
+//! then only that.
 
 pub(crate) mod activity;
 pub(crate) mod cache;
@@ -49,3 +50,4 @@ pub(crate) mod reclaim;
 pub(crate) mod resident;
 pub(crate) mod store;
 pub(crate) mod table;
+pub(crate) mod wear;

@@ -37,6 +37,7 @@ impl Parts {
         }
         let devices = std::iter::once(pm).chain(disks);
         checkpoint::write(&self.store.pm, &sb, devices, inodes, &self.kin.rows())?;
+        self.wear.save()?;
         forget_segment(&self.options, &sb);
         self.cache.remove_backing()
     }

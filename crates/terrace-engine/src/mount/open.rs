@@ -17,6 +17,7 @@ use crate::base::types::Ino;
 use crate::base::words::counted;
 use crate::inode::cache::{CacheBacking, PageCache, RecoveredPage};
 use crate::inode::resident::loans::{end_loans, open_segment};
+use crate::inode::wear::{self, Beginning};
 use crate::mount::devices::{Devices, match_devices};
 use crate::mount::epoch::begin_epoch;
 use crate::mount::offline::{journal, volume_on};
@@ -43,6 +44,11 @@ pub(crate) fn open(
     progress: Progress<'_>,
 ) -> FsResult<Opened> {
     let Devices { mut sb, disks } = match_devices(&pm, disks)?;
+    let wear = Beginning {
+        budgets: wear::resolve(&options.wear, &pm, &disks)?,
+        counted: wear::counted(&pm, &disks),
+        read_only: options.read_only,
+    };
     if sb.unknown_ro_compat() != 0 && !options.read_only {
         return Err(FsError::with_message(
             libc::EROFS,
@@ -94,7 +100,7 @@ pub(crate) fn open(
     write_pm_superblock(&pm, &sb)?;
     let placement = Placement { pm_full_percent: options.pm_full_percent };
     let space = free_space.space(&pm, disks, &sb, placement);
-    let parts = Parts::new(Media { pm, sb, space, tables, cache }, options);
+    let parts = Parts::new(Media { pm, sb, space, tables, cache, wear }, options);
     if let Some(reason) = free_space.damage {
         parts.health.turn_read_only(&reason);
     }

@@ -24,6 +24,7 @@ use crate::inode::kin::Kin;
 use crate::inode::resident::loans::{self, Loans};
 use crate::inode::store::Store;
 use crate::inode::table::{Below, Inodes};
+use crate::inode::wear::{Beginning, Wear};
 use crate::ops::data::Files;
 use crate::ops::lending::Lending;
 use crate::ops::names::Names;
@@ -38,6 +39,7 @@ pub(crate) struct Media {
     pub space: Space,
     pub tables: Vec<InodeTable>,
     pub cache: Arc<PageCache>,
+    pub wear: Beginning,
 }
 
 /// See the module.
@@ -51,6 +53,7 @@ pub(crate) struct Parts {
     pub store: Arc<Store>,
     pub health: Arc<Health>,
     pub devices: Arc<DeviceTable>,
+    pub wear: Arc<Wear>,
     pub activity: Arc<Activity>,
     pub dirty: Arc<DirtyFiles>,
     pub kin: Arc<Kin>,
@@ -67,14 +70,15 @@ pub(crate) struct Parts {
 impl Parts {
     /// The components of a volume that has been read from these media.
     pub fn new(media: Media, options: OpenOptions) -> Self {
-        let Media { pm, sb, space, tables, cache } = media;
+        let Media { pm, sb, space, tables, cache, wear } = media;
         let options = Arc::new(options);
         let (counters, recorder) = (Arc::<Counters>::default(), Arc::<Recorder>::default());
         let tuning = Arc::new(Tuning::new(&options.params));
         let siblings = checkpoint::siblings(&pm, &sb);
         let store = Arc::new(Store::new(pm, &sb, space));
         let health = Arc::new(Health::new(options.read_only));
-        let devices = Arc::new(DeviceTable::new(store.clone(), health.clone(), sb));
+        let wear = Arc::new(Wear::new(store.clone(), counters.clone(), sb, wear));
+        let devices = Arc::new(DeviceTable::new(store.clone(), health.clone(), wear.clone(), sb));
         let activity = Arc::new(Activity::new(store.clone()));
         let commits = Arc::new(Commits::new(store.clone(), activity.clone()));
         let dirty = Arc::new(DirtyFiles::new(cache.clone(), store.shards()));
@@ -121,6 +125,7 @@ impl Parts {
             store: store.clone(),
             health: health.clone(),
             devices: devices.clone(),
+            wear: wear.clone(),
             cache: cache.clone(),
             activity: activity.clone(),
             commits: commits.clone(),
@@ -185,6 +190,7 @@ impl Parts {
             store,
             health,
             devices,
+            wear,
             activity,
             dirty,
             kin,

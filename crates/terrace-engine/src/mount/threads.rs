@@ -1,5 +1,5 @@
 //! The threads of a volume: for each shard one that writes back and reclaims, and one that moves
-//! data; and the pulse of migration.
+//! data; and the pulse.
 
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::sync::Arc;
@@ -23,6 +23,9 @@ pub(crate) fn spawn_workers(parts: &Parts) -> FsResult<Vec<JoinHandle<()>>> {
         })?);
     }
     spawn_migration(parts, &mut workers)?;
+    workers.push(spawn(&parts.tiering.schedule, "terrace-pulse".into(), |schedule| {
+        schedule.run_pulse()
+    })?);
     Ok(workers)
 }
 
@@ -46,9 +49,6 @@ pub(crate) fn spawn_migration(parts: &Parts, workers: &mut Vec<JoinHandle<()>>) 
             },
         )?);
     }
-    workers.push(spawn(&parts.tiering.schedule, "terrace-pulse".into(), |schedule| {
-        schedule.run_pulse()
-    })?);
     parts.tiering.schedule.set_floor();
     Ok(())
 }

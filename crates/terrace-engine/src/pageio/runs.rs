@@ -51,9 +51,11 @@ impl Page for DirtyPage {
 
 /// Where runs go.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Destination {
+pub(crate) struct Destination<'a> {
     pub shard: usize,
     pub tiers: Tiers,
+    /// Disks that are left alone.
+    pub avoided: &'a [u16],
 }
 
 /// A run of pages and where it goes.
@@ -80,6 +82,11 @@ impl<P: Page> Placed<'_, P> {
     /// The block behind the last.
     fn end(&self) -> BlockAddr {
         self.addr.offset(self.pages.len() as u64)
+    }
+
+    /// Blocks that it takes, with those of its checksums.
+    pub fn blocks(&self) -> u64 {
+        self.pages.len() as u64 + self.crc_run.map_or(0, |(_, blocks)| blocks)
     }
 
     /// The run without its pages.
@@ -154,9 +161,9 @@ impl PageIo {
     pub fn write_pages<'a, P: Page>(
         &self,
         pages: &'a [P],
-        to: Destination,
+        to: Destination<'_>,
     ) -> FsResult<Vec<Placed<'a, P>>> {
-        let (mut avoided, mut first_error) = (Vec::new(), None);
+        let (mut avoided, mut first_error) = (to.avoided.to_vec(), None);
         loop {
             let (mut placed, tried) = (Vec::new(), avoided.len());
             let found = self.place_runs(pages, to, &avoided, &mut placed);
@@ -180,7 +187,7 @@ impl PageIo {
     fn place_runs<'a, P: Page>(
         &self,
         pages: &'a [P],
-        to: Destination,
+        to: Destination<'_>,
         avoided: &[u16],
         placed: &mut Vec<Placed<'a, P>>,
     ) -> FsResult<()> {
@@ -413,11 +420,9 @@ fn written_together<P: Page>(runs: &[Placed<'_, P>]) -> usize {
     if planted(Bug::ChecksumsAfterFlush) {
         return 1;
     }
-    let blocks =
-        |run: &Placed<'_, P>| run.pages.len() as u64 + run.crc_run.map_or(0, |(_, blocks)| blocks);
     let mut all = 0;
     let fit = runs.iter().take_while(|run| {
-        all += blocks(run);
+        all += run.blocks();
         all <= RUN_BLOCKS_MAX
     });
     fit.count().max(1)

@@ -120,7 +120,8 @@ impl PageIo {
         pages: &'a [DirtyPage],
     ) -> FsResult<Vec<Placed<'a, DirtyPage>>> {
         let write = |first| {
-            self.write_pages(pages, Destination { shard: inode.shard, tiers: Tiers::from(first) })
+            let tiers = Tiers::from(first);
+            self.write_pages(pages, Destination { shard: inode.shard, tiers, avoided: &[] })
         };
         let placed = match inode.tiers.pin.get().filter(|&tier| tier > 1).map(write) {
             // Room on any disk was promised.

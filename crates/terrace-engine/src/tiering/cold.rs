@@ -3,10 +3,14 @@
 use std::ops::Range;
 
 use terrace_policy::{ColdCut, Leaving, Piece, Pressure, Rule};
+use terrace_store::space::Tiers;
 use terrace_store::sync::Arc;
 
 use crate::inode::resident::Inode;
+use crate::inode::store::Store;
+use crate::inode::wear::Wear;
 use crate::tiering::relocate::buffers::BUFFER_BLOCKS;
+use crate::tiering::round::Round;
 
 /// Files of which together something moves, at most.
 const TOGETHER_FILES_MAX: usize = 1024;
@@ -67,4 +71,13 @@ impl Together {
     pub fn is_enough(&self, most: u64) -> bool {
         self.files.len() >= TOGETHER_FILES_MAX || self.blocks >= most.min(BUFFER_BLOCKS)
     }
+}
+
+/// The tier that cold data of a tier goes to.
+///
+/// # Errors
+/// The round that comes of it: there is no such tier, or budgets keep anything from going there.
+pub(crate) fn target_of(store: &Store, wear: &Wear, tier: u8) -> Result<u8, Round> {
+    let target = store.space.tiers().find(|&target| target > tier).ok_or(Round::Idle)?;
+    wear.held_up(Tiers::from(target)).map_or(Ok(target), |why| Err(Round::Stuck(why)))
 }

@@ -34,6 +34,7 @@ use crate::inode::resident::rewrite::Replacement;
 use crate::inode::resident::{Inner, Inode};
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
+use crate::inode::wear::{Share, Wear};
 use crate::pageio::PageIo;
 use crate::tiering::conditions::Conditions;
 use crate::tiering::round::{Direction, Round};
@@ -73,8 +74,8 @@ struct Batch {
 }
 
 impl Batch {
-    fn is_full(&self) -> bool {
-        self.logs.len() >= LOGS_PER_FLUSH || self.disk_blocks >= BLOCKS_PER_FLUSH
+    fn is_full(&self, most_blocks: u64) -> bool {
+        self.logs.len() >= LOGS_PER_FLUSH || self.disk_blocks >= most_blocks
     }
 }
 
@@ -113,6 +114,7 @@ pub(crate) struct ColdLogs {
     pub counters: Arc<Counters>,
     pub tuning: Arc<Tuning>,
     pub conditions: Arc<Conditions>,
+    pub wear: Arc<Wear>,
     /// By shard; held while logs are on their way to a disk.
     pub under_way: Vec<Mutex<()>>,
 }
@@ -127,16 +129,22 @@ impl ColdLogs {
         let direction = Direction { from: tier_name(0), to: "the disks" };
         let round = Round::Stuck("no cold file has a log to give away in PM".to_owned());
         let tiers = self.tiers_for_logs();
+        let share = self.wear.ask(tiers, Counter::MigratedLogs, BLOCKS_PER_FLUSH);
         // Some logs need no disk.
-        let to_disk = self.store.space.room_for(tiers) > 0;
-        let Batch { logs, strangers, .. } = self.select(shard, pressure, to_disk);
+        let has_room = self.store.space.room_for(tiers) > 0;
+        let most_blocks = share.as_ref().map_or(0, Share::blocks);
+        let to_disk = has_room && share.is_ok();
+        let Batch { logs, strangers, .. } = self.select(shard, pressure, to_disk, most_blocks);
         if logs.is_empty() {
-            return match to_disk {
-                true => Ok(round),
-                false => round.after(fail(libc::ENOSPC), &direction),
+            return match (has_room, share) {
+                (true, Err(error)) => round.after_failure(error),
+                (true, Ok(_)) => Ok(round),
+                (false, _) => round.after(fail(libc::ENOSPC), &direction),
             };
         }
-        let given = self.relocate(shard, logs, tiers).map(|pages| pages * BLOCK_BYTES);
+        let share = share.ok();
+        let given = self.relocate(shard, logs, tiers, share.as_ref());
+        let given = given.map(|pages| pages * BLOCK_BYTES);
         strangers.into_iter().for_each(|inode| self.inodes.evict(inode));
         round.after(given, &direction)
     }
@@ -154,17 +162,19 @@ impl ColdLogs {
         )
     }
 
-    /// Logs of cold inodes that have pages, without `to_disk` only those that need none: round and
-    /// round through a shard's table, from where the last look ended.
-    fn select(&self, shard: usize, pressure: Pressure, to_disk: bool) -> Batch {
+    /// Logs of cold inodes that have pages, without `to_disk` only those that need none, else up to
+    /// about `most_blocks` of a disk: round and round through a shard's table, from where the last
+    /// look ended.
+    fn select(&self, shard: usize, pressure: Pressure, to_disk: bool, most_blocks: u64) -> Batch {
         let lists = &self.activity.shards[shard].lists;
         let (records, first) =
             (self.inodes.shards[shard].table.read().end().max(1), lists.lock().logs_seen);
         let (mut batch, mut seen) = (Batch::default(), 0);
+        let most_blocks = if to_disk { most_blocks.min(BLOCKS_PER_FLUSH) } else { u64::MAX };
         // A thread that needs room looks until there is some, or none anywhere.
         let goes_on = |batch: &Batch, seen: u64| {
             let is_short = seen < RECORDS_PER_LOOK && batch.loaded_in_vain < LOADS_IN_VAIN_MAX;
-            !batch.is_full()
+            !batch.is_full(most_blocks)
                 && (is_short || (pressure == Pressure::Highest && batch.logs.is_empty()))
         };
         while seen < records && goes_on(&batch, seen) {
@@ -275,11 +285,17 @@ impl ColdLogs {
     }
 
     /// Relocates logs to disks of these tiers, or to the records; returns how many pages of PM
-    /// are free for that.
+    /// are free for that. `share`: what of the disks' budgets it may use, if it is bounded.
     ///
     /// # Errors
     /// `ENOSPC`; what a disk said. Of logs that were moved before it is no error.
-    fn relocate(&self, shard: usize, logs: Vec<LeavingLog>, tiers: Tiers) -> FsResult<u64> {
+    fn relocate(
+        &self,
+        shard: usize,
+        logs: Vec<LeavingLog>,
+        tiers: Tiers,
+        share: Option<&Share>,
+    ) -> FsResult<u64> {
         // The removal of a disk waits here for what others have allocated on it.
         let _under_way = self.under_way[shard].lock();
         let (mut placed, mut result) = (Vec::new(), Ok(()));
@@ -288,6 +304,7 @@ impl ColdLogs {
         placed.extend(for_record.into_iter().map(|log| (log, BlockAddr(0))));
         // Disks that leave are not to get what would have to leave them again.
         let mut avoided = self.store.space.leaving();
+        avoided.extend(share.iter().flat_map(|share| &share.avoided));
         while !rest.is_empty() {
             match self.run_for(shard, &rest, tiers, &avoided) {
                 Ok(run) => {
@@ -317,6 +334,7 @@ impl ColdLogs {
         pages = pages.and_then(|_| self.devices.allow_archives().map(|()| 0));
         for (log, addr) in placed {
             let run = (addr, log.disk_blocks());
+            share.iter().for_each(|share| share.wrote(addr.device(), run.1));
             let given = match pages {
                 Ok(_) => self.publish(log, addr),
                 Err(_) => Ok(None),
@@ -494,7 +512,7 @@ impl ColdLogs {
             None => None,
         };
         match (log, tiers) {
-            (Some(log), Some(tiers)) => drop(self.relocate(inode.shard, vec![log], tiers)?),
+            (Some(log), Some(tiers)) => drop(self.relocate(inode.shard, vec![log], tiers, None)?),
             _ => self.compact_log(inode, &mut *inode.exclusive()?)?,
         }
         let moved = blocks.saturating_sub(archived(&*inode.shared()?));

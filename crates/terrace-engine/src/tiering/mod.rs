@@ -61,6 +61,7 @@ use crate::inode::health::Health;
 use crate::inode::kin::Kin;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
+use crate::inode::wear::Wear;
 use crate::pageio::PageIo;
 
 /// The components that other floors use.
@@ -81,6 +82,7 @@ pub(crate) struct Below {
     pub store: Arc<Store>,
     pub health: Arc<Health>,
     pub devices: Arc<DeviceTable>,
+    pub wear: Arc<Wear>,
     pub cache: Arc<PageCache>,
     pub activity: Arc<Activity>,
     pub commits: Arc<Commits>,
@@ -95,7 +97,7 @@ pub(crate) struct Below {
 impl Tiering {
     /// The components, composed from the bottom up.
     pub fn new(below: Below) -> Self {
-        let Below { store, health, devices, cache, activity, commits, .. } = below;
+        let Below { store, health, devices, wear, cache, activity, commits, .. } = below;
         let Below { inodes, kin, pages, counters, tuning, options, .. } = below;
         let placement = Arc::new(Placement {
             store: store.clone(),
@@ -122,6 +124,7 @@ impl Tiering {
             devices: devices.clone(),
             pages: pages.clone(),
             counters: counters.clone(),
+            wear: wear.clone(),
             buffers: Default::default(),
         });
         let selector = Arc::new(Selector {
@@ -151,6 +154,7 @@ impl Tiering {
             counters: counters.clone(),
             tuning: tuning.clone(),
             conditions: conditions.clone(),
+            wear: wear.clone(),
             under_way: (0..store.shards()).map(|_| Mutex::default()).collect(),
         });
         let relief = Arc::new(Relief {
@@ -201,6 +205,7 @@ impl Tiering {
             counters: counters.clone(),
             tuning: tuning.clone(),
             conditions: conditions.clone(),
+            wear,
             gate: gate.clone(),
             relocator: relocator.clone(),
             selector: selector.clone(),

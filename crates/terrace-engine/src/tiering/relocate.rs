@@ -18,24 +18,24 @@
 //! copy is given up.
 
 pub(crate) mod buffers;
+mod commit;
 pub(crate) mod route;
 mod together;
 
 use std::ops::Range;
 
-use terrace_layout::{BLOCK_BYTES, History, WriteEntry, data_crc};
+use terrace_layout::{BLOCK_BYTES, WriteEntry, data_crc};
 use terrace_policy::{ColdCut, Rule};
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::file::{BLOCK, DataRun, covered_bytes, read_write_entry};
 use terrace_store::index::Extent;
 use terrace_store::planted::{Bug, planted};
-use terrace_store::space::{Purpose, Tiers};
+use terrace_store::space::Tiers;
 use terrace_store::sync::atomic::Ordering;
 use terrace_store::sync::{Arc, MutexGuard, spawn_scoped, thread};
 
 use self::buffers::{BUFFER_BLOCKS, Buffer, Buffers, Copied};
-use crate::base::counters::{Counter, Counters, Passage};
-use crate::base::types::Time;
+use crate::base::counters::{Counter, Counters};
 use crate::inode::activity::Activity;
 use crate::inode::cache::{BlankPage, PageCache};
 use crate::inode::commits::Commits;
@@ -43,6 +43,7 @@ use crate::inode::device_table::DeviceTable;
 use crate::inode::health::Health;
 use crate::inode::resident::{Inner, Inode};
 use crate::inode::store::Store;
+use crate::inode::wear::{Share, Wear};
 use crate::pageio::PageIo;
 use crate::pageio::fetch::Checksums;
 use crate::pageio::runs::{Destination, Placed};
@@ -127,6 +128,7 @@ pub(crate) struct Relocator {
     pub devices: Arc<DeviceTable>,
     pub pages: Arc<PageIo>,
     pub counters: Arc<Counters>,
+    pub wear: Arc<Wear>,
     pub buffers: Buffers,
 }
 
@@ -192,26 +194,39 @@ impl Relocator {
     /// for one another. It fails with `ENOSPC` where data was to go, `EIO` with the place that
     /// cannot be read or written, `ESTALE` if the file is gone.
     pub fn relocate(&self, inode: &Arc<Inode>, order: Order<'_>) -> Moved {
-        let begun = match self.begin(inode, order, inode.moving.lock()) {
+        let share = match self.share_for(&[order]) {
+            Ok(share) => share,
+            Err(error) => return Moved { blocks: 0, failed: Err(error) },
+        };
+        let begun = match self.begin(inode, order, share.blocks(), inode.moving.lock()) {
             Ok(Some(begun)) => begun,
             nothing => return Moved { blocks: 0, failed: nothing.map(drop) },
         };
-        let (copies, copied) = self.copy_all(&begun);
+        let (copies, copied) = self.copy_all(&begun, &share);
         let mut moved = self.commit_copies(&begun, copies);
         moved.go_on(|| self.move_reserved(&begun));
         let ended = inode.inner.write().file_mut().map(|(_, file)| file.end_relocation());
         Moved { failed: moved.failed.and(ended).and(copied), ..moved }
     }
 
-    /// Looks up what is to move; from now on it is noted who changes it.
+    /// What may be written of orders that go to the same tiers, for the same reason.
+    fn share_for(&self, orders: &[Order<'_>]) -> FsResult<Share> {
+        let stretches = orders.iter().flat_map(|order| order.stretches);
+        let blocks = stretches.fold(0u64, |sum, s| sum.saturating_add(s.end - s.start));
+        let Order { tiers, rule, .. } = orders[0];
+        self.wear.ask(tiers, Counter::of_rule(rule), blocks)
+    }
+
+    /// Looks up what is to move, up to `most` blocks; from now on it is noted who changes it.
     fn begin<'a>(
         &self,
         inode: &'a Arc<Inode>,
         order: Order<'a>,
+        most: u64,
         alone: MutexGuard<'a, ()>,
     ) -> FsResult<Option<Relocation<'a>>> {
         let mut inner = inode.exclusive()?;
-        let pieces = self.pieces(inode, &inner, order)?;
+        let pieces = self.pieces(inode, &inner, order, most)?;
         if pieces.is_empty() {
             return Ok(None);
         }
@@ -234,8 +249,14 @@ impl Relocator {
         }))
     }
 
-    /// Looks up what is wanted.
-    fn pieces(&self, inode: &Inode, inner: &Inner, order: Order<'_>) -> FsResult<Vec<SourceRun>> {
+    /// Looks up what is wanted, up to `most` blocks.
+    fn pieces(
+        &self,
+        inode: &Inode,
+        inner: &Inner,
+        order: Order<'_>,
+        most: u64,
+    ) -> FsResult<Vec<SourceRun>> {
         let (file, entries) = (inner.file()?, inner.log.entries(&self.store.pm));
         let overlaps = |s: &Range<u64>| {
             file.index.overlaps(s.start, s.end).map({
@@ -250,6 +271,7 @@ impl Relocator {
         } else {
             self.store.space.room_for(order.tiers)
         };
+        room = room.min(most);
         let mut pieces = Vec::new();
         for (stretch, (start, whole)) in order.stretches.iter().flat_map(overlaps) {
             let (a, b) =
@@ -280,7 +302,11 @@ impl Relocator {
     /// Copies pieces to where they go, a buffer at a time, and fills the next one meanwhile. Pieces
     /// that cannot be read do not keep the others. A write that fails ends it: the copies made
     /// before count.
-    fn copy_all<'a>(&self, begun: &'a Relocation<'_>) -> (Vec<Copy<'a>>, FsResult<()>) {
+    fn copy_all<'a>(
+        &self,
+        begun: &'a Relocation<'_>,
+        share: &Share,
+    ) -> (Vec<Copy<'a>>, FsResult<()>) {
         let Relocation { inode, committed, .. } = *begun;
         let parts = buffers_of(&begun.written);
         let longest = parts.iter().map(|pieces| blocks_of(pieces)).max().unwrap_or(0);
@@ -296,7 +322,7 @@ impl Relocator {
                 next.blocks.clear();
                 let fill = following.map(|part| || self.fill(&mut next, file(part)));
                 let reader = fill.and_then(|fill| spawn_scoped(scope, fill));
-                let placed = self.place(begun, pieces, &full);
+                let placed = self.place(begun, pieces, &full, share);
                 (placed, reader.map(|reader| reader.join().expect("a copy does not panic")))
             });
             // The system may have no thread to spare.
@@ -323,14 +349,16 @@ impl Relocator {
         begun: &'a Relocation<'_>,
         pieces: &'a [SourceRun],
         buffer: &Buffer,
+        share: &Share,
     ) -> FsResult<Copy<'a>> {
         let Relocation { inode, order, committed, .. } = *begun;
         let copied = buffer.copied();
         let placed = match order.tiers.first {
             _ if copied.is_empty() => Vec::new(),
             0 => self.pages.store_in_pm(inode.shard, &copied, committed),
-            _ => self.write_to_tiers(inode.shard, &copied, order.tiers)?,
+            _ => self.write_to_tiers(inode.shard, &copied, order.tiers, share)?,
         };
+        placed.iter().for_each(|run| share.wrote(run.addr.device(), run.blocks()));
         let kept = self.copies_to_keep(inode, order, copied.iter());
         Ok(Copy { pieces, runs: placed.iter().map(Placed::run).collect(), kept })
     }
@@ -382,69 +410,16 @@ impl Relocator {
         Ok(crcs)
     }
 
-    /// Makes copies durable, and commits of each what nobody has changed meanwhile.
-    fn commit_copies(&self, begun: &Relocation<'_>, copies: Vec<Copy<'_>>) -> Moved {
-        let devices = copies.iter().flat_map(|copy| &copy.runs).map(|run| run.addr.device());
-        let mut moved = Moved { blocks: 0, failed: self.make_durable(devices) };
-        for copy in copies {
-            match moved.failed {
-                Ok(()) => moved.go_on(|| self.commit_copy(begun, copy)),
-                Err(_) => self.pages.free_runs(&copy.runs),
-            }
-        }
-        moved
-    }
-
-    /// Makes durable what these devices took.
-    fn make_durable(&self, devices: impl Iterator<Item = u16>) -> FsResult<()> {
-        // PM is made durable by each commit's fence.
-        let disks = devices.filter(|&device| device > 0 && !planted(Bug::MoveNotFlushed));
-        self.pages.flush_disks(disks.collect())?;
-        // Logs of files whose data leaves PM may leave their pages, too.
-        self.devices.allow_archives()
-    }
-
-    /// Commits of a durable copy what nobody has changed meanwhile.
-    fn commit_copy(&self, begun: &Relocation<'_>, copy: Copy<'_>) -> FsResult<u64> {
-        let Relocation { inode, order, .. } = *begun;
-        let mut inner = inode.inner.write();
-        // A file that is gone has given back its blocks, and nothing is current any more.
-        let gone = is_gone(inode);
-        let file = inner.file()?;
-        let is_current = |block: u64| !gone && file.is_current(block);
-        let flags =
-            |run: &DataRun| (run.file_block..run.file_block + run.blocks).map(is_current).collect();
-        let (mut runs, overtaken) = self.pages.sift(copy.runs.into_iter().map(|run| {
-            let flags = flags(&run);
-            (run, flags)
-        }));
-        self.counters.add(Counter::MigrationsOvertaken, overtaken.len() as u64 * BLOCK_BYTES);
-        let kept: Vec<_> = copy.kept.into_iter().filter(|(block, _)| is_current(*block)).collect();
-        for run in &mut runs {
-            describe(run, copy.pieces, order.rule);
-        }
-        let blocks = self.publish(inode, &mut inner, order, copy.pieces, &runs)?;
-        if order.tiers.first == 0 {
-            // Readers look there first: what PM holds is read from PM.
-            let clean = |run: &DataRun| {
-                self.cache.drop_clean(&inode.pages, run.file_block, run.file_block + run.blocks);
-            };
-            runs.iter().for_each(clean);
-        }
-        self.cache.publish_clean(&inode.pages, kept);
-        Ok(blocks)
-    }
-
     /// Writes copies to disks of these tiers.
     fn write_to_tiers<'a>(
         &self,
         shard: usize,
         copied: &'a [Copied<'a>],
         tiers: Tiers,
+        share: &Share,
     ) -> FsResult<Vec<Placed<'a, Copied<'a>>>> {
-        self.store.space.beside_promises(copied.len() as u64, || {
-            self.pages.write_pages(copied, Destination { shard, tiers })
-        })
+        let to = Destination { shard, tiers, avoided: &share.avoided };
+        self.store.space.beside_promises(copied.len() as u64, || self.pages.write_pages(copied, to))
     }
 
     /// Copies for the page cache, if they are wanted there and need nobody's place but that of
@@ -465,83 +440,6 @@ impl Relocator {
             (page.block, blank)
         };
         blanks.into_iter().zip(copied).map(fill).collect()
-    }
-
-    /// Relocates blocks that are allocated and hold nothing.
-    fn move_reserved(&self, begun: &Relocation<'_>) -> FsResult<u64> {
-        let Relocation { inode, order, reserved: ref pieces, .. } = *begun;
-        let holes: Vec<_> = pieces.iter().map(|p| (p.block, u64::from(p.extent.blocks))).collect();
-        if holes.is_empty() {
-            return Ok(0);
-        }
-        let found = self.pages.take_runs_on(inode.shard, &holes, order.tiers)?;
-        let mut inner = inode.inner.write();
-        let file = inner.file()?;
-        let gone = is_gone(inode);
-        let mut runs = Vec::new();
-        for (file_block, addr, blocks) in found {
-            if gone || file.is_overtaken(file_block, blocks) {
-                self.store.space.free(addr, blocks);
-                continue;
-            }
-            let mut run = DataRun { blocks, unwritten: true, ..DataRun::new(file_block, addr) };
-            describe(&mut run, pieces, order.rule);
-            runs.push(run);
-        }
-        self.publish(inode, &mut inner, order, pieces, &runs)
-    }
-
-    /// Commits where data is now; returns how many blocks.
-    fn publish(
-        &self,
-        inode: &Inode,
-        inner: &mut Inner,
-        order: Order<'_>,
-        pieces: &[SourceRun],
-        runs: &[DataRun],
-    ) -> FsResult<u64> {
-        if runs.is_empty() {
-            return Ok(0);
-        }
-        // Data that leaves PM makes room there, and may take the last blocks for that.
-        let frees = order.tiers.first > 0 && pieces.iter().any(|piece| piece.extent.addr.is_pm());
-        let source = self
-            .store
-            .space
-            .source(inode.shard, if frees { Purpose::Freeing } else { Purpose::Ordinary });
-        let (log, file) = inner.file_mut()?;
-        file.commit_relocated(log, self.store.io(&source), runs)
-            .inspect_err(|_| self.pages.free_runs(runs))?;
-        runs.iter()
-            .for_each(|run| self.activity.note_data_in(inode, self.store.space.tier_of(run.addr)));
-        let blocks = runs.iter().map(|run| run.blocks).sum::<u64>();
-        self.counters.add(Counter::of_rule(order.rule), blocks * BLOCK_BYTES);
-        self.count_passages(pieces, runs);
-        self.commits.tidy(inode.shard, inner)?;
-        if frees && !inner.file()?.index.iter().any(|(_, extent)| extent.addr.is_pm()) {
-            let pages = self.commits.retreat_into_record(inode.shard, inner)?;
-            self.counters.add(Counter::MigratedLogs, pages * BLOCK_BYTES);
-        }
-        Ok(blocks)
-    }
-}
-
-impl Relocator {
-    /// Counts what has left tiers and come to others.
-    fn count_passages(&self, pieces: &[SourceRun], runs: &[DataRun]) {
-        let count = |passage, addr, blocks| {
-            let tier = self.store.space.tier_of(addr);
-            self.counters.add_passed(passage, tier, blocks * BLOCK_BYTES);
-        };
-        for run in runs {
-            count(Passage::MovedIn, run.addr, run.blocks);
-            for piece in pieces_of(run, pieces) {
-                let (from, to) = (run.file_block, run.file_block + run.blocks);
-                let end = piece.block + u64::from(piece.extent.blocks);
-                let blocks = to.min(end) - from.max(piece.block);
-                count(Passage::MovedOut, piece.extent.addr, blocks);
-            }
-        }
     }
 }
 
@@ -577,23 +475,4 @@ fn was_overtaken(inode: &Inode, piece: &SourceRun) -> bool {
         || inner
             .file()
             .is_ok_and(|file| file.is_overtaken(piece.block, u64::from(piece.extent.blocks)))
-}
-
-/// The pieces that a run is made of.
-fn pieces_of<'a>(run: &DataRun, pieces: &'a [SourceRun]) -> impl Iterator<Item = &'a SourceRun> {
-    let end = run.file_block + run.blocks;
-    let first = pieces.partition_point(|p| p.block + u64::from(p.extent.blocks) <= run.file_block);
-    pieces[first..].iter().take_while(move |p| p.block < end)
-}
-
-/// What the entry of a run has to say of the pieces that it is made of.
-fn describe(run: &mut DataRun, pieces: &[SourceRun], rule: Rule) {
-    let (mut counter, mut area, mut mtime) = (u8::MAX, 0, i64::MIN);
-    for piece in pieces_of(run, pieces) {
-        counter = counter.min(piece.extent.counter());
-        area = area.max(piece.extent.area_blocks());
-        mtime = mtime.max(piece.entry.mtime_ns);
-    }
-    run.history = History::new(counter, area, rule.number()).to_word();
-    run.mtime = Time(mtime);
 }

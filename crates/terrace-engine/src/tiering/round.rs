@@ -86,6 +86,8 @@ impl Round {
             error if error.is_fatal() => Err(error),
             // It has gone meanwhile.
             error if error.errno() == libc::ESTALE => Ok(self),
+            // A budget was used up by others meanwhile.
+            error if error.errno() == libc::EDQUOT => Ok(Round::Stuck(error.to_string())),
             error => Ok(Round::Failed { why: error.to_string(), is_final: false }),
         }
     }

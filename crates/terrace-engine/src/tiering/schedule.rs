@@ -26,6 +26,7 @@ use crate::base::types::MigrationStatus;
 use crate::inode::activity::{Activity, ShardActivity};
 use crate::inode::health::Health;
 use crate::inode::store::Store;
+use crate::inode::wear::Wear;
 use crate::tiering::cold_logs::ColdLogs;
 use crate::tiering::conditions::Conditions;
 use crate::tiering::gate::Gate;
@@ -39,6 +40,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// Seconds without any traffic after which the pulse rests: longer than any window of the policy
 /// that a pause could disturb.
 const QUIET_TICKS_MAX: u32 = 5;
+/// Ticks after which what was written to the devices is noted for good.
+const SAVE_TICKS: u32 = 10;
 
 /// See the module.
 #[derive(Debug)]
@@ -49,6 +52,7 @@ pub(crate) struct Schedule {
     pub counters: Arc<Counters>,
     pub tuning: Arc<Tuning>,
     pub conditions: Arc<Conditions>,
+    pub wear: Arc<Wear>,
     pub gate: Arc<Gate>,
     pub relocator: Arc<Relocator>,
     pub selector: Arc<Selector>,
@@ -112,12 +116,27 @@ impl Schedule {
 
     /// The thread of the pulse.
     pub fn run_pulse(&self) {
+        let mut unsaved_ticks = 0;
         while !self.health.stopping.load(Ordering::Acquire) {
             self.wait_for_tick();
             if self.health.stopping.load(Ordering::Acquire) {
                 return;
             }
             self.tick(&mut self.pulse.lock());
+            unsaved_ticks += 1;
+            // It may rest for long.
+            if unsaved_ticks >= SAVE_TICKS || self.activity.resting.load(Ordering::Relaxed) {
+                unsaved_ticks = 0;
+                self.save_wear();
+            }
+        }
+    }
+
+    fn save_wear(&self) {
+        if !self.health.is_read_only()
+            && let Err(error) = self.wear.save()
+        {
+            self.health.turn_read_only(&error);
         }
     }
 

@@ -26,7 +26,7 @@ use crate::inode::kin::Kin;
 use crate::inode::resident::Inode;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
-use crate::tiering::cold::{Cold, Together, Way};
+use crate::tiering::cold::{Cold, Together, Way, target_of};
 use crate::tiering::relocate::{Order, Relocator, Wanted};
 use crate::tiering::round::{Direction, Round};
 
@@ -74,8 +74,9 @@ impl Selector {
         leaving: Leaving,
         most: u64,
     ) -> FsResult<Round> {
-        let Some(target) = self.store.space.tiers().find(|&t| t > tier) else {
-            return Ok(Round::Idle);
+        let target = match target_of(&self.store, &self.relocator.wear, tier) {
+            Ok(target) => target,
+            Err(round) => return Ok(round),
         };
         self.scan_some(shard);
         let lately_ns = self.lately_ns();

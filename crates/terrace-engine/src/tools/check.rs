@@ -25,7 +25,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use terrace_layout::{CHECKPOINT_VALID, Superblock};
+use terrace_layout::{CHECKPOINT_VALID, Superblock, WearFound};
 use terrace_media::{Disk, Pm};
 
 #[cfg(all(test, not(shuttle)))]
@@ -41,6 +41,7 @@ use terrace_store::error::{FsError, FsResult};
 use terrace_store::superblock::Disks;
 use terrace_store::sync::atomic::{AtomicU64, Ordering};
 use terrace_store::sync::{Arc, Mutex};
+use terrace_store::wear;
 
 /// How to check.
 #[derive(Clone, Debug, Default)]
@@ -98,6 +99,8 @@ enum Remedy {
     },
     /// Clear the journal of a shard.
     Journal,
+    /// Clear the wear record: the next mount counts anew.
+    Wear,
     /// Log the true number of links.
     Links {
         ino: Ino,
@@ -264,6 +267,7 @@ impl Check<'_> {
             settle_roots(self.pm, &self.sb, &Offline::load(self.pm, &self.sb).tables)?;
         }
         self.journals()?;
+        self.wear()?;
         let given_up = if opts.repair && opts.give_up { self.give_up()? } else { Vec::new() };
         let mut offline = Offline::load(self.pm, &self.sb);
         self.tables(&offline);
@@ -304,6 +308,19 @@ impl Check<'_> {
     fn device_path(&self, device: usize) -> PathBuf {
         let disk = self.disks.get(&(device as u16));
         disk.map_or(self.pm.path(), |disk| disk.path()).to_owned()
+    }
+
+    /// The wear record: no file depends on it.
+    fn wear(&self) -> FsResult<()> {
+        // A page that cannot be read is the shard's.
+        if wear::read(self.pm, &self.sb).is_ok_and(|found| found == WearFound::Damaged) {
+            let damage = Damage::in_pm(self.pm, Structure::Wear, DamageKind::Damaged);
+            self.found(Finding::flaw(0, None, damage, Remedy::Wear));
+            if self.repair {
+                wear::clear(self.pm, &self.sb)?;
+            }
+        }
+        Ok(())
     }
 
     /// Journals: those of a clean volume are empty, and what one holds is not to be believed; those

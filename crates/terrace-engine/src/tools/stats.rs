@@ -8,6 +8,7 @@ use terrace_store::superblock::uuid_text;
 
 use crate::base::counters::{Counter, CounterSnapshot, Passage};
 use crate::base::waits::WaitStats;
+use crate::base::wear::VolumeWear;
 use crate::base::words::tier_name;
 use crate::ops::lending::LoanStats;
 use crate::tools::status::Reports;
@@ -108,6 +109,8 @@ pub struct Stats {
     pub pm_write_amplification: Option<f64>,
     /// Share of the predictions that came true, 0 to 1; `None` if there were none.
     pub predictor_accuracy: Option<f64>,
+    /// What was written to the devices since counting began, whatever the period.
+    pub wear: VolumeWear,
 }
 
 impl Stats {
@@ -163,6 +166,7 @@ impl Reports {
             pm_fences: pm.fences,
             pm_write_amplification: None,
             predictor_accuracy: None,
+            wear: self.wear.report(),
         };
         stats.with_ratios()
     }

@@ -23,6 +23,7 @@ use crate::inode::dirty::DirtyFiles;
 use crate::inode::health::Health;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
+use crate::inode::wear::{Wear, offline_report};
 use crate::mount::devices::match_present_devices;
 use crate::mount::parts::Parts;
 use crate::ops::lending::Lending;
@@ -108,6 +109,7 @@ pub(crate) struct Reports {
     pub store: Arc<Store>,
     pub health: Arc<Health>,
     pub devices: Arc<DeviceTable>,
+    pub wear: Arc<Wear>,
     pub cache: Arc<PageCache>,
     pub dirty: Arc<DirtyFiles>,
     pub inodes: Arc<Inodes>,
@@ -127,6 +129,7 @@ impl Reports {
             store: parts.store.clone(),
             health: parts.health.clone(),
             devices: parts.devices.clone(),
+            wear: parts.wear.clone(),
             cache: parts.cache.clone(),
             dirty: parts.dirty.clone(),
             inodes: parts.inodes.clone(),
@@ -141,6 +144,7 @@ impl Reports {
     }
 
     pub fn status(&self) -> Status {
+        self.lending.count();
         let sb = *self.devices.sb.lock();
         let used = |i: usize| {
             let (blocks, free) = self.store.space.device_space(i as u16);
@@ -187,6 +191,7 @@ impl Reports {
             scrub: None,
             migration: Some(self.schedule.status()),
             removal: self.drain.removal_status(),
+            wear: Some(self.wear.report()),
         }
     }
 
@@ -300,5 +305,6 @@ pub fn offline_status(pm: &Arc<Pm>, disks: &[Arc<dyn Disk>]) -> FsResult<Status>
         scrub: None,
         migration: None,
         removal: None,
+        wear: offline_report(pm, &sb),
     })
 }

@@ -6,7 +6,8 @@ use clap::Args;
 use terrace_media::DeviceModel;
 use terrace_policy::Param;
 
-use crate::{size, thresholds};
+use crate::output::quoted;
+use crate::{size, thresholds, wear};
 
 /// `stats`
 #[derive(Args, Debug)]
@@ -99,6 +100,10 @@ pub struct SimulateArgs {
     /// Another value for a threshold, or several to try; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUES", value_parser = parse_threshold)]
     pub settings: Vec<ThresholdValues>,
+    /// What migration may write to `pm` or `disk` in a day, or several budgets to try; `off`: any
+    /// number of bytes; may be repeated
+    #[arg(long = "wear", value_name = "DEVICE:BYTES/day", value_parser = parse_wear)]
+    pub wear: Vec<WearValues>,
     /// Model of the disks
     #[arg(long, value_name = "MODEL", default_value = "nvme-ssd",
           value_parser = clap::builder::PossibleValuesParser::new(DeviceModel::NAMES))]
@@ -120,6 +125,31 @@ pub struct ThresholdValues {
     pub values: Vec<u64>,
 }
 
+/// Budgets of a device to try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WearValues {
+    /// 0: PM; 1: the disks.
+    pub device: usize,
+    /// Bytes per day, at least one; 0: any number.
+    pub values: Vec<u64>,
+}
+
+/// Parses `DEVICE:BYTES/day,…`.
+fn parse_wear(text: &str) -> Result<WearValues, String> {
+    let (device, values) = match text.split_once(':') {
+        Some(("pm", values)) => (0, values),
+        Some(("disk", values)) => (1, values),
+        _ => {
+            return Err(format!(
+                "{}: a budget is given as pm:BYTES/day or disk:BYTES/day, as in disk:100G/day",
+                quoted(text)
+            ));
+        }
+    };
+    let value = |text| if text == "off" { Ok(0) } else { wear::parse_rate(text) };
+    Ok(WearValues { device, values: values.split(',').map(value).collect::<Result<_, _>>()? })
+}
+
 /// Parses `NAME=VALUE,…`.
 fn parse_threshold(text: &str) -> Result<ThresholdValues, String> {
     let mut values = text.split(',');
@@ -136,6 +166,7 @@ Examples:
   terrace simulate day.trace
   terrace simulate day.trace --pm 2G,4G,8G --cache 256M,1G --disk sata-ssd
   terrace simulate day.trace --pm 4G --set cold_age=10,30,120 --set group=4M
+  terrace simulate day.trace --wear disk:off,100G/day,10G/day
   terrace simulate day.trace --json | jq '.results[] | {{pm_bytes, slowdown}}'
 
 Every combination is simulated: placement, page cache and migration as the

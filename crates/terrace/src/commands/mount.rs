@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use terrace_engine::{FsError, FsResult, OpenOptions, Volume};
+use terrace_engine::{FsError, FsResult, NamedDevice, OpenOptions, Volume};
 use terrace_fuse::control::{self, AddDisk};
 use terrace_fuse::{Ledger, LoanSocket, MountConfig, Mounted, RingOffer, Transport, Unmounter};
 use terrace_media::PmKind;
@@ -152,7 +152,12 @@ fn make_absolute(request: &mut MountRequest) -> Result<()> {
         _ => None,
     };
     let optional = options.log.iter_mut().chain(&mut options.cache_dir).chain(socket);
-    for path in optional.chain(&mut options.disks).chain([&mut request.pm]) {
+    let of_budgets = options.wear.iter_mut().filter_map(|budget| match &mut budget.device {
+        NamedDevice::Path(path) => Some(path),
+        NamedDevice::Index(_) => None,
+    });
+    let others = of_budgets.chain(&mut options.disks).chain([&mut request.pm]);
+    for path in optional.chain(others) {
         *path = std::path::absolute(&*path)?;
     }
     Ok(())
@@ -457,6 +462,7 @@ fn open(
         writeback_seconds: options.writeback_seconds,
         pm_full_percent: options.pm_full_percent,
         params: options.params,
+        wear: options.wear.clone(),
         heritage: ledger.map(terrace_fuse::heritage),
         lends: options.lend != Lend::Off,
         loans: None,

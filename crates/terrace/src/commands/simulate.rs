@@ -9,10 +9,11 @@ use std::thread;
 
 use anyhow::{Context, Result, bail};
 use terrace_media::DeviceModel;
+use terrace_policy::OutOfRange;
 use terrace_simulate::{Config, Outcome, Prices, Simulation};
 use terrace_trace::{Ending, Facts, Reader, Record, Summary};
 
-use crate::cli::measure::{SimulateArgs, ThresholdValues};
+use crate::cli::measure::{SimulateArgs, ThresholdValues, WearValues};
 use crate::exit::Usage;
 use crate::output;
 use crate::progress::Progress;
@@ -59,7 +60,8 @@ pub fn run(args: &SimulateArgs, quiet: bool) -> Result<()> {
     let row = |(choice, pass): (Choice, &Pass)| {
         let (pm_bytes, cache_bytes) = (choice.config.pm_bytes, choice.config.cache_bytes);
         let cost_usd = prices.of(pm_bytes, cache_bytes, &args.disk, facts.disk_bytes());
-        Row::new(pm_bytes, cache_bytes, choice.settings, cost_usd, pass.outcome.clone())
+        let outcome = pass.outcome.clone();
+        Row::new(pm_bytes, cache_bytes, choice.settings, cost_usd, outcome, pass.last_us)
     };
     let rows: Vec<Row> = choices.into_iter().zip(&passes).map(row).collect();
     if args.json {
@@ -102,23 +104,16 @@ fn choices(args: &SimulateArgs, facts: &Facts) -> Result<Vec<Choice>> {
     }
     for ThresholdValues { param, values } in &args.settings {
         let name = param.tunable().name;
-        if choices.iter().any(|choice| choice.settings.contains_key(name)) {
-            return Err(Usage::error(format!(
-                "{name} is set twice; give its values once, as in --set {name}=A,B"
-            )));
-        }
-        let set = |choice: &Choice, &value: &u64| {
-            let mut choice = choice.clone();
-            choice.config.params.set(*param, value)?;
-            choice.settings.insert(name, value);
-            Ok(choice)
+        let set = |config: &mut Config, value| config.params.set(*param, value);
+        choices = multiplied(choices, (name, "--set"), values, set)?;
+    }
+    for WearValues { device, values } in &args.wear {
+        let name = ["wear_pm", "wear_disk"][*device];
+        let set = |config: &mut Config, value| {
+            config.wear[*device] = value;
+            Ok(())
         };
-        choices =
-            (choices.iter().flat_map(|choice| values.iter().map(move |value| set(choice, value))))
-                .collect::<Result<_>>()?;
-        if choices.len() > CHOICES_MAX {
-            break;
-        }
+        choices = multiplied(choices, (name, "--wear"), values, set)?;
     }
     if choices.len() > CHOICES_MAX {
         return Err(Usage::error(format!(
@@ -126,6 +121,30 @@ fn choices(args: &SimulateArgs, facts: &Facts) -> Result<Vec<Choice>> {
         )));
     }
     Ok(choices)
+}
+
+/// Each of the choices with each of the values of a setting.
+fn multiplied(
+    choices: Vec<Choice>,
+    (name, option): (&'static str, &str),
+    values: &[u64],
+    set: impl Fn(&mut Config, u64) -> Result<(), OutOfRange>,
+) -> Result<Vec<Choice>> {
+    if choices.iter().any(|choice| choice.settings.contains_key(name)) {
+        return Err(Usage::error(format!(
+            "{name} is set twice; give its values once, separated by commas, with {option}"
+        )));
+    }
+    if choices.len() > CHOICES_MAX {
+        return Ok(choices);
+    }
+    let with = |choice: &Choice, &value: &u64| {
+        let mut choice = choice.clone();
+        set(&mut choice.config, value)?;
+        choice.settings.insert(name, value);
+        Ok(choice)
+    };
+    choices.iter().flat_map(|choice| values.iter().map(move |value| with(choice, value))).collect()
 }
 
 /// Passes through the trace once for each choice, as many at a time as there are processors.

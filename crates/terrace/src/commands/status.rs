@@ -8,12 +8,14 @@ use terrace_engine::offline_status;
 
 use crate::cli::StatusArgs;
 use crate::devices::{Access, DeviceOptions, Devices, about, exposure};
-use crate::{mounts, output, report};
+use crate::report::{self, Endurance, Endurances, Status};
+use crate::{mounts, output};
 
 /// Prints the state of a volume.
 pub fn run(args: &StatusArgs) -> Result<()> {
     let mut status: Value = serde_json::from_str(&status(args)?)?;
     note_exposures(&mut status);
+    add_endurance(&mut status)?;
     match args.json {
         true => output::print_json(&status),
         false => output::print(&report::status(&serde_json::from_value(status)?)),
@@ -29,6 +31,17 @@ fn note_exposures(status: &mut Value) {
     if let Some(notes) = status["notes"].as_array_mut() {
         notes.extend(exposures);
     }
+}
+
+/// Adds how worn the devices say they are, so far as they tell the caller.
+fn add_endurance(status: &mut Value) -> Result<()> {
+    let seen: Status = serde_json::from_value(status.clone())?;
+    let told = seen.device_rows().into_iter().filter_map(|row| {
+        let told = terrace_media::endurance(Path::new(&row.path))?;
+        Some((report::device_name(row.index), Endurance::from(told)))
+    });
+    status["endurance"] = serde_json::to_value(told.collect::<Endurances>())?;
+    Ok(())
 }
 
 /// The state as JSON: the daemon's answer, or as it would answer.

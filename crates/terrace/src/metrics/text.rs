@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use terrace_engine::{Counter, Stats, TierStats, WaitStats};
+use terrace_engine::{Counter, DeviceWear, Stats, TierStats, WaitStats};
 
 /// Kinds of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +122,40 @@ const OF_WAITS: &[Metric<WaitStats>] = &[
     ),
 ];
 
+/// One sample per device, with the label `device`.
+const OF_DEVICES: &[Metric<DeviceWear>] = &[
+    Metric(
+        "terrace_device_written_bytes_total",
+        Kind::Counter,
+        "Bytes written to the device since counting began, across mounts",
+        |device| device.written_bytes,
+    ),
+    Metric(
+        "terrace_device_moved_bytes_total",
+        Kind::Counter,
+        "Those of them that movers wrote",
+        |device| device.moved_bytes,
+    ),
+    Metric(
+        "terrace_device_overdrawn_bytes_total",
+        Kind::Counter,
+        "Those of them that movers wrote beyond their budget",
+        |device| device.overdrawn_bytes,
+    ),
+    Metric(
+        "terrace_device_budget_bytes",
+        Kind::Gauge,
+        "Bytes per day that movers may write to the device; 0: any number",
+        |device| device.budget.map_or(0, |budget| budget.bytes_per_day),
+    ),
+    Metric(
+        "terrace_device_budget_left_bytes",
+        Kind::Gauge,
+        "Bytes of that budget that are left",
+        |device| device.budget.map_or(0, |budget| budget.left_bytes.max(0) as u64),
+    ),
+];
+
 /// One sample each.
 const OF_VOLUME: &[Metric<Stats>] = &[
     Metric("terrace_mounted_seconds", Kind::Gauge, "Time since the volume was mounted", |stats| {
@@ -167,6 +201,12 @@ const OF_VOLUME: &[Metric<Stats>] = &[
         |stats| stats.pm_stored_bytes,
     ),
     Metric("terrace_pm_fences_total", Kind::Counter, "Fences of PM", |stats| stats.pm_fences),
+    Metric(
+        "terrace_programs_written_bytes_total",
+        Kind::Counter,
+        "Bytes that programs wrote since counting began, across mounts",
+        |stats| stats.wear.programs_bytes,
+    ),
 ];
 
 /// Tells which volume it is.
@@ -194,6 +234,12 @@ pub fn text(stats: &Stats) -> String {
             let _ = writeln!(text, "{name}{{cause=\"{}\"}} {}", wait.cause, value(wait));
         }
     }
+    for Metric(name, kind, help, value) in OF_DEVICES {
+        head(&mut text, name, *kind, help);
+        for device in &stats.wear.devices {
+            let _ = writeln!(text, "{name}{{device=\"{}\"}} {}", device.name, value(device));
+        }
+    }
     for Metric(name, kind, help, value) in OF_VOLUME {
         head(&mut text, name, *kind, help);
         let _ = writeln!(text, "{name} {}", value(stats));
@@ -214,6 +260,7 @@ fn head(text: &mut String, name: &str, kind: Kind, help: &str) {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+    use terrace_engine::{BudgetStatus, VolumeWear};
 
     /// Reads the format as a scraper does: samples by name and labels. Panics at what it does not
     /// allow.
@@ -267,6 +314,12 @@ mod tests {
             writes,
             ..Default::default()
         };
+        let worn = DeviceWear {
+            name: "disk1".to_owned(),
+            written_bytes: 11,
+            budget: Some(BudgetStatus { left_bytes: -5, bytes_per_day: 12, ..Default::default() }),
+            ..DeviceWear::default()
+        };
         let stats = Stats {
             uuid: "0-1".to_owned(),
             elapsed_ms: 65_400,
@@ -274,15 +327,19 @@ mod tests {
             counters: serde_json::from_str(r#"{"fsyncs": 5}"#).unwrap(),
             waits: vec![WaitStats { cause: "flush".into(), waits: 3, ..Default::default() }],
             pm_fences: 6,
+            wear: VolumeWear { devices: vec![worn], ..VolumeWear::default() },
             ..Stats::default()
         };
         let samples = parse(&text(&stats));
-        let of_labels = 2 * OF_TIERS.len() + OF_WAITS.len();
+        let of_labels = 2 * OF_TIERS.len() + OF_WAITS.len() + OF_DEVICES.len();
         assert_eq!(samples.len(), 1 + of_labels + OF_VOLUME.len() + Counter::ALL.len());
         for (series, value) in [
             ("terrace_volume_info{uuid=\"0-1\"}", 1.0),
             ("terrace_tier_writes_total{tier=\"pm\"}", 7.0),
             ("terrace_tier_writes_total{tier=\"disk1\"}", 9.0),
+            ("terrace_device_written_bytes_total{device=\"disk1\"}", 11.0),
+            ("terrace_device_budget_bytes{device=\"disk1\"}", 12.0),
+            ("terrace_device_budget_left_bytes{device=\"disk1\"}", 0.0),
             ("terrace_mounted_seconds", 65.0),
             ("terrace_pm_fences_total", 6.0),
             ("terrace_fsyncs_total", 5.0),
@@ -301,6 +358,7 @@ mod tests {
         let mut table = row(INFO.0, Kind::Gauge, INFO.1);
         OF_TIERS.iter().for_each(|Metric(name, kind, help, _)| table += &row(name, *kind, help));
         OF_WAITS.iter().for_each(|Metric(name, kind, help, _)| table += &row(name, *kind, help));
+        OF_DEVICES.iter().for_each(|Metric(name, kind, help, _)| table += &row(name, *kind, help));
         OF_VOLUME.iter().for_each(|Metric(name, kind, help, _)| table += &row(name, *kind, help));
         Counter::ALL
             .iter()

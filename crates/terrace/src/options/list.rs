@@ -51,6 +51,9 @@ impl MountOptions {
             values.push(("disk", path(disk)?));
         }
         values.extend(self.models.iter().map(|model| ("model", model.to_string())));
+        for budget in &self.wear {
+            values.push(("wear", crate::wear::to_text(budget)?));
+        }
         let thresholds = Param::ALL.iter().map(|&param| (param, self.params.get(param)));
         values.extend(thresholds.map(|(param, value)| (param.tunable().name, value.to_string())));
         let values = values.into_iter().map(|(name, value)| format!("{name}={value}"));
@@ -89,6 +92,7 @@ mod tests {
             r"disk=/a\,b,disk=/b,model=pm=pm,model=disk=ssd,model=disk2=hdd,log=/l",
             "engine=uring,metrics=/run/m,group=4M,migrate_rate=100M,migrate=0,cold_age=7",
             "metrics=127.0.0.1:9464,lend=group=root",
+            r"wear=pm:1.5G/day,wear=disk3:100G/day,wear=/dev/a\,b:1M/day",
         ] {
             let mut options = MountOptions::new(true);
             options.apply(&list.replace("model=disk=ssd", "model=disk=sata-ssd"), false).unwrap();

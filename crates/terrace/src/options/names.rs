@@ -67,6 +67,11 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("nodirect", "disk I/O goes through the kernel's page cache"),
     ("disk=PATH", "where a disk of the volume is now, if not where it was; may be repeated"),
     ("model=DEVICE=MODEL", "make a device (pm, disk, disk1, …) as slow as MODEL; may be repeated"),
+    (
+        "wear=DEVICE:BYTES/day",
+        "what migration may write to a device (pm, disk1, … or a path) in a day (default: any \
+         number of bytes); may be repeated",
+    ),
     ("log=FILE", "the daemon's log"),
     (
         "metrics=ADDRESS",

@@ -184,7 +184,7 @@ fn duration(ms: u64) -> String {
 
 /// A time of day in UTC; the calendar is Gregorian, with years that begin in March, so that a leap
 /// day comes last.
-fn utc(unix_seconds: i64) -> String {
+pub(super) fn utc(unix_seconds: i64) -> String {
     let (days, second) = (unix_seconds.div_euclid(86400), unix_seconds.rem_euclid(86400));
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));

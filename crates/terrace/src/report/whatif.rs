@@ -10,7 +10,10 @@ use terrace_simulate::{Advice, GOOD_ENOUGH_PERCENT, Outcome, advice};
 use super::{Table, line};
 use crate::size::format_size;
 
-/// Thresholds that were set, by name.
+/// Microseconds of a day.
+const DAY_US: f64 = 86_400e6;
+
+/// Thresholds and budgets that were set, by name.
 pub type Settings = BTreeMap<&'static str, u64>;
 
 /// The trace that was replayed.
@@ -40,20 +43,34 @@ pub struct Row {
     settings: Settings,
     cost_usd: f64,
     slowdown: f64,
+    /// Bytes of file data written to PM and to the disks, per day.
+    pm_bytes_per_day: u64,
+    disk_bytes_per_day: u64,
     #[serde(flatten)]
     outcome: Outcome,
 }
 
 impl Row {
-    /// What came of a volume of these sizes.
+    /// What came of a volume of these sizes with a trace of this duration.
     pub fn new(
         pm_bytes: u64,
         cache_bytes: u64,
         settings: Settings,
         cost_usd: f64,
         outcome: Outcome,
+        duration_us: u64,
     ) -> Self {
-        Self { pm_bytes, cache_bytes, settings, cost_usd, slowdown: outcome.slowdown(), outcome }
+        let per_day = |bytes: u64| (bytes as f64 * DAY_US / duration_us.max(1) as f64) as u64;
+        Self {
+            pm_bytes,
+            cache_bytes,
+            settings,
+            cost_usd,
+            slowdown: outcome.slowdown(),
+            pm_bytes_per_day: per_day(outcome.pm_device_bytes()),
+            disk_bytes_per_day: per_day(outcome.disk_device_bytes()),
+            outcome,
+        }
     }
 
     /// What tells it from the others.
@@ -154,6 +171,8 @@ fn table(rows: &[Row]) -> String {
         ">MOVED DOWN",
         ">TO DRAM",
         ">BACK UP",
+        ">PM/DAY",
+        ">DISK/DAY",
         ">STALLS",
         ">I/O TIME",
         ">× ALL PM",
@@ -174,6 +193,8 @@ fn table(rows: &[Row]) -> String {
             format_size(outcome.migrated_write_bytes),
             format_size(outcome.migrated_read_bytes),
             format_size(outcome.migrated_reverse_bytes),
+            format_size(row.pm_bytes_per_day),
+            format_size(row.disk_bytes_per_day),
             outcome.stalls.to_string(),
             seconds(outcome.io_ns),
             format!("{:.2}", row.slowdown),
@@ -211,7 +232,8 @@ mod tests {
             all_pm_ns: 1_000_000_000,
             ..Outcome::default()
         };
-        Row::new(pm_bytes, 256 << 20, settings.iter().copied().collect(), 12.345, outcome)
+        let settings = settings.iter().copied().collect();
+        Row::new(pm_bytes, 256 << 20, settings, 12.345, outcome, 43_200_000_000)
     }
 
     fn trace() -> Trace {
@@ -237,7 +259,10 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "day.trace: 1234 operations in 90.0 s; disk: hdd, 1 TiB");
         assert!(lines[2].contains("READ PM") && !lines[2].contains("SET"), "{text}");
-        for part in ["1 GiB", "75.0 %", "25.0 %", "100.0 %", "1 MiB", "1.600 s", "1.60", "$12.35"] {
+        for part in [
+            "1 GiB", "75.0 %", "25.0 %", "100.0 %", "1 MiB", "20 B", "2 MiB", "1.600 s", "1.60",
+            "$12.35",
+        ] {
             assert!(lines[3].contains(part), "{part}: {text}");
         }
         let last = "enough: 2 GiB of PM, 256 MiB of page cache: 3.0 % slower than the best, 4 \

@@ -34,6 +34,9 @@ const STEPS: &[Step] = &[
             terrace format --pm /dev/dax0.0 --disk /dev/nvme1n1 && mv /dev/nvme1n1 /dev/nvme2n1",
         )
         .then("terrace status /mnt | grep /dev/nvme2n1"),
+    Step::new("terrace mount /dev/dax0.0 /mnt -o wear=disk1:200G/day")
+        .before("terrace umount /mnt")
+        .then("terrace status /mnt | grep '200 GiB/day'"),
     Step::new("terrace umount /mnt").then("not mountpoint /mnt"),
     Step::new("terrace status /mnt").before(USUAL).prints(&[
         "/dev/shm/pm",
@@ -110,8 +113,14 @@ const STEPS: &[Step] = &[
         .prints(&["recording"])
         .meanwhile("head -c 5M /dev/urandom >/mnt/file")
         .then("test -s day.trace"),
-    Step::new("terrace simulate day.trace --pm 2G,4G,8G --set cold_age=10,30")
-        .prints(&["2 GiB", "8 GiB", "cold_age=30", "enough: 2 GiB of PM"])
+    Step::new("terrace simulate day.trace --pm 2G,4G,8G --set cold_age=10,30").prints(&[
+        "2 GiB",
+        "8 GiB",
+        "cold_age=30",
+        "enough: 2 GiB of PM",
+    ]),
+    Step::new("terrace simulate day.trace --wear disk:off,200G/day,10G/day")
+        .prints(&["wear_disk=0", "wear_disk=214748364800", "DISK/DAY"])
         .then("rm day.trace"),
     Step::new("terrace save /dev/shm/pm /var/lib/terrace/pm.saved")
         .before("terrace umount /mnt")

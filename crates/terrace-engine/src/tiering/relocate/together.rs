@@ -7,6 +7,7 @@ use terrace_store::sync::Arc;
 use super::buffers::{BUFFER_BLOCKS, Copied};
 use super::{Copy, Moved, Order, Part, Relocation, Relocator, SourceRun, blocks_of};
 use crate::inode::resident::Inode;
+use crate::inode::wear::Share;
 use crate::pageio::runs::Placed;
 
 impl Relocator {
@@ -16,18 +17,24 @@ impl Relocator {
     pub fn relocate_together(&self, shard: usize, orders: &[(Arc<Inode>, Order<'_>)]) -> Moved {
         let mut moved = Moved { blocks: 0, failed: Ok(()) };
         let (mut begun, mut blocks) = (Vec::new(), 0);
+        let asked: Vec<Order<'_>> = orders.iter().map(|(_, order)| *order).collect();
+        let share = match self.share_for(&asked) {
+            Ok(share) => share,
+            Err(error) => return Moved { blocks: 0, failed: Err(error) },
+        };
+        let most = share.blocks();
         for (inode, order) in orders {
             let Some(alone) = inode.moving.try_lock() else { continue };
-            match self.begin(inode, *order, alone) {
+            match self.begin(inode, *order, most - blocks, alone) {
                 Ok(found) => begun.extend(found),
                 Err(error) => moved.note_failure(error),
             }
             blocks = begun.iter().map(|begun: &Relocation<'_>| blocks_of(&begun.written)).sum();
-            if blocks >= BUFFER_BLOCKS {
+            if blocks >= most.min(BUFFER_BLOCKS) {
                 break;
             }
         }
-        self.copy_together(shard, &begun, blocks.min(BUFFER_BLOCKS), &mut moved);
+        self.copy_together(shard, &begun, blocks.min(BUFFER_BLOCKS), &share, &mut moved);
         for Relocation { inode, .. } in &begun {
             let ended = inode.inner.write().file_mut().map(|(_, file)| file.end_relocation());
             ended.unwrap_or_else(|error| moved.note_failure(error));
@@ -41,6 +48,7 @@ impl Relocator {
         shard: usize,
         begun: &[Relocation<'_>],
         blocks: u64,
+        share: &Share,
         moved: &mut Moved,
     ) {
         let Some(first) = begun.first() else { return };
@@ -53,8 +61,11 @@ impl Relocator {
             read.unwrap_or_else(|error| moved.note_failure(error));
         }
         let copied = buffer.copied();
-        match self.write_to_tiers(shard, &copied, first.order.tiers) {
-            Ok(placed) => self.commit_together(begun, &copied, &placed, moved),
+        match self.write_to_tiers(shard, &copied, first.order.tiers, share) {
+            Ok(placed) => {
+                placed.iter().for_each(|run| share.wrote(run.addr.device(), run.blocks()));
+                self.commit_together(begun, &copied, &placed, moved);
+            }
             Err(error) => moved.note_failure(error),
         }
         drop(copied);

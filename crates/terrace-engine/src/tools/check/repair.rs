@@ -36,12 +36,13 @@ impl Check<'_> {
     ) -> FsResult<()> {
         let wanted = |remedy: &Remedy| match remedy {
             Remedy::Nothing => false,
-            Remedy::Superblock { .. } | Remedy::Journal => true,
+            Remedy::Superblock { .. } | Remedy::Journal | Remedy::Wear => true,
             Remedy::DropCheckpoint { always } => *always || sound,
             Remedy::Links { .. } | Remedy::FreeRecord => sound,
         };
-        let changes_inodes =
-            |remedy: &Remedy| !matches!(remedy, Remedy::Superblock { .. } | Remedy::Journal);
+        let changes_inodes = |remedy: &Remedy| {
+            !matches!(remedy, Remedy::Superblock { .. } | Remedy::Journal | Remedy::Wear)
+        };
         if self.checkpoint_claims()
             && findings.iter().any(|f| wanted(&f.remedy) && changes_inodes(&f.remedy))
         {
@@ -63,6 +64,7 @@ impl Check<'_> {
                 },
                 Remedy::Nothing
                 | Remedy::Journal
+                | Remedy::Wear
                 | Remedy::DropCheckpoint { .. }
                 | Remedy::FreeRecord => {}
             }
