@@ -395,6 +395,32 @@ fn a_file_that_goes_meanwhile_is_gone() {
     rig.must_be_sound();
 }
 
+/// A file that goes while its first part is written costs no more than that.
+#[test]
+fn what_is_deleted_while_it_moves_is_written_no_further() {
+    let (disk, sim) = sim_disk(64 << 20);
+    let rig = Rig { pm: Pm::anonymous(64 << 20), disks: vec![disk] };
+    format(&rig.pm, &rig.disks, &FormatOptions::default()).unwrap();
+    let volume = rig.open(90);
+    let ino = create(&volume, "file");
+    put(&volume, ino, 0, &pattern(40 << 20, 1));
+    volume.fsync(ino, true).unwrap();
+    let before = rig.disks[0].stats().bytes_written;
+    let v = volume.clone();
+    sim.before_next(IoOp::Write, move || {
+        v.unlink(Ino::ROOT, b"file").unwrap();
+        v.forget(ino, 1);
+    });
+    let moved = volume.move_file(ino, 1);
+    assert!(moved.is_err() || moved.unwrap().moved_bytes == 0);
+    sim.clear_on_io();
+    let written = rig.disks[0].stats().bytes_written - before;
+    // A buffer of data, and its checksums.
+    assert!((16 << 20..17 << 20).contains(&written), "{written} bytes were written");
+    volume.close().unwrap();
+    rig.must_be_sound();
+}
+
 /// Data that does not match its checksum does not spread: it stays where it is, and is named.
 #[test]
 fn a_block_that_is_not_what_it_was_is_not_moved() {

@@ -352,7 +352,7 @@ impl Relocator {
         share: &Share,
     ) -> FsResult<Copy<'a>> {
         let Relocation { inode, order, committed, .. } = *begun;
-        let copied = buffer.copied();
+        let copied = self.not_overtaken(inode, buffer.copied());
         let placed = match order.tiers.first {
             _ if copied.is_empty() => Vec::new(),
             0 => self.pages.store_in_pm(inode.shard, &copied, committed),
@@ -361,6 +361,19 @@ impl Relocator {
         placed.iter().for_each(|run| share.wrote(run.addr.device(), run.blocks()));
         let kept = self.copies_to_keep(inode, order, copied.iter());
         Ok(Copy { pieces, runs: placed.iter().map(Placed::run).collect(), kept })
+    }
+
+    /// The copies of a file without those of blocks that were changed or removed meanwhile: they
+    /// need not be written.
+    fn not_overtaken<'a>(&self, inode: &Inode, mut copied: Vec<Copied<'a>>) -> Vec<Copied<'a>> {
+        let all = copied.len();
+        let inner = inode.inner.read();
+        let Ok(file) = inner.file() else { return Vec::new() };
+        let gone = is_gone(inode);
+        copied.retain(|copy| !gone && file.is_current(copy.block));
+        let overtaken = (all - copied.len()) as u64;
+        self.counters.add(Counter::MigrationsOvertaken, overtaken * BLOCK_BYTES);
+        copied
     }
 
     /// Reads pieces into a buffer, behind what it has, as many as can be read.

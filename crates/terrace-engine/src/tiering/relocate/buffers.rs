@@ -12,6 +12,7 @@ use crate::pageio::runs::Page;
 pub(crate) const BUFFER_BLOCKS: u64 = limit(4096, 2) as u64;
 
 /// A copied block.
+#[derive(Clone, Copy)]
 pub(crate) struct Copied<'a> {
     /// The file's number among those that are copied together.
     pub file: usize,

@@ -60,7 +60,11 @@ impl Relocator {
             let read = self.fill(&mut buffer, Part { number, inode, pieces, committed });
             read.unwrap_or_else(|error| moved.note_failure(error));
         }
-        let copied = buffer.copied();
+        let all = buffer.copied();
+        let of_file = |number| of_number(&all, number, |copy| copy.file).to_vec();
+        let copied: Vec<Copied<'_>> = (begun.iter().enumerate())
+            .flat_map(|(number, file)| self.not_overtaken(file.inode, of_file(number)))
+            .collect();
         match self.write_to_tiers(shard, &copied, first.order.tiers, share) {
             Ok(placed) => {
                 placed.iter().for_each(|run| share.wrote(run.addr.device(), run.blocks()));
@@ -68,7 +72,7 @@ impl Relocator {
             }
             Err(error) => moved.note_failure(error),
         }
-        drop(copied);
+        drop((copied, all));
         self.buffers.give_back(buffer);
     }
 
