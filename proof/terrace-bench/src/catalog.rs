@@ -333,6 +333,22 @@ static CATALOG: &[Benchmark] = &[
         )
     }),
     Benchmark::Contest(Contest {
+        rounds_max: LONG_ROUNDS,
+        ..small_pm(
+            "RocksDB overwrite of a database, sync",
+            rocksdb::overwrite_all,
+            &[target(LARGE_PM, TIERED, How::Files(rocksdb::overwrite_all), 0.95)],
+        )
+    }),
+    Benchmark::Contest(Contest {
+        rounds_max: LONG_ROUNDS,
+        ..small_pm(
+            "RocksDB readwhilewriting of a database, sync",
+            rocksdb::read_while_writing,
+            &[target(LARGE_PM, TIERED, How::Files(rocksdb::read_while_writing), 0.95)],
+        )
+    }),
+    Benchmark::Contest(Contest {
         slowest_reach: Some(0.9),
         ..in_process(
             "log and tables of a store, keys in order",

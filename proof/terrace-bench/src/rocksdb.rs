@@ -30,7 +30,7 @@ enum Fill {
     /// As many puts as fill a round: none of them leaves RocksDB's log and its table in memory.
     Log { benchmark: &'static str, is_direct: bool },
     /// All of a database: its tables are flushed and merged. RocksDB's default sizes are divided by
-    /// `smaller`.
+    /// `smaller`. Of several benchmarks, only the last counts.
     Database { benchmark: &'static str, puts: u64, smaller: u64 },
 }
 
@@ -65,6 +65,16 @@ pub fn fillseq_all(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> 
 /// Puts of a whole database in random order.
 pub fn fillrandom_all(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
     start(database("fillrandom", sizes), directory, sizes)
+}
+
+/// As many puts over a whole database, in random order.
+pub fn overwrite_all(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
+    start(database("fillrandom,overwrite", sizes), directory, sizes)
+}
+
+/// As many reads of a whole database by one thread, while another puts.
+pub fn read_while_writing(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
+    start(database("fillrandom,readwhilewriting", sizes), directory, sizes)
 }
 
 /// Puts of so many values in random order, once, with an eighth of RocksDB's sizes.
@@ -141,8 +151,8 @@ impl Workload for Filling {
 fn db_bench(fill: Fill, database: &Path, puts: u64) -> Result<f64> {
     let (Fill::Log { benchmark, .. } | Fill::Database { benchmark, .. }) = fill;
     let printed = run(&mut db_bench_command(fill, database, puts)?)?;
-    micros_per_op(&printed, benchmark)
-        .with_context(|| format!("db_bench reports no time: {printed}"))
+    let counts = benchmark.rsplit(',').next().unwrap_or(benchmark);
+    micros_per_op(&printed, counts).with_context(|| format!("db_bench reports no time: {printed}"))
 }
 
 fn db_bench_command(fill: Fill, database: &Path, puts: u64) -> Result<Command> {
