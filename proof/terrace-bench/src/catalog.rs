@@ -24,6 +24,7 @@ use crate::report::Unit;
 use crate::rocksdb;
 use crate::small_migration;
 use crate::stream;
+use crate::streaming;
 use crate::threads;
 use crate::trees;
 use crate::workload::{BLOCK_BYTES, PIECE_BYTES, RECORD_BYTES};
@@ -517,6 +518,13 @@ static CATALOG: &[Benchmark] = &[
         mounts: false,
         room: small_migration::room,
         run: small_migration::run,
+    }),
+    Benchmark::Measurement(Measurement {
+        title: "a stream through a full PM",
+        rows: || owned(streaming::ROWS),
+        mounts: false,
+        room: streaming::room,
+        run: streaming::run,
     }),
     Benchmark::Measurement(Measurement {
         title: "log migration",
