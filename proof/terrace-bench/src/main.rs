@@ -11,7 +11,8 @@
 //! | `loads`, `rocksdb`, `trees` | what servers, databases, developers do, by system calls |
 //! | `engine`, `threads`, `many` | operations on a volume in process: one, many, crowds |
 //! | `lsm` | what a log-structured store does, on a volume in process |
-//! | `migration`, `small_migration`, `log_migration`, `read_migration`, `streaming` | data between tiers |
+//! | `migration`, `small_migration`, `log_migration`, `read_migration` | data between tiers |
+//! | `streaming` | small writes beside a stream |
 //! | `policy`, `prediction` | what placement costs a write, and how often it is right |
 //! | `message` | what messages cost, by servers in processes of their own |
 //! | `large`, `dram` | mount and recovery of very many files; memory that inodes take |

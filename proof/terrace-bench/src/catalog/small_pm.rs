@@ -1,0 +1,141 @@
+//! The benchmarks of volumes whose PM is a few percent of the data.
+
+use super::{
+    EXT4_JOURNAL, FUSE, NULL, NULL_DURABLE, XFS_LOG, engine, mounted, null_and_journals, reported,
+    target,
+};
+use crate::benchmark::{Against, Benchmark, Contest, How};
+use crate::engine::OnVolume;
+use crate::files::OnFiles;
+use crate::ground::Ground;
+use crate::loads;
+use crate::lsm;
+use crate::rocksdb;
+
+const TIERED: Ground = Ground::Tiered { small: false, durable: false };
+const ENGINE_TIERED: Ground = Ground::EngineTiered { small: false };
+const LARGE_PM: &str = "PM with room for all";
+/// The disk, which writes all tables and nothing else.
+const DISK_ALONE: &str = "the disk, sequentially";
+/// Where a round of one side takes seconds.
+const LONG_ROUNDS: u32 = 3;
+
+/// On a mount with a small PM and a disk.
+const fn small_pm(name: &'static str, how: OnFiles, against: &'static [Against]) -> Contest {
+    let (place, ground) = ("mount, small PM", Ground::Tiered { small: true, durable: false });
+    Contest { place, ground, ..mounted(name, how, against) }
+}
+
+/// On such a volume in process.
+const fn in_process(name: &'static str, how: OnVolume, against: &'static [Against]) -> Contest {
+    let (place, ground) = ("engine, small PM", Ground::EngineTiered { small: true });
+    Contest { place, ground, rounds_max: LONG_ROUNDS, ..engine(name, how, against) }
+}
+
+/// The same, mounted and durable.
+const fn small_pm_durable(
+    name: &'static str,
+    how: OnFiles,
+    against: &'static [Against],
+) -> Contest {
+    let (place, ground) =
+        ("mount -o durable, small PM", Ground::Tiered { small: true, durable: true });
+    Contest { place, ground, ..mounted(name, how, against) }
+}
+
+pub static CATALOG: &[Benchmark] = &[
+    Benchmark::Contest(Contest {
+        rounds_max: LONG_ROUNDS,
+        ..small_pm(
+            "RocksDB fillseq of a database, sync",
+            rocksdb::fillseq_all,
+            &[target(LARGE_PM, TIERED, How::Files(rocksdb::fillseq_all), 0.95)],
+        )
+    }),
+    Benchmark::Contest(Contest {
+        rounds_max: LONG_ROUNDS,
+        ..small_pm(
+            "RocksDB fillrandom of a database, sync",
+            rocksdb::fillrandom_all,
+            &[target(LARGE_PM, TIERED, How::Files(rocksdb::fillrandom_all), 0.95)],
+        )
+    }),
+    Benchmark::Contest(Contest {
+        rounds_max: LONG_ROUNDS,
+        ..small_pm(
+            "RocksDB overwrite of a database, sync",
+            rocksdb::overwrite_all,
+            &[target(LARGE_PM, TIERED, How::Files(rocksdb::overwrite_all), 0.95)],
+        )
+    }),
+    Benchmark::Contest(Contest {
+        rounds_max: LONG_ROUNDS,
+        ..small_pm(
+            "RocksDB readwhilewriting of a database, sync",
+            rocksdb::read_while_writing,
+            &[target(LARGE_PM, TIERED, How::Files(rocksdb::read_while_writing), 0.95)],
+        )
+    }),
+    Benchmark::Contest(Contest {
+        slowest_reach: Some(0.9),
+        ..in_process(
+            "log and tables of a store, keys in order",
+            lsm::fill_in_order,
+            &[
+                reported(LARGE_PM, ENGINE_TIERED, How::Volume(lsm::fill_in_order)),
+                reported(DISK_ALONE, Ground::Ext4, How::Files(lsm::leave_in_order)),
+            ],
+        )
+    }),
+    Benchmark::Contest(Contest {
+        slowest_reach: Some(0.8),
+        ..in_process(
+            "log and tables of a store, keys at random",
+            lsm::fill_at_random,
+            &[
+                reported(LARGE_PM, ENGINE_TIERED, How::Volume(lsm::fill_at_random)),
+                reported(DISK_ALONE, Ground::Ext4, How::Files(lsm::leave_at_random)),
+            ],
+        )
+    }),
+    Benchmark::Contest(small_pm(
+        "RocksDB fillseq, sync",
+        rocksdb::fillseq,
+        null_and_journals!(rocksdb::fillseq, NULL),
+    )),
+    Benchmark::Contest(small_pm_durable(
+        "RocksDB fillseq, sync",
+        rocksdb::fillseq,
+        null_and_journals!(rocksdb::fillseq, NULL_DURABLE),
+    )),
+    Benchmark::Contest(small_pm(
+        "varmail",
+        loads::varmail,
+        &[
+            target(LARGE_PM, TIERED, How::Files(loads::varmail), 0.9),
+            target(FUSE, NULL, How::Files(loads::varmail), 0.9),
+            reported(EXT4_JOURNAL, Ground::Ext4Journal, How::Files(loads::varmail)),
+            reported(XFS_LOG, Ground::XfsLog, How::Files(loads::varmail)),
+        ],
+    )),
+    Benchmark::Contest(small_pm_durable(
+        "varmail",
+        loads::varmail,
+        null_and_journals!(loads::varmail, NULL_DURABLE),
+    )),
+    Benchmark::Contest(small_pm(
+        "fileserver",
+        loads::fileserver,
+        &[target(LARGE_PM, TIERED, How::Files(loads::fileserver), 0.9)],
+    )),
+    Benchmark::Contest(small_pm(
+        "webserver",
+        loads::webserver,
+        &[target(LARGE_PM, TIERED, How::Files(loads::webserver), 0.9)],
+    )),
+    Benchmark::Contest(small_pm(
+        "webproxy",
+        loads::webproxy,
+        &[target(LARGE_PM, TIERED, How::Files(loads::webproxy), 0.9)],
+    )),
+];
