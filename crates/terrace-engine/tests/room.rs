@@ -7,7 +7,7 @@ mod rig;
 use std::sync::Arc;
 
 use rig::{FILE, Rig, contents, find, pattern};
-use terrace_engine::{Fallocate, Ino, Volume, WriteOptions};
+use terrace_engine::{Fallocate, Ino, Volume, WriteOptions, XattrFlags};
 use terrace_policy::Param;
 
 const BLOCK: u64 = 4096;
@@ -257,4 +257,38 @@ fn a_full_volume_says_so_without_a_flush_for_each_write() {
         "{blocks} available before, {} after",
         available(&v)
     );
+}
+
+/// Writes that found PM full were promised room on a disk. Their logs need a page of PM as well,
+/// and find one although metadata takes all of it.
+#[test]
+fn what_was_promised_a_disk_reaches_it_although_metadata_fills_pm() {
+    let rig = Rig::tiered(64 << 20);
+    let volume = rig.open_alone(&[]);
+    let files: Vec<Ino> = (0..2500).map(|n| create(&volume, &format!("file{n}"))).collect();
+    let put = |ino, at, data: &[u8]| volume.write(ino, at, data, WriteOptions::default());
+    for &ino in &files {
+        assert_eq!(put(ino, 0, &[1; 3000]).unwrap(), 3000);
+    }
+    volume.sync().unwrap();
+    for &ino in &files {
+        // The data goes, and what short logs have in PM.
+        volume.move_range(ino, 1, 0, u64::MAX).unwrap();
+    }
+    let flags = XattrFlags { create: false, replace: false };
+    let long = |ino, n: usize| {
+        volume.setxattr(ino, format!("user.{n}").as_bytes(), &[2; 2500], flags, None)
+    };
+    let full = (0..4).find_map(|n| files.iter().find_map(|&ino| long(ino, n).err()));
+    assert_eq!(full.map(|error| error.errno()), Some(libc::ENOSPC), "PM is full of values");
+    let grown: Vec<Ino> =
+        files.iter().copied().filter(|&ino| put(ino, 3000, &[3; 3000]).is_ok()).collect();
+    assert!(grown.len() > 1000, "{} files were written", grown.len());
+    volume.sync().unwrap();
+    for &ino in &grown {
+        let data = contents(&volume, ino);
+        assert!(data[..3000] == [1; 3000] && data[3000..] == [3; 3000]);
+    }
+    volume.close().unwrap();
+    rig.must_be_sound();
 }

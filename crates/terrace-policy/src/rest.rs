@@ -18,7 +18,7 @@ pub struct Rest {
 
 impl Rest {
     /// The rest after another round in vain: twice as long at least, and until data that counts as
-    /// written lately, for `lately_ns`, does so no longer.
+    /// written lately, for `lately_ns`, has grown older.
     pub fn after_vain(self, lately_ns: i64) -> Self {
         let least = (2 * self.least).clamp(LEAST, MOST);
         let lately = Duration::from_nanos(lately_ns.max(0).unsigned_abs());

@@ -38,6 +38,9 @@ pub struct OpenOptions {
     pub params: Params,
     /// What movers may write to devices; those that are not named take any number of bytes.
     pub wear: Vec<WearBudget>,
+    /// The mount goes on from a daemon that was opened with these options: a disk with a budget may
+    /// have left the volume since.
+    pub goes_on: bool,
     /// Memory that outlives the daemon, for one that takes the mount over; `None`: nobody will.
     pub heritage: Option<Arc<dyn Heritage>>,
     /// Files may be lent to other processes ([`Volume::lend`](crate::Volume::lend)).
@@ -64,6 +67,7 @@ impl Default for OpenOptions {
             pm_full_percent: 90,
             params: Params::default(),
             wear: Vec::new(),
+            goes_on: false,
             heritage: None,
             lends: false,
             loans: None,

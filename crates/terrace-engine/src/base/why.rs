@@ -54,6 +54,8 @@ pub struct Leaves {
     pub above_percent: f64,
     /// Where cold data goes: the next tier; none is slower, if there is no name.
     pub to: Option<String>,
+    /// Why nothing goes there now: budgets.
+    pub held_up: Option<String>,
 }
 
 /// Where the volume's reads lean (formula 2), as of the last second with traffic.

@@ -8,6 +8,7 @@ use terrace_store::space::Purpose;
 use terrace_store::sync::Arc;
 
 use crate::inode::activity::Activity;
+use crate::inode::device_table::DeviceTable;
 use crate::inode::resident::{Inner, Inode};
 use crate::inode::store::Store;
 
@@ -16,12 +17,13 @@ use crate::inode::store::Store;
 pub(crate) struct Commits {
     store: Arc<Store>,
     activity: Arc<Activity>,
+    devices: Arc<DeviceTable>,
 }
 
 impl Commits {
     /// Commits to this store, of which `activity` hears.
-    pub fn new(store: Arc<Store>, activity: Arc<Activity>) -> Self {
-        Self { store, activity }
+    pub fn new(store: Arc<Store>, activity: Arc<Activity>, devices: Arc<DeviceTable>) -> Self {
+        Self { store, activity, devices }
     }
 }
 
@@ -78,14 +80,16 @@ impl Commits {
         }
     }
 
-    /// The file's data has left PM: its log gives its pages back if what is live of it fits into
-    /// the record. Returns how many. The caller has allowed archives, which such records go with.
+    /// The file has no data in PM any more: its log gives its pages back if what is live of it fits
+    /// into the record. Returns how many. Programs that know nothing of archives know nothing of
+    /// such records: there are none until archives are allowed.
     ///
     /// # Errors
     /// Fatal ones.
     pub fn retreat_into_record(&self, shard: usize, inner: &mut Inner) -> FsResult<u64> {
         let pages = inner.log.pages().count() as u64;
-        if pages == 0 || !inner.log.may_fit_record() {
+        let may = self.devices.has_archives() && inner.log.may_fit_record();
+        if pages == 0 || !may || has_data_in_pm(inner) {
             return Ok(0);
         }
         let source = self.store.space.source(shard, Purpose::Freeing);
@@ -122,4 +126,8 @@ impl Commits {
             other => other,
         }
     }
+}
+
+fn has_data_in_pm(inner: &Inner) -> bool {
+    inner.file().is_ok_and(|file| file.index.iter().any(|(_, extent)| extent.addr.is_pm()))
 }

@@ -1,8 +1,7 @@
-//! Wear: what is written to each device is counted for good, and what movers write is kept within
-//! their budgets.
+//! Wear: bytes written to each device are counted for good, and movers keep within budgets.
 //!
-//! What a device was written in this mount is what the device itself has counted; that is added to
-//! what the last record in PM says. Nothing is counted a second time, and no write waits for it.
+//! A device's own counter says how much it was written in this mount; the last record in PM says
+//! how much before. Nothing is counted a second time, and no write waits for it.
 //!
 //! Invariants:
 //! * A record is written every few seconds while anything is, when a disk joins or leaves, and at
@@ -47,11 +46,17 @@ pub(crate) fn counted(pm: &Pm, disks: &Disks) -> Counted {
     std::iter::once((0, pm.stats().bytes_stored)).chain(of_disks).collect()
 }
 
-/// Which devices these budgets are for.
+/// Which devices these budgets are for. In a mount that `goes_on`, a device may have left the volume
+/// and taken its budget along.
 ///
 /// # Errors
 /// `EINVAL`: the volume has no such device.
-pub(crate) fn resolve(wanted: &[WearBudget], pm: &Pm, disks: &Disks) -> FsResult<Budgets> {
+pub(crate) fn resolve(
+    wanted: &[WearBudget],
+    goes_on: bool,
+    pm: &Pm,
+    disks: &Disks,
+) -> FsResult<Budgets> {
     let mut budgets = Budgets::new();
     for WearBudget { device, bytes_per_day } in wanted {
         let same = |path: &std::path::Path, other: &std::path::Path| {
@@ -80,6 +85,10 @@ pub(crate) fn resolve(wanted: &[WearBudget], pm: &Pm, disks: &Disks) -> FsResult
                  the option out",
                 known.join(", ")
             );
+            if goes_on {
+                tracing::warn!("{message}");
+                continue;
+            }
             return Err(FsError::with_message(libc::EINVAL, message));
         };
         budgets.insert(index, *bytes_per_day);
@@ -89,7 +98,7 @@ pub(crate) fn resolve(wanted: &[WearBudget], pm: &Pm, disks: &Disks) -> FsResult
 
 /// The name of a device in `terrace device list`, which is made as that of a tier is.
 fn device_name(index: u16) -> String {
-    tier_name(u8::try_from(index).unwrap_or(u8::MAX))
+    u8::try_from(index).map_or_else(|_| format!("disk{index}"), tier_name)
 }
 
 /// One device.

@@ -45,7 +45,7 @@ pub(crate) fn open(
 ) -> FsResult<Opened> {
     let Devices { mut sb, disks } = match_devices(&pm, disks)?;
     let wear = Beginning {
-        budgets: wear::resolve(&options.wear, &pm, &disks)?,
+        budgets: wear::resolve(&options.wear, options.goes_on, &pm, &disks)?,
         counted: wear::counted(&pm, &disks),
         read_only: options.read_only,
     };

@@ -80,7 +80,7 @@ impl Parts {
         let wear = Arc::new(Wear::new(store.clone(), counters.clone(), sb, wear));
         let devices = Arc::new(DeviceTable::new(store.clone(), health.clone(), wear.clone(), sb));
         let activity = Arc::new(Activity::new(store.clone()));
-        let commits = Arc::new(Commits::new(store.clone(), activity.clone()));
+        let commits = Arc::new(Commits::new(store.clone(), activity.clone(), devices.clone()));
         let dirty = Arc::new(DirtyFiles::new(cache.clone(), store.shards()));
         let kin = Arc::new(Kin::new(tuning.clone(), siblings));
         let below = Below {

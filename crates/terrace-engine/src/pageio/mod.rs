@@ -32,6 +32,9 @@ use crate::inode::table::Inodes;
 pub(crate) trait MakeRoom: std::fmt::Debug + Send + Sync {
     /// Called without any lock.
     fn relieve_pm_if_low(&self);
+
+    /// Makes room at once, even if that was in vain lately. Called without any lock.
+    fn relieve_pm(&self);
 }
 
 /// See the module.
@@ -60,5 +63,14 @@ impl PageIo {
             let room = self.room.lock().as_ref().and_then(Weak::upgrade);
             room.iter().for_each(|room| room.relieve_pm_if_low());
         }
+    }
+
+    /// Has room made in PM although that may have been in vain lately; whether there is any to be
+    /// made. Called without any lock.
+    fn make_room_in_pm(&self) -> bool {
+        let room = self.room.lock().as_ref().and_then(Weak::upgrade);
+        let is_low = self.store.pm_is_low();
+        room.iter().filter(|_| is_low).for_each(|room| room.relieve_pm());
+        is_low && room.is_some()
     }
 }

@@ -75,7 +75,13 @@ impl PageIo {
     /// `ENOSPC`, or what the disk said; a disk that cannot flush is fatal. `EINTR`: whoever called
     /// it waits no longer, and some of it may be on disk.
     pub fn flush_file(&self, inode: &Arc<Inode>) -> FsResult<()> {
-        self.write_back(inode, Overtaken::Written)
+        match self.write_back(inode, Overtaken::Written) {
+            // Disks were promised room for the data; its log found none in PM.
+            Err(error) if error.is_no_room() && self.make_room_in_pm() => {
+                self.write_back(inode, Overtaken::Written)
+            }
+            written => written,
+        }
     }
 
     fn write_back(&self, inode: &Arc<Inode>, overtaken_are: Overtaken) -> FsResult<()> {
@@ -196,6 +202,10 @@ impl PageIo {
         }
         self.counters.add(Counter::WrittenBack, cleaned * BLOCK as u64);
         self.commits.tidy(inode.shard, inner)?;
+        if self.store.pm_is_low() {
+            // The next file's log needs a page, too.
+            self.commits.retreat_into_record(inode.shard, inner)?;
+        }
         Ok(overtaken)
     }
 

@@ -49,8 +49,13 @@ impl MakeRoom for Relief {
     fn relieve_pm_if_low(&self) {
         if self.store.pm_is_low() {
             // The next wait tells a program that waits no longer.
-            let _ = self.relieve_pm(false);
+            let _ = self.relieve(false);
         }
+    }
+
+    fn relieve_pm(&self) {
+        // As above.
+        let _ = self.relieve(true);
     }
 }
 
@@ -62,7 +67,7 @@ impl Relief {
     /// # Errors
     /// `EINTR`: the program waits no longer.
     #[cold]
-    pub fn relieve_pm(&self, urgent: bool) -> FsResult<()> {
+    pub fn relieve(&self, urgent: bool) -> FsResult<()> {
         let mut turn = patience::lock(&self.turn)?;
         let begun = Instant::now();
         let rests = !urgent && turn.rests_until.is_some_and(|until| begun < until);

@@ -49,7 +49,7 @@ impl Room {
     pub fn operate<T>(&self, operation: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
         if self.store.pm_is_low() {
             let _waiting = self.counters.waits.begin(WaitCause::Room);
-            self.relief.relieve_pm(false)?;
+            self.relief.relieve(false)?;
         }
         self.inodes.mutate(operation)
     }
@@ -61,7 +61,7 @@ impl Room {
         match self.operate(&mut operation) {
             Err(error) if error.is_no_room() => {
                 let waiting = self.counters.waits.begin(WaitCause::Room);
-                self.relief.relieve_pm(true)?;
+                self.relief.relieve(true)?;
                 drop(waiting);
                 self.inodes.mutate(operation)
             }

@@ -7,8 +7,8 @@
 //!
 //! Invariant: a migration thread that is woken either moves something, or notes in [`Rounds`] why
 //! it cannot and sleeps until the next wake-up. While PM turns over within seconds, it tries again
-//! once what was written lately is so no longer. After each round in vain it sleeps for at least
-//! twice as long as after the one before.
+//! once data that counted as written lately has grown older. After each round in vain it sleeps for
+//! at least twice as long as after the one before.
 
 use std::time::{Duration, Instant};
 

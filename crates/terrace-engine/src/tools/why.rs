@@ -8,6 +8,7 @@ use terrace_policy::{ColdCut, Flow, Moment, Param, Pressure, Rule, Traits, used_
 use terrace_store::error::FsResult;
 use terrace_store::file::FileData;
 use terrace_store::index::Extent;
+use terrace_store::space::Tiers;
 
 use crate::base::types::{Ino, Time};
 use crate::base::why::{Dirty, FileWhy, Kind, Leaning, Leaves, Share};
@@ -113,6 +114,7 @@ impl Reports {
                 0 => (self.store.space.pm().blocks(), self.store.space.pm().free_blocks()),
                 tier => self.store.space.tier_space(tier),
             };
+            let next = self.store.space.tiers().find(|&next| next > tier);
             Leaves {
                 tier: tier_name(tier),
                 used_percent: used_percent(size, free),
@@ -120,7 +122,8 @@ impl Reports {
                     0 => threshold_percent,
                     _ => self.placement.tuning.get(Param::TierFull) as f64,
                 },
-                to: self.store.space.tiers().find(|&next| next > tier).map(tier_name),
+                to: next.map(tier_name),
+                held_up: next.and_then(|next| self.wear.held_up(Tiers::from(next))),
             }
         };
         tiers.map(leaves).collect()

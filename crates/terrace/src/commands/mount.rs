@@ -175,7 +175,7 @@ pub fn serve(request: &MountRequest, log: &Log, role: &mut Role<'_>) -> Result<(
     daemon::start_log(log)?;
     let (volume, kind) = match role {
         Role::Successor(ledger, _, _, cause) => open_again(request, ledger, *cause)?,
-        Role::Alone(_) | Role::First(..) => open(request, role.ledger(), &ending)?,
+        Role::Alone(_) | Role::First(..) => open(request, role.ledger(), false, &ending)?,
     };
     let upgrade = Some(role.upgrader());
     let direct = socket(request, &volume)?;
@@ -430,7 +430,7 @@ fn open_again(
     }
     let begun = Instant::now();
     loop {
-        match open(&request, Some(ledger), &Ending::default()) {
+        match open(&request, Some(ledger), true, &Ending::default()) {
             Err(error) if begun.elapsed() < DEVICES_FREE => {
                 tracing::warn!("trying again: {error:#}");
                 std::thread::sleep(Duration::from_millis(100));
@@ -440,10 +440,11 @@ fn open_again(
     }
 }
 
-/// Opens the volume; recovery happens here.
+/// Opens the volume; recovery happens here. `goes_on`: for a mount that a daemon has served.
 fn open(
     request: &MountRequest,
     ledger: Option<&'static Ledger>,
+    goes_on: bool,
     ending: &Ending,
 ) -> Result<(Arc<Volume>, PmKind)> {
     let options = &request.options;
@@ -463,6 +464,7 @@ fn open(
         pm_full_percent: options.pm_full_percent,
         params: options.params,
         wear: options.wear.clone(),
+        goes_on,
         heritage: ledger.map(terrace_fuse::heritage),
         lends: options.lend != Lend::Off,
         loans: None,

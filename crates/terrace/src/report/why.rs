@@ -109,9 +109,13 @@ fn bytes_in(why: &FileWhy, leaves: &Leaves) -> u64 {
 
 /// When cold data leaves a tier; `None`: there is nowhere to go.
 fn leaving(why: &FileWhy, leaves: &Leaves) -> Option<String> {
-    let Leaves { tier, used_percent, above_percent, to } = leaves;
+    let Leaves { tier, used_percent, above_percent, to, held_up } = leaves;
     let to = to.as_ref()?;
-    let is_full = if used_percent > above_percent { "so data leaves it now" } else { "not yet" };
+    let is_full = match held_up {
+        _ if used_percent <= above_percent => "not yet".to_owned(),
+        None => "so data leaves it now".to_owned(),
+        Some(why) => format!("so data would leave it now, but {why}"),
+    };
     Some(format!(
         "{tier} to {to}: when {tier} is fuller than {above_percent:.0} % (it is {used_percent:.0} \
          %: {is_full}), the coldest files first; {}",
@@ -130,7 +134,7 @@ fn coldness(why: &FileWhy) -> String {
     let cold = match why.cold {
         true => "so all of it is cold".to_owned(),
         false => format!(
-            "and is cold as a whole from {} s on; until then its older blocks are",
+            "and is cold as a whole from {} s on; until then only its older blocks are cold",
             why.cold_age_seconds
         ),
     };
@@ -188,6 +192,7 @@ mod tests {
             used_percent,
             above_percent,
             to: to.map(str::to_owned),
+            held_up: None,
         };
         FileWhy {
             ino: 7,

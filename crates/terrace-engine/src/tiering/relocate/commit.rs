@@ -1,6 +1,8 @@
 //! The last step of a move: copies are made durable, and what nobody has changed meanwhile is
 //! committed.
 
+use std::collections::BTreeSet;
+
 use terrace_layout::{BLOCK_BYTES, History};
 use terrace_policy::Rule;
 use terrace_store::error::FsResult;
@@ -30,9 +32,14 @@ impl Relocator {
     /// Makes durable what these devices took.
     pub(super) fn make_durable(&self, devices: impl Iterator<Item = u16>) -> FsResult<()> {
         // PM is made durable by each commit's fence.
-        let disks = devices.filter(|&device| device > 0 && !planted(Bug::MoveNotFlushed));
-        self.pages.flush_disks(disks.collect())?;
-        // Logs of files whose data leaves PM may leave their pages, too.
+        let disks: BTreeSet<u16> = devices.filter(|&device| device > 0).collect();
+        if disks.is_empty() {
+            return Ok(());
+        }
+        if !planted(Bug::MoveNotFlushed) {
+            self.pages.flush_disks(disks)?;
+        }
+        // With data that leaves PM, logs may leave their pages.
         self.devices.allow_archives()
     }
 
@@ -118,7 +125,7 @@ impl Relocator {
         self.counters.add(Counter::of_rule(order.rule), blocks * BLOCK_BYTES);
         self.count_passages(pieces, runs);
         self.commits.tidy(inode.shard, inner)?;
-        if frees && !inner.file()?.index.iter().any(|(_, extent)| extent.addr.is_pm()) {
+        if frees {
             let pages = self.commits.retreat_into_record(inode.shard, inner)?;
             self.counters.add(Counter::MigratedLogs, pages * BLOCK_BYTES);
         }
