@@ -399,6 +399,47 @@ fn reads_that_lean_to_pm_move_read_dominated_files_to_the_cache_and_back() {
     assert!(buf == data);
 }
 
+/// Small files that left PM together lie side by side, and come back with a few long reads. Damage
+/// to one of them keeps no other from coming.
+#[test]
+fn small_files_that_are_read_come_back_together() {
+    let rig = Rig::tiered(16 << 20);
+    let volume = rig.open_alone(&[(Param::FlowSeconds, 1)]);
+    let data = |number: usize| pattern(16 << 10, number as u8);
+    let files: Vec<Ino> = (0..64)
+        .map(|number| {
+            let ino = create(&volume, &format!("file{number}"));
+            put(&volume, ino, 0, &data(number));
+            ino
+        })
+        .collect();
+    let leave_above = |percent| {
+        for param in [Param::MigrateMin, Param::MigrateAt, Param::MigrateMax] {
+            volume.tune(param, percent).unwrap();
+        }
+    };
+    leave_above(1);
+    let _ = volume.migrate(1);
+    assert!(files.iter().all(|&ino| runs(&volume, ino) == "4 disk1"));
+    leave_above(90);
+    let mut buf = vec![0; 16 << 10];
+    for &ino in &files {
+        volume.read(ino, 0, &mut buf).unwrap();
+    }
+    let at = volume.file_map(files[20]).unwrap().extents[0].device_offset_bytes;
+    rig.flip(1, at + 5000);
+    let before = rig.disks[0].stats().reads;
+    let _ = volume.migrate(1);
+    let reads = rig.disks[0].stats().reads - before;
+    assert!(reads < 16, "{reads} reads for {} files", files.len());
+    for (number, &ino) in files.iter().enumerate() {
+        assert_eq!(runs(&volume, ino), if number == 20 { "4 disk1" } else { "4 pm" }, "{number}");
+        if number != 20 {
+            assert!(contents(&volume, ino) == data(number), "{number}");
+        }
+    }
+}
+
 #[test]
 fn a_disk_tier_that_fills_moves_cold_data_to_the_next() {
     let rig = Rig::tiered(16 << 20);

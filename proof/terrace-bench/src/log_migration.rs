@@ -9,7 +9,7 @@ use terrace_policy::Param;
 
 use crate::engine::FILE;
 use crate::interrupt;
-use crate::migration::{DISK_BYTES, GROUP_BYTES, Still, write_disk};
+use crate::migration::{DISK_BYTES, GROUP_BYTES, Still, measure_disk};
 use crate::options::Options;
 use crate::progress::Progress;
 use crate::report::{Row, Unit};
@@ -57,10 +57,11 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
     bed.close()?;
     bed.reopen()?;
     progress.step("migrating");
-    let alone = write_disk(
+    let alone = measure_disk(
         on_disk.path(),
         (inos.len() * BLOCK_BYTES).next_multiple_of(GROUP_BYTES) as u64,
-    )?;
+    )?
+    .write;
     let rate = migrate(bed.volume(), inos.len() as u64)?;
     bed.close()?;
     bed.reopen()?;

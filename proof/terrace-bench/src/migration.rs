@@ -105,7 +105,7 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
     for round in 1..=rounds {
         progress.step(&format!("round {round} of {rounds}"));
         interrupt::check()?;
-        let disk = write_disk(on_disk.path(), cold_bytes)?;
+        let disk = measure_disk(on_disk.path(), cold_bytes)?.write;
         let groups = migrate_in_groups(&volume, &cold, cold_bytes)?;
         disk_rates.push(disk);
         group_rates.push(groups);
@@ -139,12 +139,20 @@ fn mib_per_second(bytes: u64, time: Duration) -> f64 {
     bytes as f64 / f64::from(1 << 20) / time.as_secs_f64()
 }
 
-/// What the disk takes of as much data in long writes to a new file, all of it durable at the end;
-/// MiB/s.
+/// What the disk alone does with as much data; MiB/s.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskRates {
+    /// In long writes to a new file, all of it durable at the end.
+    pub write: f64,
+    /// In long reads of that file.
+    pub read: f64,
+}
+
+/// Measures the disk of a directory.
 ///
 /// # Errors
 /// If the system refuses.
-pub fn write_disk(directory: &Path, bytes: u64) -> Result<f64> {
+pub fn measure_disk(directory: &Path, bytes: u64) -> Result<DiskRates> {
     let path = directory.join("alone");
     create_disk_file(&path, bytes)?;
     let disk = open_disk(&path, &DiskOpenOptions::default())?;
@@ -155,10 +163,15 @@ pub fn write_disk(directory: &Path, bytes: u64) -> Result<f64> {
         disk.write_at(offset, &buf)?;
     }
     disk.flush()?;
-    let time = begin.elapsed();
+    let write = mib_per_second(bytes, begin.elapsed());
+    let begin = Instant::now();
+    for offset in (0..bytes).step_by(GROUP_BYTES) {
+        disk.read_at(offset, &mut buf)?;
+    }
+    let read = mib_per_second(bytes, begin.elapsed());
     drop(disk);
     std::fs::remove_file(&path).with_context(|| path.display().to_string())?;
-    Ok(mib_per_second(bytes, time))
+    Ok(DiskRates { write, read })
 }
 
 /// Writes each block of the file once, in an order that no two neighbours share.

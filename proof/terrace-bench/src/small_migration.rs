@@ -4,11 +4,12 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use terrace_engine::{Counter, Ino, Volume};
+use terrace_policy::Param;
 
 use crate::engine::{DURABLE, FILE, write_all};
 use crate::interrupt;
 use crate::median::median;
-use crate::migration::{DISK_BYTES, GROUP_BYTES, Still, tune_to_leave, write_disk};
+use crate::migration::{DISK_BYTES, GROUP_BYTES, Still, measure_disk, tune_to_leave};
 use crate::options::Options;
 use crate::progress::Progress;
 use crate::report::{Row, Unit};
@@ -16,11 +17,13 @@ use crate::stage::Room;
 use crate::workload::{BLOCK_BYTES, FILLING};
 
 const SMALL: &str = "migration: cold files of 16 KiB to disk vs the disk, sequentially";
+const BACK: &str = "migration: read files of 16 KiB back to PM vs the disk, sequentially";
 /// Of the disk's rate.
 const REACH: f64 = 0.6;
+const BACK_REACH: f64 = 0.4;
 
 /// All rows.
-pub const ROWS: &[&str] = &[SMALL];
+pub const ROWS: &[&str] = &[SMALL, BACK];
 
 const FILE_BYTES: usize = 16 << 10;
 const ROUNDS: usize = 5;
@@ -52,7 +55,7 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
         .map(|number| Ok(volume.create(Ino::ROOT, number.to_string().as_bytes(), &FILE)?.ino))
         .collect::<Result<Vec<Ino>>>()?;
     let bytes = inos.len() * FILE_BYTES;
-    let (mut rates, mut ratios, mut disks) = (vec![], vec![], vec![]);
+    let (mut out, mut back) = (Side::default(), Side::default());
     let rounds = if options.quick { 1 } else { ROUNDS };
     for round in 1..=rounds {
         progress.step(&format!("round {round} of {rounds}"));
@@ -60,17 +63,55 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
         for &ino in &inos {
             write_all(&volume, ino, 0, &FILLING[..FILE_BYTES], DURABLE)?;
         }
-        let disk = write_disk(still.on_disk.path(), bytes.next_multiple_of(GROUP_BYTES) as u64)?;
-        let rate = migrate(&volume, bytes as u64)?;
-        rates.push(rate);
-        ratios.push(rate / disk);
-        disks.push(disk);
+        let disk = measure_disk(still.on_disk.path(), bytes.next_multiple_of(GROUP_BYTES) as u64)?;
+        tune_to_leave(&volume)?;
+        out.add(migrate(&volume, bytes as u64)?, disk.write);
+        back.add(fetch_back(&volume, &inos)?, disk.read);
     }
     drop(volume);
     still.bed.close()?;
-    let (disk, rate) = (median(&disks), median(&rates));
-    let row = Row::new(SMALL.to_owned(), Unit::MibPerSecond, disk, rate, rate / disk, Some(REACH));
-    Ok(vec![row.with_ratios(&ratios)])
+    Ok(vec![out.row(SMALL, REACH), back.row(BACK, BACK_REACH)])
+}
+
+/// Rates of all rounds, MiB per second, and the disk's.
+#[derive(Default)]
+struct Side {
+    rates: Vec<f64>,
+    disks: Vec<f64>,
+}
+
+impl Side {
+    fn add(&mut self, rate: f64, disk: f64) {
+        self.rates.push(rate);
+        self.disks.push(disk);
+    }
+
+    fn row(&self, name: &str, reach: f64) -> Row {
+        let ratios: Vec<f64> = self.rates.iter().zip(&self.disks).map(|(r, d)| r / d).collect();
+        let (disk, rate) = (median(&self.disks), median(&self.rates));
+        Row::new(name.to_owned(), Unit::MibPerSecond, disk, rate, rate / disk, Some(reach))
+            .with_ratios(&ratios)
+    }
+}
+
+/// Reads all files, and has what was read come back to PM; MiB per second of that.
+fn fetch_back(volume: &Volume, inos: &[Ino]) -> Result<f64> {
+    for param in [Param::MigrateMin, Param::MigrateAt, Param::MigrateMax] {
+        volume.tune(param, 90)?;
+    }
+    volume.tune(Param::FlowSeconds, 1)?;
+    let mut buf = vec![0; FILE_BYTES];
+    for &ino in inos {
+        volume.read(ino, 0, &mut buf)?;
+    }
+    let before = volume.stats().counters.get(Counter::MigratedReverse);
+    let begin = Instant::now();
+    let ended = volume.migrate(1);
+    let time = begin.elapsed();
+    let moved = volume.stats().counters.get(Counter::MigratedReverse) - before;
+    let bytes = (inos.len() * FILE_BYTES) as u64;
+    ensure!(moved >= bytes / 10 * 9, "no more than {moved} bytes have come back: {ended:?}");
+    Ok(moved as f64 / f64::from(1 << 20) / time.as_secs_f64())
 }
 
 /// Moves all data, or nearly; MiB per second.

@@ -13,7 +13,7 @@ use crate::tiering::relocate::buffers::BUFFER_BLOCKS;
 use crate::tiering::round::Round;
 
 /// Files of which together something moves, at most.
-const TOGETHER_FILES_MAX: usize = 1024;
+pub(crate) const TOGETHER_FILES_MAX: usize = 1024;
 
 /// The way of a shard's cold data from one tier to another.
 #[derive(Clone, Copy)]
@@ -66,6 +66,10 @@ impl Together {
     pub fn add(&mut self, inode: Arc<Inode>, cold: Cold) {
         self.blocks += cold.blocks();
         self.files.push((inode, cold));
+    }
+
+    pub fn blocks(&self) -> u64 {
+        self.blocks
     }
 
     pub fn is_enough(&self, most: u64) -> bool {

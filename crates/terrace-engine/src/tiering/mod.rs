@@ -25,6 +25,7 @@ pub(crate) mod cold_logs;
 pub(crate) mod conditions;
 pub(crate) mod drain;
 pub(crate) mod gate;
+pub(crate) mod hot;
 pub(crate) mod pins;
 pub(crate) mod placement;
 pub(crate) mod relief;

@@ -17,6 +17,7 @@
 //! block was freed and used anew while it was read; but then it has been overtaken, too, and its
 //! copy is given up.
 
+mod ahead;
 pub(crate) mod buffers;
 mod commit;
 pub(crate) mod route;
@@ -34,6 +35,7 @@ use terrace_store::space::Tiers;
 use terrace_store::sync::atomic::Ordering;
 use terrace_store::sync::{Arc, MutexGuard, spawn_scoped, thread};
 
+use self::ahead::ReadAhead;
 use self::buffers::{BUFFER_BLOCKS, Buffer, Buffers, Copied};
 use crate::base::counters::{Counter, Counters};
 use crate::inode::activity::Activity;
@@ -106,6 +108,8 @@ struct Part<'a> {
     pieces: &'a [SourceRun],
     /// Size of the file.
     committed: u64,
+    /// What of the buffer has been read ahead.
+    ahead: &'a ReadAhead,
 }
 
 /// Copies that went through one buffer, to be committed together.
@@ -313,7 +317,8 @@ impl Relocator {
         let mut full = self.buffers.take(longest);
         let mut next = self.buffers.take(if parts.len() > 1 { longest } else { 0 });
         let mut copies = Vec::new();
-        let file = |pieces| Part { number: 0, inode, pieces, committed };
+        let ahead = &ReadAhead::default();
+        let file = |pieces| Part { number: 0, inode, pieces, committed, ahead };
         full.blocks.clear();
         let mut failed = parts.first().map_or(Ok(()), |first| self.fill(&mut full, file(first)));
         for (i, pieces) in parts.iter().enumerate() {
@@ -381,12 +386,18 @@ impl Relocator {
     /// # Errors
     /// The first piece's that cannot be read, and that nobody has overtaken.
     fn fill(&self, buffer: &mut Buffer, part: Part<'_>) -> FsResult<()> {
-        let Part { number, inode, pieces, committed } = part;
+        let Part { number, inode, pieces, committed, ahead } = part;
         let mut failed = Ok(());
         for piece in pieces {
             let at = buffer.blocks.len() * BLOCK;
-            let data = &mut buffer.bytes[at..at + piece.extent.blocks as usize * BLOCK];
-            match self.copy_piece(piece, committed, data) {
+            let len = piece.extent.blocks as usize * BLOCK;
+            let read_to = ahead.place_of(piece.extent.addr);
+            // It comes closer by the pieces before it that could not be read.
+            if let Some(from) = read_to.filter(|&from| from > at) {
+                buffer.bytes.copy_within(from..from + len, at);
+            }
+            let data = &mut buffer.bytes[at..at + len];
+            match self.copy_piece(piece, committed, data, read_to.is_some()) {
                 Ok(crcs) => buffer.blocks.extend((0..).zip(data.chunks(BLOCK)).map(|(i, data)| {
                     let old = crcs.get(i as usize).filter(|_| planted(Bug::MoveCrcOfSource));
                     (number, piece.block + i, old.copied().unwrap_or_else(|| data_crc(data)))
@@ -400,8 +411,14 @@ impl Relocator {
     }
 
     /// Reads a piece as programs would, with zeros beyond the committed end of the file; returns
-    /// its checksums, if it has any.
-    fn copy_piece(&self, piece: &SourceRun, committed: u64, out: &mut [u8]) -> FsResult<Vec<u32>> {
+    /// its checksums, if it has any. `is_read`: it has been read ahead.
+    fn copy_piece(
+        &self,
+        piece: &SourceRun,
+        committed: u64,
+        out: &mut [u8],
+        is_read: bool,
+    ) -> FsResult<Vec<u32>> {
         let addr = piece.extent.addr;
         let crcs = self.pages.checksum_values(&piece.checksums, u64::from(piece.extent.blocks))?;
         if addr.is_pm() {
@@ -409,7 +426,7 @@ impl Relocator {
                 committed.saturating_sub(piece.block * BLOCK_BYTES).min(out.len() as u64) as usize;
             self.store.pm.try_read(addr.byte(), &mut out[..visible])?;
             out[visible..].fill(0);
-        } else {
+        } else if !is_read {
             let read = self.store.space.disk(addr.device())?.disk.read_at(addr.byte(), out);
             read.inspect_err(|e| self.health.disk_failed(addr.device(), e))?;
         }

@@ -6,7 +6,7 @@ use std::ops::{ControlFlow, Range};
 use terrace_layout::BLOCK_BYTES;
 use terrace_policy::{
     ColdCut, Group, Leaving, Moment, Param, PartTimes, Piece, Pressure, Rule, Turnover, groups,
-    hottest, is_read_dominated, keeps_cached,
+    keeps_cached,
 };
 use terrace_store::error::FsResult;
 use terrace_store::file::{FileData, Heat, read_write_entry};
@@ -34,11 +34,11 @@ use crate::tiering::round::{Direction, Round};
 /// looked for.
 const SCAN_RECORDS: u64 = 256;
 /// A file that has more cold blocks moves by itself: 1 MiB.
-const ALONE_BLOCKS: u64 = 256;
+pub(crate) const ALONE_BLOCKS: u64 = 256;
 /// Least blocks that are to leave a tier at once: a flush takes as long as to write a part of them.
 pub(crate) const LITTLE_BLOCKS: u64 = 256;
 /// Coldest files that are tried before less cold blocks are taken.
-const TRIED_FILES_MAX: usize = 16;
+pub(crate) const TRIED_FILES_MAX: usize = 16;
 /// Extents that are looked at before the lock is given away for a moment.
 const EXTENTS_PER_LOOK: usize = 512;
 /// Groups that a disk makes durable together: a flush costs about as much as the write of some
@@ -140,7 +140,7 @@ impl Selector {
             }
         }
         if !together.files.is_empty() {
-            let moved = self.relocate_together(together, way);
+            let moved = self.relocate_cold(together, way);
             round = round.after(moved, direction)?;
         }
         Ok(round)
@@ -239,7 +239,7 @@ impl Selector {
     }
 
     /// Blocks that are made durable together at most.
-    fn blocks_at_once(&self) -> u64 {
+    pub fn blocks_at_once(&self) -> u64 {
         // A limit is kept best with little at a time.
         let groups = if self.tuning.get(Param::MigrateRate) > 0 { 1 } else { GROUPS_PER_FLUSH };
         groups * self.group_blocks()
@@ -271,25 +271,34 @@ impl Selector {
 
     /// Relocates the cold data of several files, with one flush; returns how many bytes are
     /// elsewhere now.
-    fn relocate_together(&self, together: Together, way: Way) -> FsResult<u64> {
+    fn relocate_cold(&self, together: Together, way: Way) -> FsResult<u64> {
         let there = |extent: &Extent| self.store.space.tier_of(extent.addr) == way.from;
         let keep_cached = self.keeps_cached(way);
+        let order = |cold: &Cold| Order {
+            stretches: &[],
+            wanted: Wanted { there: &there, such: cold.such },
+            tiers: Tiers::from(way.to),
+            keep_cached,
+            rule: way.rule(cold, true),
+        };
+        self.relocate_together(way.shard, &together, &order)
+    }
+
+    /// Relocates pieces of several files together; returns how many bytes are elsewhere now.
+    /// `order`: what is to be done with those of a file.
+    pub fn relocate_together<'a>(
+        &self,
+        shard: usize,
+        together: &'a Together,
+        order: &dyn Fn(&'a Cold) -> Order<'a>,
+    ) -> FsResult<u64> {
         let stretches: Vec<Vec<Range<u64>>> =
             together.files.iter().map(|(_, cold)| cold.stretches()).collect();
         let orders: Vec<(Arc<Inode>, Order<'_>)> = (together.files.iter().zip(&stretches))
-            .map(|((inode, cold), stretches)| {
-                let order = Order {
-                    stretches,
-                    wanted: Wanted { there: &there, such: cold.such },
-                    tiers: Tiers::from(way.to),
-                    keep_cached,
-                    rule: way.rule(cold, true),
-                };
-                (inode.clone(), order)
-            })
+            .map(|((inode, cold), stretches)| (inode.clone(), Order { stretches, ..order(cold) }))
             .collect();
-        let moved = self.relocator.relocate_together(way.shard, &orders);
-        if moved.blocks > 0 {
+        let moved = self.relocator.relocate_together(shard, &orders);
+        if moved.blocks > 0 && orders.iter().any(|(_, order)| order.tiers.first > 0) {
             self.counters.add(Counter::GroupsWritten, 1);
         }
         match moved.failed {
@@ -321,7 +330,7 @@ impl Selector {
     }
 
     /// Relocates pieces of a file, in groups; returns how many bytes are elsewhere now.
-    fn relocate_groups(
+    pub fn relocate_groups(
         &self,
         inode: &Arc<Inode>,
         pieces: Vec<Piece>,
@@ -345,7 +354,7 @@ impl Selector {
     }
 
     /// The first pieces that are wanted, up to `most` blocks. Without what is spared.
-    fn find_pieces(
+    pub fn find_pieces(
         &self,
         inode: &Inode,
         wanted: Wanted<'_>,
@@ -420,93 +429,6 @@ impl Selector {
                 return Ok(());
             }
         }
-    }
-
-    /// Relocates read-hot data of read-dominated files from PM to a disk and into the page cache.
-    ///
-    /// # Errors
-    /// Fatal ones.
-    pub fn migrate_read_hot(&self, shard: usize) -> FsResult<Round> {
-        let params = self.tuning.params();
-        let (used, budget) =
-            (self.cache.clean_pages() + self.cache.dirty_pages(), self.cache.budget_pages());
-        // Data that does not fit would be read from the disk.
-        let room = budget.saturating_sub(used);
-        let is_dominated = |inode: &Inode| {
-            let blocks = inode.inner.try_read()?.file().ok()?.size.div_ceil(BLOCK_BYTES);
-            Some(is_read_dominated(inode.reading.blocks_read_since_write(), blocks, &params))
-        };
-        let in_pm = |extent: &Extent| extent.addr.is_pm();
-        let selection = Selection {
-            wanted: Wanted { there: &in_pm, such: None },
-            spares: None,
-            tiers: Tiers::from(1),
-            keep_cached: true,
-            most: room,
-            rule: Rule::ReadMigration,
-        };
-        let files = if room == 0 { Vec::new() } else { self.hottest_files(shard, &in_pm) };
-        let files = files.into_iter().filter(|inode| is_dominated(inode) == Some(true));
-        let otherwise =
-            "read migration: no read-dominated file has data in PM, or the cache is full";
-        let direction = Direction { from: tier_name(0), to: "the disks" };
-        self.relocate_first(files, selection, &direction, otherwise)
-    }
-
-    /// Relocates data of the files that are read most from disks to PM, up to `room` blocks.
-    ///
-    /// # Errors
-    /// Fatal ones.
-    pub fn migrate_reverse(&self, shard: usize, room: u64) -> FsResult<Round> {
-        let on_disk = |extent: &Extent| !extent.addr.is_pm() && !extent.unwritten();
-        let selection = Selection {
-            wanted: Wanted { there: &on_disk, such: None },
-            spares: None,
-            tiers: Tiers { first: 0, last: 0 },
-            keep_cached: false,
-            most: room,
-            rule: Rule::ReverseMigration,
-        };
-        let files = if room == 0 { Vec::new() } else { self.hottest_files(shard, &on_disk) };
-        let otherwise = "reverse migration: nothing that is read fits into PM";
-        let direction = Direction { from: "the disks".to_owned(), to: "PM" };
-        self.relocate_first(files.into_iter(), selection, &direction, otherwise)
-    }
-
-    /// Does the same for the first of the files of which anything moves.
-    fn relocate_first(
-        &self,
-        files: impl Iterator<Item = Arc<Inode>>,
-        selection: Selection<'_>,
-        direction: &Direction,
-        otherwise: &str,
-    ) -> FsResult<Round> {
-        let mut round = Round::Stuck(otherwise.to_owned());
-        for inode in files {
-            if round.may_try_another() {
-                round = round.after(self.relocate_selection(&inode, selection), direction)?;
-            }
-        }
-        Ok(round)
-    }
-
-    /// Files of a shard that were read and are not pinned, and of which something lies `there`,
-    /// hottest first.
-    fn hottest_files(&self, shard: usize, there: &dyn Fn(&Extent) -> bool) -> Vec<Arc<Inode>> {
-        let inodes = self.inodes.shards[shard].inodes.read();
-        let may_move = |inode: &&Arc<Inode>| inode.is_file() && inode.tiers.pin.get().is_none();
-        let is_read =
-            |inode: &&Arc<Inode>| may_move(inode) && inode.reading.blocks_read_since_write() > 0;
-        let has_data_there = |inode: &&Arc<Inode>| {
-            let inner = inode.inner.try_read();
-            inner.and_then(|inner| {
-                inner.file().ok().map(|file| file.index.iter().any(|(_, e)| there(&e)))
-            }) == Some(true)
-        };
-        let files = inodes.values().filter(is_read).filter(has_data_there);
-        let mut hot = files.map(|inode| (inode.reading.mean_time_ns(), inode.ino.0)).collect();
-        hottest(&mut hot, TRIED_FILES_MAX);
-        hot.iter().filter_map(|(_, ino)| inodes.get(ino).cloned()).collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Moving small pieces of several files together: they are written side by side, and one flush
-//! makes all of them durable. The steps are those of one file.
+//! makes all of them durable. On their way back, those that lie side by side are read at once. The
+//! steps are those of one file.
 
 use terrace_store::file::DataRun;
 use terrace_store::sync::Arc;
@@ -11,8 +12,8 @@ use crate::inode::wear::Share;
 use crate::pageio::runs::Placed;
 
 impl Relocator {
-    /// Relocates the wanted extents of several files of a shard to disks of the same tiers, all at
-    /// once: as many files as one buffer holds. A file that another relocation is under way of is
+    /// Relocates the wanted extents of several files of a shard to the same tiers, all at once: as
+    /// many files as one buffer holds. A file that another relocation is under way of is
     /// left out. Fails as [`Self::relocate`]; one file does not keep the others.
     pub fn relocate_together(&self, shard: usize, orders: &[(Arc<Inode>, Order<'_>)]) -> Moved {
         let mut moved = Moved { blocks: 0, failed: Ok(()) };
@@ -34,6 +35,11 @@ impl Relocator {
                 break;
             }
         }
+        if orders.first().is_some_and(|(_, order)| order.tiers.first == 0) {
+            // They are read in the order in which they lie; to a disk they go in theirs.
+            let address = |file: &Relocation<'_>| file.written.first().map(|p| p.extent.addr.0);
+            begun.sort_by_key(address);
+        }
         self.copy_together(shard, &begun, blocks.min(BUFFER_BLOCKS), &share, &mut moved);
         for Relocation { inode, .. } in &begun {
             let ended = inode.inner.write().file_mut().map(|(_, file)| file.end_relocation());
@@ -54,10 +60,11 @@ impl Relocator {
         let Some(first) = begun.first() else { return };
         let mut buffer = self.buffers.take(BUFFER_BLOCKS);
         buffer.blocks.clear();
-        for (number, file) in begun.iter().enumerate() {
+        let parts = parts_of(begun, blocks);
+        let ahead = &self.read_ahead(&mut buffer, parts.iter().copied().flatten());
+        for (number, (file, pieces)) in begun.iter().zip(parts).enumerate() {
             let Relocation { inode, committed, .. } = *file;
-            let pieces = fitting(&file.written, blocks - buffer.blocks.len() as u64);
-            let read = self.fill(&mut buffer, Part { number, inode, pieces, committed });
+            let read = self.fill(&mut buffer, Part { number, inode, pieces, committed, ahead });
             read.unwrap_or_else(|error| moved.note_failure(error));
         }
         let all = buffer.copied();
@@ -65,7 +72,11 @@ impl Relocator {
         let copied: Vec<Copied<'_>> = (begun.iter().enumerate())
             .flat_map(|(number, file)| self.not_overtaken(file.inode, of_file(number)))
             .collect();
-        match self.write_to_tiers(shard, &copied, first.order.tiers, share) {
+        let placed = match first.order.tiers.first {
+            0 => Ok(self.store_together(shard, begun, &copied)),
+            _ => self.write_to_tiers(shard, &copied, first.order.tiers, share),
+        };
+        match placed {
             Ok(placed) => {
                 placed.iter().for_each(|run| share.wrote(run.addr.device(), run.blocks()));
                 self.commit_together(begun, &copied, &placed, moved);
@@ -74,6 +85,19 @@ impl Relocator {
         }
         drop((copied, all));
         self.buffers.give_back(buffer);
+    }
+
+    /// Stores copies of several files in PM, as many as it takes.
+    fn store_together<'a>(
+        &self,
+        shard: usize,
+        begun: &[Relocation<'_>],
+        copied: &'a [Copied<'a>],
+    ) -> Vec<Placed<'a, Copied<'a>>> {
+        let of_file = |number| of_number(copied, number, |copy| copy.file);
+        (begun.iter().enumerate())
+            .flat_map(|(n, file)| self.pages.store_in_pm(shard, of_file(n), file.committed))
+            .collect()
     }
 
     /// Makes copies of several files durable, and commits of each what nobody has changed.
@@ -119,6 +143,17 @@ fn of_number<T>(all: &[T], number: usize, file_of: impl Fn(&T) -> usize) -> &[T]
     let from = all.partition_point(|one| file_of(one) < number);
     let len = all[from..].partition_point(|one| file_of(one) == number);
     &all[from..from + len]
+}
+
+/// The pieces of each file that are copied, as many as have no more blocks than this in all.
+fn parts_of<'a>(begun: &'a [Relocation<'_>], blocks: u64) -> Vec<&'a [SourceRun]> {
+    let mut left = blocks;
+    let mut part = |file: &'a Relocation<'_>| {
+        let pieces = fitting(&file.written, left);
+        left -= blocks_of(pieces);
+        pieces
+    };
+    begun.iter().map(&mut part).collect()
 }
 
 /// The first pieces, as many as have no more blocks than this together.
