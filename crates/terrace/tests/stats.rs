@@ -3,7 +3,7 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 
 use common::{Place, TERRACE, can_mount, kill, shell, terrace};
@@ -66,8 +66,10 @@ fn totals_tell_what_was_done_since_the_volume_was_mounted() {
 
     // An fsync of what waits in the page cache waits for the disk; then the disk is read.
     terrace(["pin", "1", &place.path("mnt/file")]).ok();
-    fs::write(place.path("mnt/file"), vec![2; 100_000]).unwrap();
-    fs::File::open(place.path("mnt/file")).unwrap().sync_all().unwrap();
+    // It is not truncated before: contents that replace others go to the disk by themselves.
+    let mut file = fs::File::options().write(true).open(place.path("mnt/file")).unwrap();
+    file.write_all(&[2; 100_000]).unwrap();
+    file.sync_all().unwrap();
     let line = terrace(["stats", "--once", "--json", &mnt]).ok();
     let stats: Value = serde_json::from_str(&line).unwrap();
     let flush = stats["waits"].as_array().unwrap().iter().find(|w| w["cause"] == "flush").unwrap();

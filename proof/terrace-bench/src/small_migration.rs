@@ -106,7 +106,9 @@ fn fetch_back(volume: &Volume, inos: &[Ino]) -> Result<f64> {
     }
     let before = volume.stats().counters.get(Counter::MigratedReverse);
     let begin = Instant::now();
-    let ended = volume.migrate(1);
+    // With the first that has nothing left to move, the others are not asked.
+    let mut ended = vec![volume.migrate(1)];
+    ended.extend((0..volume.shards()).map(|shard| volume.migrate_shard(shard)));
     let time = begin.elapsed();
     let moved = volume.stats().counters.get(Counter::MigratedReverse) - before;
     let bytes = (inos.len() * FILE_BYTES) as u64;

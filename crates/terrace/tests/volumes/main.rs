@@ -439,7 +439,7 @@ trap './terrace umount mnt 2>/dev/null || true' EXIT
 ./terrace mount pm mnt -o cache=64M,cache_dir="$DIR/state"
 echo mine > mnt/file
 id -u; stat -c %u mnt mnt/file
-./terrace status mnt | grep -c disk1
+./terrace status mnt | grep -c '^disk1'
 ./terrace umount mnt
 ./terrace check pm
 "#;
@@ -457,7 +457,7 @@ setpriv --reuid=65534 --regid=65534 --clear-groups sh -euc "$(cat "$DIR/script")
 "#;
     let printed = in_namespace(frame, place.dir()).ok();
     assert!(
-        printed.starts_with("65534\n65534\n65534\n1\n") && printed.contains("no damage"),
+        printed.starts_with("65534\n65534\n65534\n2\n") && printed.contains("no damage"),
         "{printed}"
     );
     assert!(fs::read_dir(place.path("state/terrace")).unwrap().count() == 1, "its log");
