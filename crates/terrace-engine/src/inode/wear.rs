@@ -46,8 +46,8 @@ pub(crate) fn counted(pm: &Pm, disks: &Disks) -> Counted {
     std::iter::once((0, pm.stats().bytes_stored)).chain(of_disks).collect()
 }
 
-/// Which devices these budgets are for. In a mount that `goes_on`, a device may have left the volume
-/// and taken its budget along.
+/// Which devices these budgets are for. In a mount that `goes_on`, a device may have left the
+/// volume and taken its budget along.
 ///
 /// # Errors
 /// `EINVAL`: the volume has no such device.

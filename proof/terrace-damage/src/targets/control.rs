@@ -32,7 +32,8 @@ const MOVE_RANGE: usize = 9;
 const TAKE_RECORDED: usize = 11;
 const ADD_DISK: usize = 12;
 const START_REMOVAL: usize = 13;
-const FOR_ALL: [usize; 7] = [0, 1, 2, FILE_MAP, 5, 7, MOVE_RANGE];
+const FILE_WHY: usize = 16;
+const FOR_ALL: [usize; 8] = [0, 1, 2, FILE_MAP, 5, 7, MOVE_RANGE, FILE_WHY];
 
 /// One ioctl.
 #[derive(Clone, Debug)]
