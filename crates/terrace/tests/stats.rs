@@ -70,6 +70,7 @@ fn totals_tell_what_was_done_since_the_volume_was_mounted() {
     let mut file = fs::File::options().write(true).open(place.path("mnt/file")).unwrap();
     file.write_all(&[2; 100_000]).unwrap();
     file.sync_all().unwrap();
+    drop(file);
     let line = terrace(["stats", "--once", "--json", &mnt]).ok();
     let stats: Value = serde_json::from_str(&line).unwrap();
     let flush = stats["waits"].as_array().unwrap().iter().find(|w| w["cause"] == "flush").unwrap();
