@@ -170,7 +170,7 @@ const COUNTERS: usize = Counter::ALL.len();
 /// Tiers that are told apart; each needs a device.
 const TIERS: usize = DEVICES_MAX;
 
-/// What comes to a tier and leaves it, beside what programs write to PM and read from it.
+/// Bytes that come to a tier and leave it, beside those that programs write to PM and read from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passage {
     /// Programs have read it from a disk.

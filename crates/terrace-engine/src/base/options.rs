@@ -36,7 +36,7 @@ pub struct OpenOptions {
     pub pm_full_percent: u8,
     /// The policy's thresholds; [`Volume::tune`](crate::Volume::tune) changes them later.
     pub params: Params,
-    /// What movers may write to devices; those that are not named take any number of bytes.
+    /// Bytes that movers may write to devices; those that are not named take any number.
     pub wear: Vec<WearBudget>,
     /// The mount goes on from a daemon that was opened with these options: a disk with a budget may
     /// have left the volume since.

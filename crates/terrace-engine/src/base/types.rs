@@ -346,7 +346,7 @@ pub struct Status {
     pub migration: Option<MigrationStatus>,
     /// The removal of a disk that is under way, or the last one since the volume was mounted.
     pub removal: Option<RemovalStatus>,
-    /// What was written to the devices; none offline if nobody has counted.
+    /// Bytes written to the devices; none offline if nobody has counted.
     pub wear: Option<VolumeWear>,
 }
 

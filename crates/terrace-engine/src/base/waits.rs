@@ -1,4 +1,4 @@
-//! Who waits, and for what: operations of programs that wait now, that waited lately, and how long.
+//! Waits, by cause: operations of programs that wait now, that waited lately, and how long.
 //! Only operations that wait touch any of this.
 
 use std::time::{Duration, Instant};

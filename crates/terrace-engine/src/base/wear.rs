@@ -15,7 +15,7 @@ pub enum NamedDevice {
     Path(PathBuf),
 }
 
-/// What movers may write to a device.
+/// Bytes that movers may write to a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WearBudget {
     /// The device.
@@ -35,7 +35,7 @@ pub struct BudgetStatus {
     pub more_in_seconds: u64,
 }
 
-/// What was written to a device.
+/// Bytes written to a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceWear {
@@ -57,11 +57,11 @@ pub struct DeviceWear {
     pub mount_written_bytes: u64,
     /// Bytes per day since the mount; none in its first minute, and offline.
     pub mount_bytes_per_day: Option<u64>,
-    /// What movers may write, if that is bounded.
+    /// Bytes that movers may write, if that is bounded.
     pub budget: Option<BudgetStatus>,
 }
 
-/// What was written to the devices of a volume.
+/// Bytes written to the devices of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VolumeWear {
