@@ -10,6 +10,7 @@ use terrace_engine::{
     Fallocate, FileMoved, FormatOptions, Ino, SetAttr, Volume, WriteOptions, format,
 };
 use terrace_media::{DiskSim, IoOp, Pm, memory_disk, sim_disk};
+use terrace_policy::Param;
 
 const BLOCK: usize = 4096;
 
@@ -128,6 +129,7 @@ fn moved_data_survives_the_daemons_death_and_frees_what_it_left() {
 fn the_log_of_a_small_file_leaves_its_page_with_the_data() {
     let rig = three_tiers(false);
     let volume = rig.open(90);
+    volume.tune(Param::LogsAt, 0).unwrap();
     let log_pages = |volume: &Volume, ino| volume.file_map(ino).unwrap().log_pages;
     let ino = create(&volume, "file");
     let mut expected = pattern(4 * BLOCK, 1);

@@ -264,7 +264,7 @@ fn a_full_volume_says_so_without_a_flush_for_each_write() {
 #[test]
 fn what_was_promised_a_disk_reaches_it_although_metadata_fills_pm() {
     let rig = Rig::tiered(64 << 20);
-    let volume = rig.open_alone(&[]);
+    let volume = rig.open_alone(&[(Param::LogsAt, 0)]);
     let files: Vec<Ino> = (0..2500).map(|n| create(&volume, &format!("file{n}"))).collect();
     let put = |ino, at, data: &[u8]| volume.write(ino, at, data, WriteOptions::default());
     for &ino in &files {

@@ -105,6 +105,13 @@ impl Placement {
         pm.free.saturating_sub(self.kept_blocks(pm.blocks))
     }
 
+    /// Whether PM has so little room for data that files leave it which will be gone soon: less
+    /// than is written while data counts as written lately, [`Param::Lately`] percent of PM, 1 at
+    /// least.
+    pub fn is_scarce(&self, pm: PmSpace, params: &Params) -> bool {
+        self.room_for_data(pm) * 100 < pm.blocks * params.get(Param::Lately).max(1)
+    }
+
     /// Where a write of up to `blocks` blocks goes that can go to a disk as well. `joins_dirty`:
     /// some of them are dirty in the page cache, and a block's newest version must be in one place.
     pub fn place_write(&self, pm: PmSpace, blocks: u64, joins_dirty: bool) -> Target {
@@ -235,6 +242,15 @@ mod tests {
         assert_eq!(at(1_975, 16), Target::Pm);
         assert_eq!(at(10_000, 2_262), Target::Pm);
         assert_eq!(at(10_000, 2_263), Target::PageCache);
+    }
+
+    #[test]
+    fn room_is_scarce_below_what_is_written_lately() {
+        let mut params = Params::default();
+        let at = |free, params: &Params| NINETY.is_scarce(PmSpace { blocks: 10_000, free }, params);
+        assert!(at(2_199, &params) && !at(2_200, &params), "12 % beside what is kept");
+        params.set(Param::Lately, 0).unwrap();
+        assert!(at(1_099, &params) && !at(1_100, &params));
     }
 
     #[test]

@@ -186,7 +186,9 @@ impl Mover {
             return;
         }
         let (params, file) = (&volume.config.params, &volume.files[&ino]);
-        let grace_ns = if pressure < Pressure::High { volume.grace_ns(file) } else { 0 };
+        let is_scarce = volume.config.placement().is_scarce(volume.pm_space(), params);
+        let counts_as_it_is = pressure >= Pressure::High && is_scarce;
+        let grace_ns = if counts_as_it_is { 0 } else { volume.grace_ns(file) };
         let moment = Moment { now_ns: volume.clock.now_ns().saturating_sub(grace_ns), lately_ns };
         let cut = match pressure {
             Pressure::Highest => times_in_pm(file).older_half(moment, params),

@@ -27,6 +27,8 @@ pub(crate) struct Way {
     pub most: u64,
     /// For how long data counts as written lately.
     pub lately_ns: i64,
+    /// PM has little room for data.
+    pub is_scarce: bool,
 }
 
 /// The cold data of a file.

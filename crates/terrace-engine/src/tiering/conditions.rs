@@ -1,6 +1,6 @@
 //! What must be so for data to move: migration is on, and a tier is full.
 
-use terrace_policy::{Param, tier_is_full, used_percent};
+use terrace_policy::{Param, logs_leave, tier_is_full, used_percent};
 use terrace_store::sync::Arc;
 
 use crate::base::tuning::Tuning;
@@ -26,6 +26,11 @@ impl Conditions {
     /// How much of PM is in use.
     pub fn pm_used_percent(&self) -> f64 {
         used_percent(self.store.space.pm().blocks(), self.store.space.pm().free_blocks())
+    }
+
+    /// Whether PM is so full that logs leave it, too.
+    pub fn logs_leave(&self) -> bool {
+        logs_leave(self.pm_used_percent(), &self.tuning.params())
     }
 
     /// A tier of disks that moves data to the next: it is nearly full, and there is a next one

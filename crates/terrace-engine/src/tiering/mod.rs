@@ -123,6 +123,7 @@ impl Tiering {
             activity: activity.clone(),
             commits: commits.clone(),
             devices: devices.clone(),
+            conditions: conditions.clone(),
             pages: pages.clone(),
             counters: counters.clone(),
             wear: wear.clone(),

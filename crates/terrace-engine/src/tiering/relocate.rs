@@ -49,6 +49,7 @@ use crate::inode::wear::{Share, Wear};
 use crate::pageio::PageIo;
 use crate::pageio::fetch::Checksums;
 use crate::pageio::runs::{Destination, Placed};
+use crate::tiering::conditions::Conditions;
 
 /// Blocks of a file that are looked at together when all of it moves, and made durable together: 64
 /// MiB.
@@ -130,6 +131,7 @@ pub(crate) struct Relocator {
     pub activity: Arc<Activity>,
     pub commits: Arc<Commits>,
     pub devices: Arc<DeviceTable>,
+    pub conditions: Arc<Conditions>,
     pub pages: Arc<PageIo>,
     pub counters: Arc<Counters>,
     pub wear: Arc<Wear>,

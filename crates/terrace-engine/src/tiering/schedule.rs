@@ -189,7 +189,7 @@ impl Schedule {
                 self.conditions.pm_used_percent(),
                 pulse.utilization.threshold_percent(&params),
             )
-            || logs_leave(self.conditions.pm_used_percent(), &params)
+            || self.conditions.logs_leave()
             || self.conditions.full_tier().is_some()
             || self.activity.has_misplaced()
     }

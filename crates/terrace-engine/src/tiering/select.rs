@@ -80,7 +80,9 @@ impl Selector {
         };
         self.scan_some(shard);
         let lately_ns = self.lately_ns();
-        let way = Way { shard, from: tier, to: target, leaving, most, lately_ns };
+        let (space, params) = (&self.store.space, self.tuning.params());
+        let is_scarce = space.placement.is_scarce(space.pm_space(), &params);
+        let way = Way { shard, from: tier, to: target, leaving, most, lately_ns, is_scarce };
         let mut tried: Vec<Arc<Inode>> = Vec::new();
         let direction = Direction { from: tier_name(tier), to: "the tiers below" };
         let mut round =
@@ -213,11 +215,9 @@ impl Selector {
         pressure: Pressure,
     ) -> FsResult<Option<Cold>> {
         let params = self.tuning.params();
-        let now = match pressure {
-            Pressure::Low | Pressure::Medium => self.counted_now(inode)?,
-            // Files that will be gone soon leave last, but before PM is full.
-            Pressure::High | Pressure::Highest => Time::now(),
-        };
+        // Files that will be gone soon leave last, but before PM is full.
+        let counts_as_it_is = pressure >= Pressure::High && (way.from > 0 || way.is_scarce);
+        let now = if counts_as_it_is { Time::now() } else { self.counted_now(inode)? };
         let moment = Moment { now_ns: now.0, lately_ns: way.lately_ns };
         let there = |extent: &Extent| self.store.space.tier_of(extent.addr) == way.from;
         let cut = match pressure {

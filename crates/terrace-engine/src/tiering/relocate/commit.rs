@@ -125,7 +125,7 @@ impl Relocator {
         self.counters.add(Counter::of_rule(order.rule), blocks * BLOCK_BYTES);
         self.count_passages(pieces, runs);
         self.commits.tidy(inode.shard, inner)?;
-        if frees {
+        if frees && self.conditions.logs_leave() {
             let pages = self.commits.retreat_into_record(inode.shard, inner)?;
             self.counters.add(Counter::MigratedLogs, pages * BLOCK_BYTES);
         }
