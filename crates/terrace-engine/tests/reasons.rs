@@ -69,7 +69,7 @@ fn each_branch_of_the_write_tree_leaves_its_reason() {
     put(&volume, ino, BLOCK as u64, &data[..BLOCK]);
     assert_eq!(reasons(&volume, ino), "3 pm synchronous, 1 pm small");
     (0..2).for_each(|_| put(&volume, ino, 0, &data));
-    // What is dirty hides what the file has below it, until it is written back.
+    // Dirty pages hide what the file has below them, until they are written back.
     assert_eq!(reasons(&volume, ino), "4 pm small, 4 page cache large_async");
     let waits = why(&volume, ino).dirty;
     assert_eq!((waits.bytes, waits.after_seconds), (4 * BLOCK_BYTES, 5));
@@ -220,7 +220,7 @@ fn each_step_of_coldness_leaves_its_reason() {
         found
     };
     let (half, little) = (pattern(MIB, 1), pattern(64 << 10, 2));
-    // What is older than the file on average; then, of the younger half, what is of the mean time.
+    // First blocks older than the file on average; then, of the younger half, those of the mean.
     let found = of(&[&half, &half], Duration::ZERO);
     assert!(found.contains("disk1 cold,") || found.contains("disk1 cold_"), "{found}");
     assert!(found.contains("256 disk1 cold"), "{found}");

@@ -1,4 +1,4 @@
-//! What is written to devices is counted for good, and what movers write is kept within budgets.
+//! Bytes written to devices are counted for good, and movers keep within budgets.
 
 mod rig;
 
@@ -264,7 +264,7 @@ fn a_budget_bounds_movers_and_nobody_else() {
     assert!(budget.more_in_seconds > 60, "{budget:?}");
     let in_pm = blocks_in_pm(&volume, &files);
     assert!((4 * 256..6 * 256).contains(&in_pm), "{in_pm} blocks");
-    // What programs and people ask for is never held up.
+    // Budgets hold up nothing that programs and people ask for.
     for &ino in &files {
         assert_eq!(volume.move_file(ino, 1).unwrap().left_bytes, 0);
     }
@@ -276,7 +276,7 @@ fn a_budget_bounds_movers_and_nobody_else() {
     let after = of(&wear(&volume), 1);
     assert_eq!(after.moved_bytes, moved.moved_bytes);
     assert!(after.written_bytes >= 6 * MIB);
-    // What was used up is so after an unmount, and after a larger budget was given.
+    // A budget stays used up after an unmount, and after a larger one was given.
     volume.close().unwrap();
     drop(volume);
     let volume = open(&rig, &[(1, 2 * MIB)]);
@@ -368,7 +368,7 @@ fn a_budget_of_pm_bounds_what_comes_back() {
     assert!(files.iter().any(|&ino| runs(&volume, ino).contains("pm")));
 }
 
-/// Logs of many files fill PM. What makes room for more may exceed a budget.
+/// Logs of many files fill PM. Moves that make room for more may exceed a budget.
 #[test]
 fn a_budget_never_lacks_room() {
     let (pm, disks) = (Pm::anonymous(8 << 20), vec![memory_disk(128 << 20)]);

@@ -102,7 +102,7 @@ impl Bucket {
         self.held = self.held.saturating_add(bytes);
     }
 
-    /// Such a move has ended. What it wrote it has spent.
+    /// Such a move has ended, and has spent as much as it wrote.
     pub fn let_go(&mut self, bytes: u64) {
         self.held = self.held.saturating_sub(bytes);
     }

@@ -23,7 +23,7 @@ pub(crate) struct Call<'a> {
     pub(crate) bytes: ProgramBytes<'a>,
     /// The offset that the program gives. `None`: the position of the descriptor.
     pub(crate) at: Option<i64>,
-    /// What is written is durable before the call returns.
+    /// Writes are durable before the call returns.
     pub(crate) sync: bool,
     /// It appends, whatever the offset.
     pub(crate) append: bool,
@@ -274,7 +274,7 @@ fn stand_behind(fd: RawFd, description: &Description, before: u64, end: u64) {
 struct Rules {
     /// It was opened for such a call.
     may: bool,
-    /// What is written is durable before the call returns.
+    /// Writes are durable before the call returns.
     sync: bool,
 }
 

@@ -107,7 +107,7 @@ fn a_budget_is_kept_and_shown() {
     terrace(["evict", &place.path("mnt/9")]).ok();
     assert_eq!(number(&wear(&place, "mnt"), 1, "moved_bytes"), moved);
     place.umount();
-    // What is used up stays so; without the option nothing is bounded.
+    // A budget that is used up stays so; without the option nothing is bounded.
     place.mount("pm", &budget).ok();
     empty_pm();
     write(&place, 20..21);

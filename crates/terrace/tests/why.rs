@@ -41,7 +41,7 @@ fn why_names_rules_and_what_would_move_a_file() {
     terrace(["pin", "1", &other]).ok();
     let text = terrace(["why", &other]).ok();
     assert!(text.contains("nothing moves it off disk1, where it is pinned; `terrace unpin`"));
-    // What is known is known after a mount, too.
+    // A mount forgets nothing of it.
     place.umount();
     place.mount("pm", &[]).ok();
     assert!(terrace(["why", &file]).ok().contains("100 KiB in disk1: moved by hand"), "{text}");

@@ -50,7 +50,7 @@ pub fn fill_at_random(volume: &Arc<Volume>, sizes: Sizes) -> Result<Box<dyn Work
 
 const _: [OnVolume; 2] = [fill_in_order, fill_at_random];
 
-/// What a disk has to do for such a database if all tables go there: the limit of a small PM.
+/// The work of a disk for such a database if all tables go there: the limit of a small PM.
 pub fn leave_in_order(directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
     Ok(Box::new(Leaving::new(directory, sizes, false)?))
 }

@@ -239,7 +239,7 @@ pub struct FileMap {
     pub log_pages: u64,
     /// The part of its log that lies on a disk, if there is one.
     pub log_archive: Option<ArchiveInfo>,
-    /// What the policy makes of the file.
+    /// The policy's opinion of the file.
     pub opinion: FileOpinion,
     /// Name of the tier that the file is pinned to, if it is.
     pub pin: Option<String>,

@@ -9,7 +9,7 @@ use terrace_store::sync::atomic::{AtomicU64, Ordering};
 /// Declares the causes: variant, name, what it is.
 macro_rules! causes {
     ($($variant:ident $name:literal $words:literal),* $(,)?) => {
-        /// What an operation of a program waits for.
+        /// The cause for which an operation of a program waits.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum WaitCause {
             $(#[doc = $words] $variant),*
@@ -26,7 +26,7 @@ macro_rules! causes {
                 }
             }
 
-            /// What it is, in a few words.
+            /// The cause in a few words.
             pub fn words(self) -> &'static str {
                 match self {
                     $(WaitCause::$variant => $words),*

@@ -19,7 +19,7 @@ pub struct Share {
     pub bytes: u64,
 }
 
-/// What is expected of a file, and what that comes from.
+/// Traits that are expected of a file, and whether it or its siblings have shown them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Kind {
@@ -52,13 +52,13 @@ pub struct Leaves {
     pub used_percent: f64,
     /// Cold data leaves it while it is fuller than that.
     pub above_percent: f64,
-    /// Where cold data goes: the next tier; none is slower, if there is no name.
+    /// The tier that cold data goes to, the next; none is slower, if there is no name.
     pub to: Option<String>,
     /// Why nothing goes there now: budgets.
     pub held_up: Option<String>,
 }
 
-/// Where the volume's reads lean (formula 2), as of the last second with traffic.
+/// The side to which the volume's reads lean (formula 2), as of the last second with traffic.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Leaning {
@@ -76,7 +76,7 @@ pub struct Leaning {
     pub low_percent: u64,
 }
 
-/// What waits in the page cache, and when it is written back.
+/// Dirty pages of the file, and when they are written back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Dirty {
@@ -98,16 +98,16 @@ pub struct FileWhy {
     pub ino: u64,
     /// Length of the file in bytes.
     pub size_bytes: u64,
-    /// What put its pieces where they are: tiers in order, then the page cache; of each place what
-    /// is most first.
+    /// The rules that put its pieces where they are: tiers in order, then the page cache; of each
+    /// place the rule of most bytes first.
     pub shares: Vec<Share>,
     /// Bytes of its clean pages in the page cache: copies of what disks have.
     pub copies_bytes: u64,
     /// Name of the tier that the file is pinned to, if it is.
     pub pin: Option<String>,
-    /// What the policy makes of the file.
+    /// The policy's opinion of the file.
     pub opinion: FileOpinion,
-    /// What is expected of it.
+    /// Its expected traits.
     pub kind: Kind,
     /// Data moves by itself: migration is on, there are disks, and the volume may be written.
     pub migrates: bool,
@@ -125,7 +125,7 @@ pub struct FileWhy {
     pub blocks_read: u64,
     /// So many, or less, are no reason for read migration to take it.
     pub blocks_read_of_others: u64,
-    /// Where reads lean.
+    /// The side to which reads lean.
     pub leaning: Leaning,
     /// What waits in the page cache.
     pub dirty: Dirty,

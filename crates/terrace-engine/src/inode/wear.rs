@@ -331,7 +331,7 @@ impl Wear {
         }
         let (now, offers) = (Time::now(), self.offers(&mut state, tiers));
         if offers.is_empty() {
-            // Whoever looks for room there is told that there is none.
+            // A program that looks for room there is told that there is none.
             return Ok(share);
         }
         let Some(found) = terrace_policy::share(&offers, wanted) else {

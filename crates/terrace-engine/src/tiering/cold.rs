@@ -33,7 +33,7 @@ pub(crate) struct Way {
 
 /// The cold data of a file.
 pub(crate) struct Cold {
-    /// What it took to find it.
+    /// The pressure under which it was found.
     pub pressure: Pressure,
     /// Its entries are older than this time; `None`: all of the file is cold.
     pub such: Option<ColdCut>,

@@ -109,7 +109,7 @@ struct Part<'a> {
     pieces: &'a [SourceRun],
     /// Size of the file.
     committed: u64,
-    /// What of the buffer has been read ahead.
+    /// The parts of the buffer that have been read ahead.
     ahead: &'a ReadAhead,
 }
 

@@ -1,4 +1,4 @@
-//! What comes to tiers and leaves them, and who waits, in tables.
+//! Bytes that come to tiers and leave them, and waits of programs, in tables.
 
 use terrace_engine::{Counter, Stats, TierStats, WaitCause, WaitStats};
 

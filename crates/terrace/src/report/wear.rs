@@ -1,4 +1,4 @@
-//! What a status says of the devices' wear.
+//! The devices' wear, as a status shows it.
 
 use std::collections::BTreeMap;
 

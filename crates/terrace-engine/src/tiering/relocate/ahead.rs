@@ -14,7 +14,7 @@ use super::{Relocator, SourceRun};
 pub(super) struct ReadAhead(BTreeMap<u64, usize>);
 
 impl ReadAhead {
-    /// Where the buffer has what lies on a disk from `addr` on.
+    /// The place in the buffer of the data that lies on a disk from `addr` on.
     pub fn place_of(&self, addr: BlockAddr) -> Option<usize> {
         self.0.get(&addr.0).copied()
     }
