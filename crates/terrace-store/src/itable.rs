@@ -16,8 +16,8 @@ use std::time::Instant;
 
 use terrace_layout::{
     BLOCK_BYTES, BlockAddr, CHUNK_FREE_OFFSET, CHUNK_NEXT_OFFSET, CHUNK_RECORDS_MAX,
-    CHUNK_RECORDS_MIN, CheckedPtr, ChunkHeader, INODE_BYTES, INODE_USED, InodeRecord, MediaStruct,
-    ShardPage,
+    CHUNK_RECORDS_MIN, CheckedPtr, ChunkHeader, INLINE_OFFSET, INODE_BYTES, INODE_USED,
+    InodeRecord, MediaStruct, ShardPage,
 };
 use terrace_media::Pm;
 use zerocopy::IntoBytes;
@@ -28,6 +28,7 @@ use crate::damage::{Damage, DamageKind, Structure};
 use crate::error::{FsResult, fail, fence};
 use crate::journal::{Pending, read_pending};
 use crate::planted::{Bug, planted};
+use crate::seal;
 
 mod shrink;
 
@@ -416,7 +417,9 @@ pub fn record_state(pm: &Pm, at: u64, ino: Ino) -> RecordState {
 }
 
 /// Writes a new record: the first word last, in the same cache line, so that it is whole or free.
+/// Nothing in the slots behind it passes for an entry of the new inode.
 pub fn write_record(pm: &Pm, at: u64, record: &InodeRecord) {
+    seal::forget(pm, at + INLINE_OFFSET, at + INODE_BYTES);
     pm.write(at + 8, &record.as_bytes()[8..]);
     pm.store_u64(at, record.first_word());
     if !planted(Bug::RecordNotFlushed) {

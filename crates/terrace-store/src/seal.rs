@@ -6,10 +6,14 @@
 //! carries the stamp of the mount that crashed. Bytes that the data checksum covers stay as they
 //! are until the entry's own commit is over: a later write to the same file is what changes or
 //! frees them, and its own entry follows in the log.
+//!
+//! A stamp that stands behind the tail, in bytes that are no entry of the log, is all that recovery
+//! sees of an entry which a crash has torn. So bytes that another use has left in the slots of a log
+//! must not look like that: [`forget`] sees to it before the log gets them.
 
 use terrace_layout::{
     AppendEntry, BLOCK, BLOCK_BYTES, BlockAddr, CRC_COMMIT, CRC_ENTRY, EntryType, LogEntry,
-    MediaStruct, WriteEntry, XattrEntry, covered_bytes, data_crc,
+    MediaStruct, SLOT_BYTES, Stamp, WriteEntry, XattrEntry, covered_bytes, data_crc,
 };
 use terrace_media::Pm;
 
@@ -29,6 +33,24 @@ pub fn can_seal(entry: &[u8]) -> bool {
         return XattrEntry::from_bytes(entry).address == 0;
     }
     [Append, Attr, DentryRemove, Hole, Patch, SetSize, XattrRemove].into_iter().any(is)
+}
+
+/// Zeroes what an earlier use has left in these slots of PM, at most a page of them, from the first
+/// on that would pass for an entry with a stamp; durable at the next fence. Of whichever mount the
+/// stamp is: any may be that of a mount to come.
+pub fn forget(pm: &Pm, start: u64, end: u64) {
+    let mut bytes = [0; BLOCK];
+    let bytes = &mut bytes[..(end - start) as usize];
+    let is_readable = pm.try_read(start, bytes).is_ok();
+    let mut slots = bytes.chunks_exact(SLOT_BYTES as usize);
+    let first = match is_readable {
+        true => slots.position(|slot| Stamp::of_entry(slot).is_some()),
+        false => Some(0),
+    };
+    if let Some(first) = first {
+        let from = start + first as u64 * SLOT_BYTES;
+        pm.zero_nt(from, end - from);
+    }
 }
 
 /// Whether all that the entry, itself sound, stands for is on media. Of what cannot be read nobody

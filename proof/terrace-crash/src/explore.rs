@@ -139,6 +139,8 @@ struct State<'a> {
     run: &'a Run,
     point: &'a Point,
     scratch: &'a Scratch,
+    /// Some of what was not durable is gone.
+    loses: bool,
     /// It is what a daemon leaves that is killed there, and that leaves something undecided.
     is_kill: bool,
     /// Among those of its run.
@@ -230,9 +232,9 @@ impl Explorer {
                         Found::clone(found)
                     }
                 };
-                let is_kill =
-                    choice.is_the_one_that_keeps_all() && point.is_all(&kept) && point.has_cached();
-                let state = State { run, point, scratch: &scratch, is_kill, number };
+                let loses = !point.is_all(&kept);
+                let is_kill = choice.is_the_one_that_keeps_all() && !loses && point.has_cached();
+                let state = State { run, point, scratch: &scratch, loses, is_kill, number };
                 let stages: Vec<Stage> = stages.iter().cloned().chain([stage]).collect();
                 self.state(workload, &state, found, &stages, lots.as_mut());
                 number += 1;
@@ -273,7 +275,7 @@ impl Explorer {
         lots: Option<&mut Lots>,
     ) {
         let (run, legal) = (state.run, state.run.legal(state.point));
-        let recovers_to = match verdict(found, legal) {
+        let recovers_to = match verdict(found, legal, may_undo(run, state.point, state.loses)) {
             Verdict::Wrong(what) => return self.fail(workload, stages.to_vec(), what),
             Verdict::None => None,
             Verdict::Legal(trees, model) => Some((trees, model)),
@@ -363,7 +365,11 @@ impl Explorer {
             point.store_kept(&kept, &mut scratch);
             report += &what_is_kept(&point, &kept.options);
             let found = self.recovered(&run, &scratch);
-            let (trees, model) = match verdict(found, run.legal(&point)) {
+            let (trees, model) = match verdict(
+                found,
+                run.legal(&point),
+                may_undo(&run, &point, !point.is_all(&kept)),
+            ) {
                 Verdict::Wrong(what) => return Err(format!("{report}  {what}")),
                 Verdict::None => return Ok(format!("{report}  there is no volume, as may be\n")),
                 Verdict::Legal(trees, model) => (trees, model),
@@ -391,11 +397,20 @@ impl Explorer {
     }
 }
 
-fn verdict(found: Found, legal: &Legal) -> Verdict {
+/// Whether recovery may have something to undo: the crash has cut stores off, or an earlier crash
+/// had, from which the run is a recovery.
+fn may_undo(run: &Run, point: &Point, loses: bool) -> bool {
+    loses || !matches!(run.deed(point), Deed::Action(_) | Deed::Then(_))
+}
+
+fn verdict(found: Found, legal: &Legal, may_undo: bool) -> Verdict {
     match found {
         Err(what) => Verdict::Wrong(what),
         Ok(None) if legal.none => Verdict::None,
         Ok(None) => Verdict::Wrong("the volume is gone".into()),
+        Ok(Some(Trees { undone: Some(note), .. })) if !may_undo => {
+            Verdict::Wrong(format!("nothing was cut off, but the mount says: {note}"))
+        }
         Ok(Some(trees)) => {
             let Some(model) = legal.states.get(&trees.tree) else {
                 return Verdict::Wrong(illegal(legal, &trees.tree));

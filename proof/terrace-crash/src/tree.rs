@@ -69,6 +69,8 @@ pub struct Trees {
     pub exact: Tree,
     /// Change times (nanoseconds).
     pub changed: BTreeMap<String, i64>,
+    /// What the mount says that its recovery has undone.
+    pub undone: Option<String>,
 }
 
 impl Trees {
@@ -101,6 +103,7 @@ pub fn tree_of(volume: &Volume, times: bool) -> FsResult<Tree> {
 pub fn trees_of(volume: &Volume, times: bool) -> FsResult<Trees> {
     let mut trees = Trees::default();
     walk(volume, &volume.getattr(Ino::ROOT)?, "", times, &mut trees)?;
+    trees.undone = volume.status().notes.into_iter().find(|note| note.contains("recovery undid"));
     Ok(trees)
 }
 

@@ -37,7 +37,7 @@ impl Commits {
         let alone = (logs.len() == 1).then(|| self.store.stamp());
         for i in 0..logs.len() {
             if let Err(error) = logs[i].stage(&self.store.pm, &source, alone) {
-                logs[..i].iter_mut().for_each(|log| log.abort(&source));
+                logs[..i].iter_mut().for_each(|log| log.abort(&self.store.pm, &source));
                 return Err(error);
             }
         }

@@ -90,7 +90,7 @@ impl Log {
         let result = self.stage_pages(pm, source, &mut batch);
         self.batch = batch;
         if result.is_err() {
-            self.abort(source);
+            self.abort(pm, source);
         }
         result
     }
@@ -166,6 +166,7 @@ impl Log {
             let header = LogPageHeader::new(self.ino, self.generation, sequence);
             pm.write_nt(block * BLOCK_BYTES, header.as_bytes());
         }
+        seal::forget(pm, block * BLOCK_BYTES + SLOT_BYTES, (block + 1) * BLOCK_BYTES);
         self.link(pm, page, block);
         Ok(block)
     }
@@ -184,7 +185,8 @@ impl Log {
     }
 
     /// Gives up a staged batch.
-    pub fn abort(&mut self, source: &dyn BlockSource) {
+    pub fn abort(&mut self, pm: &Pm, source: &dyn BlockSource) {
+        seal::forget(pm, self.tail, self.region_end(self.pages.back().copied()));
         for block in self.batch.new_pages.drain(..) {
             source.free(BlockAddr::pm(block), 1);
         }

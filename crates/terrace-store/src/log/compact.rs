@@ -15,6 +15,7 @@ use super::refs::Refs;
 use crate::error::FsResult;
 use crate::journal::Journal;
 use crate::planted::{Bug, planted};
+use crate::seal;
 use crate::source::BlockSource;
 
 /// The pages written so far, and the one that is being filled, in DRAM.
@@ -121,7 +122,9 @@ impl Log {
         self.flush_unfenced(pm);
         compaction.store_page();
         self.begin();
-        self.batch.new_tail = compaction.last_block() * BLOCK_BYTES + compaction.page.len() as u64;
+        let last = compaction.last_block() * BLOCK_BYTES;
+        self.batch.new_tail = last + compaction.page.len() as u64;
+        seal::forget(pm, self.batch.new_tail, last + BLOCK_BYTES);
         (self.batch.new_seed, self.batch.sealed) = (compaction.seed, false);
         let head = CheckedPtr::new(BlockAddr::pm(compaction.blocks[0]), true);
         let words =

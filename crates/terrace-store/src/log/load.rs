@@ -124,7 +124,8 @@ impl Log {
         if let Some(stamp) = crashed {
             behind = self.take_chain(pm, rest, stamp, visit)?;
             if has_stamp(behind, stamp) {
-                // Entries reach media one after the other: only the last one can be torn.
+                // Entries reach media one after the other: only the last one can be torn. No earlier
+                // use of these bytes has left a stamp (`seal::forget`).
                 self.torn = Some(self.tail);
                 behind = &behind[SLOT_BYTES as usize..];
             }
@@ -190,8 +191,8 @@ impl Log {
         self.tail_behind || self.torn.is_some()
     }
 
-    /// Moves the tail on media behind the chain, and erases a torn entry, so that it cannot pass
-    /// for an entry of a later mount; durable at the next fence. One has followed
+    /// Moves the tail on media behind the chain, and erases a torn entry, so that no slot of it can
+    /// pass for an entry of a later mount; durable at the next fence. One has followed
     /// [`Self::flush_found`]. False: the tail is not this one any more, which was loaded. Nothing
     /// was done: a borrower that had been stopped goes on with its change. (A torn entry would have
     /// committed itself, so the change that it is of moves no tail.)
@@ -210,10 +211,19 @@ impl Log {
         }
         self.tail_behind = false;
         if let Some(at) = self.torn {
-            pm.store_u64(at, 0);
-            pm.flush(at, 8);
+            self.erase(pm, at);
         }
         true
+    }
+
+    /// Zeroes the first word of each slot of the torn entry at `at`.
+    fn erase(&self, pm: &Pm, at: u64) {
+        let end = self.region_end(self.pages.back().copied());
+        let slots = entry_slots(&pm.load_u64(at).to_le_bytes(), (end - at) / SLOT_BYTES);
+        for slot in 0..slots.unwrap_or(1) {
+            pm.store_u64(at + slot * SLOT_BYTES, 0);
+            pm.flush(at + slot * SLOT_BYTES, 8);
+        }
     }
 
     /// Flushes the entries behind the tail on media that committed themselves, and what the last of
