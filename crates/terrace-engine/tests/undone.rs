@@ -27,14 +27,14 @@ fn said_after_death(rig: &Rig, volume: &Volume) -> Vec<String> {
     said(&rig.open(90))
 }
 
-/// Bytes that look like entries of the present mount in every slot, or of a `later` one.
-fn lookalikes(rig: &Rig, later: u64, blocks: usize) -> Vec<u8> {
+/// Bytes that look like entries of the present mount in every slot.
+fn lookalikes(rig: &Rig, blocks: usize) -> Vec<u8> {
     let epoch_of = |copy: u64| {
         let mut block = vec![0; BLOCK];
         rig.pm.read(copy * BLOCK_BYTES, &mut block);
         Superblock::from_bytes(&block).mount_epoch
     };
-    let stamp = Stamp::of_epoch(epoch_of(0).max(epoch_of(1)) + later);
+    let stamp = Stamp::of_epoch(epoch_of(0).max(epoch_of(1)));
     let heads = (2..=u16::MAX).step_by(2).map(|flags| {
         let [low, high] = flags.to_le_bytes();
         [2, 1, low, high]
@@ -71,7 +71,7 @@ fn nor_is_data_that_looks_like_entries() {
     let rig = Rig::new(4 << 20, false);
     let volume = rig.open(90);
     let ino = make(&volume, Ino::ROOT, "old", &FILE);
-    let data = lookalikes(&rig, 0, 8);
+    let data = lookalikes(&rig, 8);
     (0..100).for_each(|i| put(&volume, ino, i * data.len() as u64, &data));
     assert_eq!(runs(&volume, ino), "800 pm");
     remove(&volume, "old", ino);
@@ -91,9 +91,9 @@ fn a_change_that_has_not_arrived_is_undone_and_said_once() {
         let ino = make(&volume, Ino::ROOT, "a", &FILE);
         put(&volume, ino, 0, &pattern(5000, 1));
         (0..if page { 20 } else { 1 }).for_each(|_| chmod(&volume, ino, 0o640));
-        // The payload of the last one looks like entries, too.
-        let patch = &lookalikes(&rig, 1, 1)[..SLOT_BYTES as usize * 3];
-        put(&volume, ino, 100, if page { patch } else { &patch[..10] });
+        // The payload of the last one has what looks like stamps, too.
+        let patch = vec![6; if page { 3 * SLOT_BYTES as usize } else { 10 }];
+        put(&volume, ino, 100, &patch);
         volume.abandon();
         let last = rig.entry_at(ino, "patch");
         rig.flip(0, last + 40);
@@ -105,7 +105,10 @@ fn a_change_that_has_not_arrived_is_undone_and_said_once() {
             ino.0
         );
         assert!(matches!(&notes[..], [note] if note.ends_with(&torn)), "{notes:?}");
-        // What is left of it is no torn entry of the next mount, either.
+        // What is left of it is no torn entry of a later mount, either.
+        let mut left = vec![0; 32 + patch.len()];
+        rig.pm.read(last, &mut left);
+        assert!(left.chunks(SLOT_BYTES as usize).all(|slot| Stamp::of_entry(slot).is_none()));
         chmod(&volume, ino, 0o640);
         assert_eq!(said_after_death(&rig, &volume), [""; 0]);
     }
