@@ -42,7 +42,7 @@ pub use thresholds::{
     write_migration_goes_on,
 };
 pub use turnover::Turnover;
-pub use wear::{Bucket, Left, Offer, Share, share};
+pub use wear::{Allowance, Bucket, Left, Offer, allowance};
 pub use write_size::{Overlap, is_large, next_counter};
 
 /// PM blocks that only operations which free space may take.

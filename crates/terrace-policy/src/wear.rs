@@ -138,7 +138,7 @@ pub struct Offer {
 
 /// What movers may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Share {
+pub struct Allowance {
     /// Bytes that they may write.
     pub most: u64,
     /// Disks that they leave alone.
@@ -149,7 +149,7 @@ pub struct Share {
 /// slower ones take what that has no room for, but nothing because of a budget. Disks that can take
 /// all of it, if there are any; else the one that may take most. `None`: no disk of that tier may
 /// take anything worth it.
-pub fn share(offers: &[Offer], wanted: u64) -> Option<Share> {
+pub fn allowance(offers: &[Offer], wanted: u64) -> Option<Allowance> {
     let first = offers.iter().map(|offer| offer.tier).min()?;
     let takes_all =
         |offer: &&Offer| offer.budget.is_none_or(|(left, least)| left >= wanted.max(least));
@@ -158,12 +158,12 @@ pub fn share(offers: &[Offer], wanted: u64) -> Option<Share> {
     };
     let mut of_first = offers.iter().filter(|offer| offer.tier == first);
     if of_first.clone().any(|offer| takes_all(&offer)) {
-        return Some(Share { most: wanted, avoided: avoided(&takes_all) });
+        return Some(Allowance { most: wanted, avoided: avoided(&takes_all) });
     }
     let left = |offer: &Offer| offer.budget.map_or(u64::MAX, |(left, _)| left);
     let begins = |offer: &&Offer| offer.budget.is_none_or(|(left, least)| left >= least);
     let best = of_first.by_ref().filter(begins).max_by_key(|offer| left(offer))?;
-    Some(Share { most: left(best), avoided: avoided(&|offer| offer.device == best.device) })
+    Some(Allowance { most: left(best), avoided: avoided(&|offer| offer.device == best.device) })
 }
 
 #[cfg(test)]
@@ -259,7 +259,7 @@ mod tests {
         let share_of = |lefts: &[Option<u64>], wanted| {
             let offers: Vec<Offer> =
                 (1..).zip(lefts).map(|(device, &left)| offer(device, 1, left)).collect();
-            share(&offers, wanted).map(|share| (share.most, share.avoided))
+            allowance(&offers, wanted).map(|found| (found.most, found.avoided))
         };
         assert_eq!(share_of(&[None, Some(9 * MIB)], 4 * MIB), Some((4 * MIB, vec![])));
         assert_eq!(share_of(&[None, Some(3 * MIB)], 4 * MIB), Some((4 * MIB, vec![2])));
@@ -272,9 +272,9 @@ mod tests {
     #[test]
     fn a_slower_tier_takes_nothing_because_of_a_budget() {
         let offers = [offer(1, 1, Some(0)), offer(2, 2, None)];
-        assert_eq!(share(&offers, MIB), None);
+        assert_eq!(allowance(&offers, MIB), None);
         let offers = [offer(1, 1, Some(4 * MIB)), offer(2, 2, Some(0)), offer(3, 2, None)];
-        assert_eq!(share(&offers, MIB), Some(Share { most: MIB, avoided: vec![2] }));
+        assert_eq!(allowance(&offers, MIB), Some(Allowance { most: MIB, avoided: vec![2] }));
     }
 
     proptest! {
@@ -288,11 +288,11 @@ mod tests {
             for (pause, wanted) in moves {
                 now += pause;
                 let budget = Some((bucket.available(now), bucket.least()));
-                let Some(share) = share(&[Offer { device: 1, tier: 1, budget }], wanted) else {
+                let Some(found) = allowance(&[Offer { device: 1, tier: 1, budget }], wanted) else {
                     continue;
                 };
-                prop_assert_eq!(bucket.spend(share.most, now), 0, "nothing is beyond the budget");
-                spent += u128::from(share.most);
+                prop_assert_eq!(bucket.spend(found.most, now), 0, "nothing is beyond the budget");
+                spent += u128::from(found.most);
                 let filled = u128::from(per_day) * now as u128 / DAY_NS as u128;
                 prop_assert!(spent <= u128::from(per_day) + filled);
             }

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use terrace_policy::{
-    Bucket, ColdCut, Flow, Moment, Offer, Pace, Param, PartTimes, Piece, Pressure, Rest,
-    cold_under, groups, hottest, is_read_dominated, keeps_cached, share,
+    Bucket, ColdCut, Flow, Moment, Offer, Pace, Param, PartTimes, Piece, Pressure, Rest, allowance,
+    cold_under, groups, hottest, is_read_dominated, keeps_cached,
 };
 
 use crate::config::{BLOCK_BYTES, Config};
@@ -254,7 +254,7 @@ impl Mover {
         let Some(bucket) = &mut self.buckets[device] else { return Some(next.blocks) };
         let budget = Some((bucket.available(now_ns), bucket.least()));
         let offer = Offer { device: device as u16, tier: device as u8, budget };
-        let blocks = (share(&[offer], bytes)?.most / BLOCK_BYTES).max(1);
+        let blocks = (allowance(&[offer], bytes)?.most / BLOCK_BYTES).max(1);
         bucket.spend(blocks * BLOCK_BYTES, now_ns);
         Some(blocks)
     }

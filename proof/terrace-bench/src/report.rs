@@ -44,7 +44,7 @@ pub enum Unit {
     WakeUps,
     /// A part of all, as a number up to 1.
     #[serde(rename = "share")]
-    Share,
+    DirectShare,
     /// Nothing: it could not be measured.
     #[serde(rename = "not measured")]
     NotMeasured,
@@ -63,7 +63,7 @@ impl Unit {
             Unit::Microseconds => "µs",
             Unit::Nanoseconds => "ns",
             Unit::WakeUps => "wake-ups",
-            Unit::Share => "share",
+            Unit::DirectShare => "share",
             Unit::NotMeasured => "not measured",
         }
     }

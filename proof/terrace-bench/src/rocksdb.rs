@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use crate::daemon::directly;
 use crate::direct::Both;
-use crate::direct::share::Share;
+use crate::direct::share::DirectShare;
 use crate::kernel::run;
 use crate::workload::{Sizes, Workload, to_fill};
 
@@ -100,7 +100,7 @@ fn start(fill: Fill, directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>
     let mut filling = Filling { fill, database, puts, round, spent, share: None };
     if let Fill::Log { is_direct: true, .. } = fill {
         filling.prepare(COUNTED)?;
-        filling.share = Some(Share::of(db_bench_command(fill, &filling.database, COUNTED)?)?);
+        filling.share = Some(DirectShare::of(db_bench_command(fill, &filling.database, COUNTED)?)?);
     }
     Ok(Box::new(filling))
 }
@@ -112,7 +112,7 @@ struct Filling {
     puts: u64,
     round: Duration,
     spent: Duration,
-    share: Option<Share>,
+    share: Option<DirectShare>,
 }
 
 impl Workload for Filling {
@@ -143,7 +143,7 @@ impl Workload for Filling {
     }
 
     fn note(&self) -> Option<String> {
-        self.share.as_ref().map(Share::note)
+        self.share.as_ref().map(DirectShare::note)
     }
 }
 

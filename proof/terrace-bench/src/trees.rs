@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::daemon::directly;
 use crate::direct::Both;
-use crate::direct::share::Share;
+use crate::direct::share::DirectShare;
 use crate::files::{OnFiles, open_directory};
 use crate::interrupt;
 use crate::kernel::run;
@@ -80,7 +80,7 @@ fn start(task: Task, directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>
 fn start_directly(task: Task, directory: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
     let mut trees = Trees::new(task, true, directory, files(sizes))?;
     trees.prepare(0)?;
-    trees.share = Some(Share::of(trees.command()?)?);
+    trees.share = Some(DirectShare::of(trees.command()?)?);
     Ok(Box::new(trees))
 }
 
@@ -203,7 +203,7 @@ struct Trees {
     is_direct: bool,
     site: PathBuf,
     source: Source,
-    share: Option<Share>,
+    share: Option<DirectShare>,
 }
 
 impl Trees {
@@ -297,7 +297,7 @@ impl Workload for Trees {
     }
 
     fn note(&self) -> Option<String> {
-        self.share.as_ref().map(Share::note)
+        self.share.as_ref().map(DirectShare::note)
     }
 }
 

@@ -6,7 +6,7 @@
 //! Invariants:
 //! * A record is written every few seconds while anything is, when a disk joins or leaves, and at
 //!   the end of a mount. A crash loses what was counted after it.
-//! * A move of the policy asks for its [`Share`] before it writes, and does not write more. Nobody
+//! * A move of the policy asks for its [`Permit`] before it writes, and does not write more. Nobody
 //!   else asks, and nobody waits: data that may not move stays where it is.
 //! * While PM has next to no room, moves that make some there may exceed every budget. So no
 //!   program is told that there is no room because of one.
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use terrace_layout::{BLOCK_BYTES, DEVICES_MAX, Superblock, WearFound, WearRecord, WearRow};
 use terrace_media::Pm;
-use terrace_policy::{Bucket, Left, Offer, share};
+use terrace_policy::{Bucket, Left, Offer, allowance};
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::space::{Tiers, fitting, with_checksums};
 use terrace_store::superblock::Disks;
@@ -315,9 +315,9 @@ impl Wear {
     ///
     /// # Errors
     /// `EDQUOT`: nothing, since budgets are used up.
-    pub fn ask(self: &Arc<Self>, tiers: Tiers, counter: Counter, blocks: u64) -> FsResult<Share> {
+    pub fn ask(self: &Arc<Self>, tiers: Tiers, counter: Counter, blocks: u64) -> FsResult<Permit> {
         let wanted = with_checksums(blocks).saturating_mul(BLOCK_BYTES);
-        let mut share = Share {
+        let mut permit = Permit {
             wear: self.clone(),
             of_movers: is_of_movers(counter),
             most: u64::MAX,
@@ -326,26 +326,26 @@ impl Wear {
         };
         let mut state = self.state.lock();
         let is_bounded = state.devices.values().any(|device| device.bucket.is_some());
-        if !share.of_movers || !is_bounded || self.is_pressed(tiers) {
-            return Ok(share);
+        if !permit.of_movers || !is_bounded || self.is_pressed(tiers) {
+            return Ok(permit);
         }
         let (now, offers) = (Time::now(), self.offers(&mut state, tiers));
         if offers.is_empty() {
             // A program that looks for room there is told that there is none.
-            return Ok(share);
+            return Ok(permit);
         }
-        let Some(found) = terrace_policy::share(&offers, wanted) else {
+        let Some(found) = allowance(&offers, wanted) else {
             return Err(FsError::with_message(libc::EDQUOT, used_up(&mut state, &offers, now)));
         };
-        (share.most, share.avoided) = (found.most, found.avoided);
-        for offer in offers.iter().filter(|offer| !share.avoided.contains(&offer.device)) {
+        (permit.most, permit.avoided) = (found.most, found.avoided);
+        for offer in offers.iter().filter(|offer| !permit.avoided.contains(&offer.device)) {
             let device = state.devices.get_mut(&offer.device);
             if let Some(bucket) = device.and_then(|device| device.bucket.as_mut()) {
-                bucket.hold(share.most);
-                share.held.push(offer.device);
+                bucket.hold(permit.most);
+                permit.held.push(offer.device);
             }
         }
-        Ok(share)
+        Ok(permit)
     }
 
     /// Why nothing may move to these tiers, if budgets keep it from that.
@@ -356,7 +356,7 @@ impl Wear {
             return None;
         }
         let offers = self.offers(&mut state, tiers);
-        let may_begin = offers.is_empty() || share(&offers, 1).is_some();
+        let may_begin = offers.is_empty() || allowance(&offers, 1).is_some();
         (!may_begin).then(|| used_up(&mut state, &offers, Time::now()))
     }
 
@@ -494,7 +494,7 @@ fn used_up(state: &mut State, offers: &[Offer], now: Time) -> String {
 /// What a move may write, and to which disks. What it has not written is others' again when this is
 /// dropped.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct Permit {
     wear: Arc<Wear>,
     of_movers: bool,
     most: u64,
@@ -503,7 +503,7 @@ pub(crate) struct Share {
     held: Vec<u16>,
 }
 
-impl Share {
+impl Permit {
     /// Blocks of data that it may write; those of their checksums come on top.
     pub fn blocks(&self) -> u64 {
         fitting(self.most / BLOCK_BYTES).max(1)
@@ -517,7 +517,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for Permit {
     fn drop(&mut self) {
         if self.held.is_empty() {
             return;

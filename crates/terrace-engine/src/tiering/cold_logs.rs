@@ -34,7 +34,7 @@ use crate::inode::resident::rewrite::Replacement;
 use crate::inode::resident::{Inner, Inode};
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
-use crate::inode::wear::{Share, Wear};
+use crate::inode::wear::{Permit, Wear};
 use crate::pageio::PageIo;
 use crate::tiering::conditions::Conditions;
 use crate::tiering::round::{Direction, Round};
@@ -129,21 +129,21 @@ impl ColdLogs {
         let direction = Direction { from: tier_name(0), to: "the disks" };
         let round = Round::Stuck("no cold file has a log to give away in PM".to_owned());
         let tiers = self.tiers_for_logs();
-        let share = self.wear.ask(tiers, Counter::MigratedLogs, BLOCKS_PER_FLUSH);
+        let permit = self.wear.ask(tiers, Counter::MigratedLogs, BLOCKS_PER_FLUSH);
         // Some logs need no disk.
         let has_room = self.store.space.room_for(tiers) > 0;
-        let most_blocks = share.as_ref().map_or(0, Share::blocks);
-        let to_disk = has_room && share.is_ok();
+        let most_blocks = permit.as_ref().map_or(0, Permit::blocks);
+        let to_disk = has_room && permit.is_ok();
         let Batch { logs, strangers, .. } = self.select(shard, pressure, to_disk, most_blocks);
         if logs.is_empty() {
-            return match (has_room, share) {
+            return match (has_room, permit) {
                 (true, Err(error)) => round.after_failure(error),
                 (true, Ok(_)) => Ok(round),
                 (false, _) => round.after(fail(libc::ENOSPC), &direction),
             };
         }
-        let share = share.ok();
-        let given = self.relocate(shard, logs, tiers, share.as_ref());
+        let permit = permit.ok();
+        let given = self.relocate(shard, logs, tiers, permit.as_ref());
         let given = given.map(|pages| pages * BLOCK_BYTES);
         strangers.into_iter().for_each(|inode| self.inodes.evict(inode));
         round.after(given, &direction)
@@ -285,7 +285,7 @@ impl ColdLogs {
     }
 
     /// Relocates logs to disks of these tiers, or to the records; returns how many pages of PM
-    /// are free for that. `share`: what of the disks' budgets it may use, if it is bounded.
+    /// are free for that. `permit`: what of the disks' budgets it may use, if it is bounded.
     ///
     /// # Errors
     /// `ENOSPC`; what a disk said. Of logs that were moved before it is no error.
@@ -294,7 +294,7 @@ impl ColdLogs {
         shard: usize,
         logs: Vec<LeavingLog>,
         tiers: Tiers,
-        share: Option<&Share>,
+        permit: Option<&Permit>,
     ) -> FsResult<u64> {
         // The removal of a disk waits here for what others have allocated on it.
         let _under_way = self.under_way[shard].lock();
@@ -304,7 +304,7 @@ impl ColdLogs {
         placed.extend(for_record.into_iter().map(|log| (log, BlockAddr(0))));
         // Disks that leave are not to get what would have to leave them again.
         let mut avoided = self.store.space.leaving();
-        avoided.extend(share.iter().flat_map(|share| &share.avoided));
+        avoided.extend(permit.iter().flat_map(|permit| &permit.avoided));
         while !rest.is_empty() {
             match self.run_for(shard, &rest, tiers, &avoided) {
                 Ok(run) => {
@@ -334,7 +334,7 @@ impl ColdLogs {
         pages = pages.and_then(|_| self.devices.allow_archives().map(|()| 0));
         for (log, addr) in placed {
             let run = (addr, log.disk_blocks());
-            share.iter().for_each(|share| share.wrote(addr.device(), run.1));
+            permit.iter().for_each(|permit| permit.wrote(addr.device(), run.1));
             let given = match pages {
                 Ok(_) => self.publish(log, addr),
                 Err(_) => Ok(None),

@@ -45,7 +45,7 @@ use crate::inode::device_table::DeviceTable;
 use crate::inode::health::Health;
 use crate::inode::resident::{Inner, Inode};
 use crate::inode::store::Store;
-use crate::inode::wear::{Share, Wear};
+use crate::inode::wear::{Permit, Wear};
 use crate::pageio::PageIo;
 use crate::pageio::fetch::Checksums;
 use crate::pageio::runs::{Destination, Placed};
@@ -200,15 +200,15 @@ impl Relocator {
     /// for one another. It fails with `ENOSPC` where data was to go, `EIO` with the place that
     /// cannot be read or written, `ESTALE` if the file is gone.
     pub fn relocate(&self, inode: &Arc<Inode>, order: Order<'_>) -> Moved {
-        let share = match self.share_for(&[order]) {
-            Ok(share) => share,
+        let permit = match self.permit_for(&[order]) {
+            Ok(permit) => permit,
             Err(error) => return Moved { blocks: 0, failed: Err(error) },
         };
-        let begun = match self.begin(inode, order, share.blocks(), inode.moving.lock()) {
+        let begun = match self.begin(inode, order, permit.blocks(), inode.moving.lock()) {
             Ok(Some(begun)) => begun,
             nothing => return Moved { blocks: 0, failed: nothing.map(drop) },
         };
-        let (copies, copied) = self.copy_all(&begun, &share);
+        let (copies, copied) = self.copy_all(&begun, &permit);
         let mut moved = self.commit_copies(&begun, copies);
         moved.go_on(|| self.move_reserved(&begun));
         let ended = inode.inner.write().file_mut().map(|(_, file)| file.end_relocation());
@@ -216,7 +216,7 @@ impl Relocator {
     }
 
     /// What may be written of orders that go to the same tiers, for the same reason.
-    fn share_for(&self, orders: &[Order<'_>]) -> FsResult<Share> {
+    fn permit_for(&self, orders: &[Order<'_>]) -> FsResult<Permit> {
         let stretches = orders.iter().flat_map(|order| order.stretches);
         let blocks = stretches.fold(0u64, |sum, s| sum.saturating_add(s.end - s.start));
         let Order { tiers, rule, .. } = orders[0];
@@ -311,7 +311,7 @@ impl Relocator {
     fn copy_all<'a>(
         &self,
         begun: &'a Relocation<'_>,
-        share: &Share,
+        permit: &Permit,
     ) -> (Vec<Copy<'a>>, FsResult<()>) {
         let Relocation { inode, committed, .. } = *begun;
         let parts = buffers_of(&begun.written);
@@ -329,7 +329,7 @@ impl Relocator {
                 next.blocks.clear();
                 let fill = following.map(|part| || self.fill(&mut next, file(part)));
                 let reader = fill.and_then(|fill| spawn_scoped(scope, fill));
-                let placed = self.place(begun, pieces, &full, share);
+                let placed = self.place(begun, pieces, &full, permit);
                 (placed, reader.map(|reader| reader.join().expect("a copy does not panic")))
             });
             // The system may have no thread to spare.
@@ -356,16 +356,16 @@ impl Relocator {
         begun: &'a Relocation<'_>,
         pieces: &'a [SourceRun],
         buffer: &Buffer,
-        share: &Share,
+        permit: &Permit,
     ) -> FsResult<Copy<'a>> {
         let Relocation { inode, order, committed, .. } = *begun;
         let copied = self.not_overtaken(inode, buffer.copied());
         let placed = match order.tiers.first {
             _ if copied.is_empty() => Vec::new(),
             0 => self.pages.store_in_pm(inode.shard, &copied, committed),
-            _ => self.write_to_tiers(inode.shard, &copied, order.tiers, share)?,
+            _ => self.write_to_tiers(inode.shard, &copied, order.tiers, permit)?,
         };
-        placed.iter().for_each(|run| share.wrote(run.addr.device(), run.blocks()));
+        placed.iter().for_each(|run| permit.wrote(run.addr.device(), run.blocks()));
         let kept = self.copies_to_keep(inode, order, copied.iter());
         Ok(Copy { pieces, runs: placed.iter().map(Placed::run).collect(), kept })
     }
@@ -448,9 +448,9 @@ impl Relocator {
         shard: usize,
         copied: &'a [Copied<'a>],
         tiers: Tiers,
-        share: &Share,
+        permit: &Permit,
     ) -> FsResult<Vec<Placed<'a, Copied<'a>>>> {
-        let to = Destination { shard, tiers, avoided: &share.avoided };
+        let to = Destination { shard, tiers, avoided: &permit.avoided };
         self.store.space.beside_promises(copied.len() as u64, || self.pages.write_pages(copied, to))
     }
 

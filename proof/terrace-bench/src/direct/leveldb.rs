@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::role::{Way, seconds};
 use super::server;
-use super::share::Share;
+use super::share::DirectShare;
 use crate::daemon::directly;
 use crate::kernel::run;
 use crate::workload::{Sizes, Workload, to_fill};
@@ -30,7 +30,7 @@ struct Puts {
     ops: u64,
     round: Duration,
     spent: Duration,
-    share: Option<Share>,
+    share: Option<DirectShare>,
 }
 
 /// Compiles the program, in a directory of its own.
@@ -73,7 +73,7 @@ impl Workload for Puts {
     }
 
     fn note(&self) -> Option<String> {
-        self.share.as_ref().map(Share::note)
+        self.share.as_ref().map(DirectShare::note)
     }
 }
 
@@ -87,7 +87,7 @@ pub fn puts(_: (), way: Way, directory: &Path, sizes: Sizes) -> Result<Box<dyn W
     let directory = compile()?;
     let mut puts = Puts { directory, way, database, ops: OPS_MIN, round, spent, share: None };
     if way == Way::Direct {
-        puts.share = Some(Share::of(puts.command(COUNTED)?)?);
+        puts.share = Some(DirectShare::of(puts.command(COUNTED)?)?);
     }
     // So that the first round is as long as the others.
     puts.run(OPS_MIN)?;

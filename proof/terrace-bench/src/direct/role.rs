@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
 use super::calls::{Call, ROLE};
-use super::share::Share;
+use super::share::DirectShare;
 use crate::daemon::{direct_calls, directly};
 use crate::files::OnFiles;
 use crate::kernel::run;
@@ -80,7 +80,7 @@ struct Role {
     ops_max: u64,
     round: Duration,
     spent: Duration,
-    share: Option<Share>,
+    share: Option<DirectShare>,
 }
 
 impl Role {
@@ -144,7 +144,8 @@ impl Workload for Role {
         let percent = share.map_or(0.0, |share| 100.0 * share);
         let many = self.many;
         let command = command(true, self.call, ops, many, &self.directory)?;
-        let why = Share::of(command).map_or_else(|error| format!("{error:#}"), |of| of.note());
+        let why =
+            DirectShare::of(command).map_or_else(|error| format!("{error:#}"), |of| of.note());
         ensure!(false, "only {percent:.0} % of {ops} calls went direct: {why}");
         Ok(())
     }
@@ -154,7 +155,7 @@ impl Workload for Role {
     }
 
     fn note(&self) -> Option<String> {
-        self.share.as_ref().map(Share::note)
+        self.share.as_ref().map(DirectShare::note)
     }
 }
 
@@ -185,7 +186,7 @@ pub fn role(call: Call, way: Way, directory: &Path, sizes: Sizes) -> Result<Box<
 
 impl Role {
     /// A run that is not timed: counting takes time.
-    fn reported(&self) -> Result<Share> {
+    fn reported(&self) -> Result<DirectShare> {
         let directory = match self.call {
             Call::Varmail => {
                 let mails = self.directory.join("counted");
@@ -195,7 +196,7 @@ impl Role {
             _ => self.directory.clone(),
         };
         let ops = self.whole(OPS_MIN.min(self.ops_max));
-        let share = Share::of(command(true, self.call, ops, self.many, &directory)?);
+        let share = DirectShare::of(command(true, self.call, ops, self.many, &directory)?);
         if self.call == Call::Varmail {
             std::fs::remove_dir_all(&directory)?;
         }

@@ -11,13 +11,13 @@ use crate::kernel::run;
 
 /// Calls of a program on files of mounts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Share {
+pub struct DirectShare {
     direct: u64,
     /// Calls that took the mount, by the reason.
     mount: BTreeMap<String, u64>,
 }
 
-impl Share {
+impl DirectShare {
     /// Runs a command that `terrace run` is in, and reads what it reports. Counting takes time.
     ///
     /// # Errors
@@ -89,10 +89,10 @@ mod tests {
             "         6  20496 direct, 4 8192 mount (few calls), 8 1 mount (mapped)  /mnt/a",
             "        70  0 direct  /mnt/a direct, 5 5 mount (x)",
         ];
-        let share = Share::parse(&lines.join("\n"));
+        let share = DirectShare::parse(&lines.join("\n"));
         let mount = [("few calls".to_owned(), 7), ("mapped".to_owned(), 8)];
-        assert_eq!(share, Share { direct: 85, mount: mount.into() });
+        assert_eq!(share, DirectShare { direct: 85, mount: mount.into() });
         assert_eq!(share.note(), "85 % of calls direct; else mapped");
-        assert_eq!(Share::parse("").note(), "no file was asked for");
+        assert_eq!(DirectShare::parse("").note(), "no file was asked for");
     }
 }

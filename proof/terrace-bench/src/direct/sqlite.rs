@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 
 use super::role::Way;
-use super::share::Share;
+use super::share::DirectShare;
 use crate::daemon::directly;
 use crate::kernel::run;
 use crate::workload::{Sizes, Workload};
@@ -19,7 +19,7 @@ struct Commits {
     is_direct: bool,
     directory: PathBuf,
     commits: u64,
-    share: Option<Share>,
+    share: Option<DirectShare>,
 }
 
 impl Workload for Commits {
@@ -47,7 +47,7 @@ impl Workload for Commits {
     }
 
     fn note(&self) -> Option<String> {
-        self.share.as_ref().map(Share::note)
+        self.share.as_ref().map(DirectShare::note)
     }
 }
 
@@ -76,7 +76,7 @@ pub fn commits(
     let mut of = Commits { journal, is_direct, directory, commits, share: None };
     if is_direct {
         of.prepare(commits)?;
-        of.share = Some(Share::of(of.command()?)?);
+        of.share = Some(DirectShare::of(of.command()?)?);
     }
     Ok(Box::new(of))
 }

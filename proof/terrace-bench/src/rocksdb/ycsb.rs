@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::{COUNTED, KEY_BYTES, VALUE_BYTES, base_command, micros_per_op};
-use crate::direct::share::Share;
+use crate::direct::share::DirectShare;
 use crate::direct::{Both, Way};
 use crate::kernel::run;
 use crate::workload::{Sizes, Workload, to_fill};
@@ -65,7 +65,7 @@ struct Mixed {
     ops: u64,
     round: Duration,
     spent: Duration,
-    share: Option<Share>,
+    share: Option<DirectShare>,
 }
 
 /// Makes the database. Both ways may have one in the same directory.
@@ -76,7 +76,7 @@ fn start(mix: Mix, way: Way, directory: &Path, sizes: Sizes) -> Result<Box<dyn W
     let mut mixed = Mixed { mix, way, database, keys, ops: OPS_MIN, round, spent, share: None };
     run(mixed.command(Way::Plain)?.args(["--benchmarks=fillseq", "--sync=0"]))?;
     if way == Way::Direct {
-        mixed.share = Some(Share::of(mixed.mixture(COUNTED)?)?);
+        mixed.share = Some(DirectShare::of(mixed.mixture(COUNTED)?)?);
     }
     // So that the first round is as long as the others.
     mixed.run(OPS_MIN)?;
@@ -120,6 +120,6 @@ impl Workload for Mixed {
     }
 
     fn note(&self) -> Option<String> {
-        self.share.as_ref().map(Share::note)
+        self.share.as_ref().map(DirectShare::note)
     }
 }

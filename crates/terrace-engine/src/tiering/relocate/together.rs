@@ -8,7 +8,7 @@ use terrace_store::sync::Arc;
 use super::buffers::{BUFFER_BLOCKS, Copied};
 use super::{Copy, Moved, Order, Part, Relocation, Relocator, SourceRun, blocks_of};
 use crate::inode::resident::Inode;
-use crate::inode::wear::Share;
+use crate::inode::wear::Permit;
 use crate::pageio::runs::Placed;
 
 impl Relocator {
@@ -19,11 +19,11 @@ impl Relocator {
         let mut moved = Moved { blocks: 0, failed: Ok(()) };
         let (mut begun, mut blocks) = (Vec::new(), 0);
         let asked: Vec<Order<'_>> = orders.iter().map(|(_, order)| *order).collect();
-        let share = match self.share_for(&asked) {
-            Ok(share) => share,
+        let permit = match self.permit_for(&asked) {
+            Ok(permit) => permit,
             Err(error) => return Moved { blocks: 0, failed: Err(error) },
         };
-        let most = share.blocks();
+        let most = permit.blocks();
         for (inode, order) in orders {
             let Some(alone) = inode.moving.try_lock() else { continue };
             match self.begin(inode, *order, most - blocks, alone) {
@@ -40,7 +40,7 @@ impl Relocator {
             let address = |file: &Relocation<'_>| file.written.first().map(|p| p.extent.addr.0);
             begun.sort_by_key(address);
         }
-        self.copy_together(shard, &begun, blocks.min(BUFFER_BLOCKS), &share, &mut moved);
+        self.copy_together(shard, &begun, blocks.min(BUFFER_BLOCKS), &permit, &mut moved);
         for Relocation { inode, .. } in &begun {
             let ended = inode.inner.write().file_mut().map(|(_, file)| file.end_relocation());
             ended.unwrap_or_else(|error| moved.note_failure(error));
@@ -54,7 +54,7 @@ impl Relocator {
         shard: usize,
         begun: &[Relocation<'_>],
         blocks: u64,
-        share: &Share,
+        permit: &Permit,
         moved: &mut Moved,
     ) {
         let Some(first) = begun.first() else { return };
@@ -74,11 +74,11 @@ impl Relocator {
             .collect();
         let placed = match first.order.tiers.first {
             0 => Ok(self.store_together(shard, begun, &copied)),
-            _ => self.write_to_tiers(shard, &copied, first.order.tiers, share),
+            _ => self.write_to_tiers(shard, &copied, first.order.tiers, permit),
         };
         match placed {
             Ok(placed) => {
-                placed.iter().for_each(|run| share.wrote(run.addr.device(), run.blocks()));
+                placed.iter().for_each(|run| permit.wrote(run.addr.device(), run.blocks()));
                 self.commit_together(begun, &copied, &placed, moved);
             }
             Err(error) => moved.note_failure(error),
