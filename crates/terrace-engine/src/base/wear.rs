@@ -35,6 +35,18 @@ pub struct BudgetStatus {
     pub more_in_seconds: u64,
 }
 
+impl BudgetStatus {
+    /// How long movers wait, in words, if they do.
+    pub fn wait(&self) -> Option<String> {
+        (self.more_in_seconds > 0).then(|| more_in(self.more_in_seconds))
+    }
+}
+
+/// How long movers wait for so many seconds, in words.
+pub(crate) fn more_in(seconds: u64) -> String {
+    format!("more in {} min", seconds.div_ceil(60))
+}
+
 /// Bytes written to a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

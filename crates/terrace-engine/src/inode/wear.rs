@@ -26,11 +26,12 @@ use terrace_store::wear;
 use crate::base::counters::{Counter, Counters};
 use crate::base::types::Time;
 use crate::base::wear::{
-    BudgetStatus, DeviceWear, NamedDevice, VolumeWear, WearBudget, is_of_movers,
+    BudgetStatus, DeviceWear, NamedDevice, VolumeWear, WearBudget, is_of_movers, more_in,
 };
 use crate::base::words::tier_name;
 use crate::inode::store::Store;
 
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// Averages over less say nothing.
 const AVERAGE_MIN: Duration = Duration::from_secs(60);
 
@@ -405,7 +406,7 @@ impl Wear {
             wear.budget = device.bucket.as_mut().map(|bucket| BudgetStatus {
                 bytes_per_day: bucket.per_day(),
                 left_bytes: bucket.left(now.0).level,
-                more_in_seconds: bucket.wait_ns(now.0).div_ceil(1_000_000_000),
+                more_in_seconds: bucket.wait_ns(now.0).div_ceil(NANOS_PER_SECOND),
             });
         }
         report
@@ -486,9 +487,9 @@ fn used_up(state: &mut State, offers: &[Offer], now: Time) -> String {
             device_name(offer.device)
         })
         .collect();
-    let minutes = Duration::from_nanos(waits).as_secs().div_ceil(60);
     let have = if names.len() == 1 { "has" } else { "have" };
-    format!("{} {have} used what wear= allows, more in {minutes} min", names.join(", "))
+    let more = more_in(waits.div_ceil(NANOS_PER_SECOND));
+    format!("{} {have} used what wear= allows, {more}", names.join(", "))
 }
 
 /// What a move may write, and to which disks. What it has not written is others' again when this is

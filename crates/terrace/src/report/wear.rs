@@ -70,7 +70,6 @@ pub(super) fn wear(wear: &VolumeWear, endurances: &Endurances) -> String {
             Ok(left) => format_size(left),
             Err(_) => format!("-{}", format_size(left.unsigned_abs())),
         };
-        let more = budget.map_or(0, |budget| budget.more_in_seconds).div_ceil(60);
         table.row([
             device.name.clone(),
             format_size(device.written_bytes),
@@ -80,7 +79,7 @@ pub(super) fn wear(wear: &VolumeWear, endurances: &Endurances) -> String {
             format_size(device.moved_bytes),
             budget.map_or_else(String::new, |b| format!("{}/day", format_size(b.bytes_per_day))),
             budget.map_or_else(String::new, |b| left(b.left_bytes)),
-            if more > 0 { format!("more in {more} min") } else { String::new() },
+            budget.and_then(|budget| budget.wait()).unwrap_or_default(),
             told.map_or_else(String::new, |told| format!("{} %", told.used_percent)),
             told.and_then(|told| told.written_bytes).map_or_else(String::new, format_size),
         ]);
