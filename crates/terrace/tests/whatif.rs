@@ -306,6 +306,9 @@ fn thresholds_caches_disks_and_prices_are_combined() {
     assert_eq!(json["results"][1]["settings"]["wear_disk"], 1 << 20);
     assert!(json["results"][1]["held_up_seconds"].as_u64().unwrap() > 0, "{json}");
     assert!(json["results"][0]["disk_bytes_per_day"].as_u64().unwrap() > 0, "{json}");
+    let text =
+        terrace(["simulate", &trace, "--pm", "64M", "--wear", "disk:off,1M/day", "--quiet"]).ok();
+    assert!(text.contains("wear_disk=off") && text.contains("wear_disk=1048576"), "{text}");
     // By default sizes around the recorded one.
     let text = terrace(["simulate", &trace, "--quiet"]).ok();
     assert!(

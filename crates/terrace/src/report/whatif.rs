@@ -86,9 +86,12 @@ impl Row {
 }
 
 fn settings(settings: &Settings) -> String {
-    let parts: Vec<String> =
-        settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    parts.join(" ")
+    let part = |(name, value): (&&str, &u64)| match value {
+        // No threshold begins like that.
+        0 if name.starts_with("wear_") => format!("{name}=off"),
+        _ => format!("{name}={value}"),
+    };
+    settings.iter().map(part).collect::<Vec<_>>().join(" ")
 }
 
 #[derive(Debug, Serialize)]
