@@ -21,7 +21,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -285,9 +285,16 @@ pub fn file_map(path: &Path) -> Result<Map<String, Value>> {
 /// object of a [`terrace_engine::FileWhy`].
 ///
 /// # Errors
-/// As [`file_map`].
+/// If `path` is not a regular file that can be read, or is not on a live Terrace mount.
 pub fn file_why(path: &Path) -> Result<Map<String, Value>> {
-    serde_json::from_str(&ask(&open(path)?, path, Command::FileWhy, "")?)
+    let file = open(path)?;
+    if file.metadata()?.is_dir() {
+        bail!(
+            "{} is a directory: it has names, and no data that moves; name files in it",
+            path.display()
+        );
+    }
+    serde_json::from_str(&ask(&file, path, Command::FileWhy, "")?)
         .with_context(|| format!("{}: the daemon gave no reasons", path.display()))
 }
 
@@ -449,9 +456,14 @@ fn answered<T: DeserializeOwned>(answer: &str) -> Result<T> {
 /// Opens a file or directory on a FUSE mount. Anything else is refused unopened: opening a device
 /// acts on it.
 fn open(path: &Path) -> Result<File> {
-    let metadata = std::fs::metadata(path).map_err(|error| explain(error, path))?;
-    if !metadata.is_file() && !metadata.is_dir() {
-        bail!("{} is neither a regular file nor a directory", path.display());
+    let metadata = std::fs::metadata(path).map_err(|error| match path.is_symlink() {
+        true if error.kind() == io::ErrorKind::NotFound => {
+            anyhow::anyhow!("{} is a symbolic link that leads nowhere", path.display())
+        }
+        _ => explain(error, path),
+    })?;
+    if let Some(kind) = special(metadata.file_type()) {
+        bail!("{} is a {kind}: it has no data on a volume", path.display());
     }
     let file = std::fs::OpenOptions::new()
         .read(true)
@@ -463,6 +475,17 @@ fn open(path: &Path) -> Result<File> {
         bail!("{} is not on a Terrace mount", path.display());
     }
     Ok(file)
+}
+
+/// What a file is that no command opens.
+fn special(kind: std::fs::FileType) -> Option<&'static str> {
+    [
+        (kind.is_fifo(), "named pipe"),
+        (kind.is_socket(), "socket"),
+        (kind.is_block_device() || kind.is_char_device(), "device file"),
+    ]
+    .into_iter()
+    .find_map(|(is, name)| is.then_some(name))
 }
 
 fn explain(error: io::Error, path: &Path) -> anyhow::Error {
@@ -588,6 +611,6 @@ mod tests {
         let error = status(Path::new("/proc/self/status")).unwrap_err();
         assert_eq!(error.to_string(), "/proc/self/status is not on a Terrace mount");
         let error = file_map(Path::new("/dev/null")).unwrap_err();
-        assert_eq!(error.to_string(), "/dev/null is neither a regular file nor a directory");
+        assert_eq!(error.to_string(), "/dev/null is a device file: it has no data on a volume");
     }
 }

@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::net::UnixListener;
 
 use common::{Place, can_mount, terrace};
 use serde_json::Value;
@@ -45,12 +46,65 @@ fn why_names_rules_and_what_would_move_a_file() {
     place.umount();
     place.mount("pm", &[]).ok();
     assert!(terrace(["why", &file]).ok().contains("100 KiB in disk1: moved by hand"), "{text}");
-    // As `where` refuses them.
-    terrace(["why", &place.path("mnt")]).fails(1, &["directory"]);
     terrace(["why", &place.path("mnt/none")]).fails(1, &["none"]);
     terrace(["why", "/dev/null"]).fails(1, &["/dev/null"]);
     let failed = terrace(["why", &place.path("mnt/none"), &other]);
     assert!(failed.stdout.contains("/mnt/other: inode "), "{failed:?}");
     assert!(failed.code == Some(1) && failed.stderr.contains("mnt/none: No such file"));
+    place.umount();
+}
+
+#[test]
+fn unusual_files_get_a_sentence_of_their_own() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    place.mount("pm", &[]).ok();
+    let at = |name: &str| place.path(&format!("mnt/{name}"));
+    let script = r#"
+cd "$DIR/mnt"
+mkdir dir
+mkfifo fifo
+touch empty
+truncate -s 1M holes
+touch beyond
+fallocate -l 64K reserved
+fallocate -n -l 64K beyond
+printf x > file
+ln -s file link
+ln -s nowhere dangling
+"#;
+    common::shell(script, place.dir()).ok();
+    drop(UnixListener::bind(at("socket")).unwrap());
+    for (name, sentence) in [
+        ("dir", "is a directory: it has names, and no data that moves; name files in it"),
+        ("fifo", "is a named pipe: it has no data on a volume"),
+        ("socket", "is a socket: it has no data on a volume"),
+        ("dangling", "is a symbolic link that leads nowhere"),
+    ] {
+        terrace(["why", &at(name)]).fails(1, &[&format!("{} {sentence}", at(name))]);
+    }
+    terrace(["why", "/dev/null"]).fails(1, &["/dev/null is a device file: it has no data"]);
+    for (name, sentences) in [
+        ("empty", ["\n  it is empty\n", "\nwhat would move it: nothing, because it has no data\n"]),
+        (
+            "holes",
+            ["\n  it has no data: all of it is a hole, ", ": nothing, because it has no data\n"],
+        ),
+        (
+            "reserved",
+            ["reserved by fallocate, ", "\n  nothing has been written there yet: it reads "],
+        ),
+        (
+            "beyond",
+            [", 0 B\n  64 KiB in pm: reserved", "it counts as written when it was made or "],
+        ),
+        ("link", ["/mnt/link: inode ", "\n  a symbolic link: this is about "]),
+    ] {
+        let text = terrace(["why", &at(name)]).ok();
+        assert!(sentences.iter().all(|sentence| text.contains(sentence)), "{name}: {text}");
+    }
     place.umount();
 }

@@ -1,5 +1,6 @@
 //! `terrace why`
 
+use std::fs;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -24,7 +25,9 @@ pub fn run(args: &WhyArgs) -> Result<ExitCode> {
             why.insert("path".to_owned(), path.to_string_lossy().into());
             answers.push(why.into());
         } else {
-            output::print(&report::file_why(path, &serde_json::from_value(why.into())?))?;
+            let target = path.is_symlink().then(|| fs::canonicalize(path)).transpose()?;
+            let why = serde_json::from_value(why.into())?;
+            output::print(&report::file_why(path, target.as_deref(), &why))?;
         }
     }
     if !answers.is_empty() {

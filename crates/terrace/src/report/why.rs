@@ -4,14 +4,19 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use terrace_engine::{FileWhy, Kind, Leaves, counted};
+use terrace_policy::Rule;
 
 use super::line;
 use crate::size::format_size;
 
 /// What put the pieces of a file where they are, what is expected of it, and what would move it.
-pub fn file_why(path: &Path, why: &FileWhy) -> String {
+/// `target`: the file, if `path` is a symbolic link to it.
+pub fn file_why(path: &Path, target: Option<&Path>, why: &FileWhy) -> String {
     let size = format_size(why.size_bytes);
     let mut text = line(&format!("{}: inode {}, {size}", path.display(), why.ino));
+    if let Some(target) = target {
+        text += &line(&format!("  a symbolic link: this is about {}", target.display()));
+    }
     for share in &why.shares {
         let bytes = format_size(share.bytes);
         text += &line(&format!("  {bytes} in {}: {} ({})", share.place, share.why, share.rule));
@@ -20,12 +25,29 @@ pub fn file_why(path: &Path, why: &FileWhy) -> String {
         let _ = writeln!(text, "  {} of copies in the page cache", format_size(why.copies_bytes));
     }
     if why.shares.is_empty() {
-        text += "  it has no data\n";
+        text += match why.size_bytes {
+            0 => "  it is empty\n",
+            _ => "  it has no data: all of it is a hole, which takes no room and reads as zeros\n",
+        };
+    } else if is_only_reserved(why) {
+        text += "  nothing has been written there yet: it reads as zeros\n";
     }
     let _ = writeln!(text, "expected: {}", kind(&why.kind, why.opinion.bulk));
+    if why.shares.is_empty() {
+        let place = why.pin.as_ref().map_or_else(String::new, |pin| {
+            format!(", and what is written goes to {pin}, where it is pinned")
+        });
+        text += &line(&format!("what would move it: nothing, because it has no data{place}"));
+        return text;
+    }
     text += "what would move it:\n";
     prospects(why).iter().for_each(|what| text += &line(&format!("  {what}")));
     text
+}
+
+/// Whether the file has blocks, and no data in them.
+fn is_only_reserved(why: &FileWhy) -> bool {
+    why.shares.iter().all(|share| share.rule == Rule::Reserved.name())
 }
 
 /// What is expected of a file, and who says so.
@@ -138,7 +160,11 @@ fn coldness(why: &FileWhy) -> String {
             why.cold_age_seconds
         ),
     };
-    format!("it was written {written} s ago{counts}, {cold}")
+    let last = match is_only_reserved(why) {
+        true => "it counts as written when it was made or changed,",
+        false => "it was written",
+    };
+    format!("{last} {written} s ago{counts}, {cold}")
 }
 
 fn read_migration(why: &FileWhy) -> String {
@@ -254,7 +280,7 @@ a row with less than 50 % as much read from PM as from DRAM (in the last second 
 and 4 KiB: so it moves now)
   by hand: `terrace evict`, `warm`, `pin`; or a write of it
 ";
-        assert_eq!(file_why(Path::new("/mnt/f"), &of_two_tiers()), expected);
+        assert_eq!(file_why(Path::new("/mnt/f"), None, &of_two_tiers()), expected);
     }
 
     #[test]
@@ -268,8 +294,41 @@ and 4 KiB: so it moves now)
         assert_eq!(prospects(&pinned), expected);
         let off = FileWhy { migrates: false, dirty: Dirty::default(), ..of_two_tiers() };
         assert!(prospects(&off)[0].starts_with("nothing moves by itself"));
-        let empty = file_why(Path::new("f"), &FileWhy { migrates: true, ..FileWhy::default() });
-        assert!(empty.contains("\n  it has no data\n") && empty.ends_with("move it:\n"), "{empty}");
+    }
+
+    #[test]
+    fn files_without_data_say_so() {
+        let of = |why: FileWhy| file_why(Path::new("f"), Some(Path::new("/mnt/g")), &why);
+        let empty = FileWhy { migrates: true, ..FileWhy::default() };
+        let nothing = "\nwhat would move it: nothing, because it has no data";
+        let text = of(empty.clone());
+        assert!(
+            text.contains("\n  a symbolic link: this is about /mnt/g\n  it is empty\n"),
+            "{text}"
+        );
+        assert!(text.ends_with(&format!("{nothing}\n")), "{text}");
+        let text = of(FileWhy { size_bytes: 9, pin: Some("pm".to_owned()), ..empty });
+        assert!(
+            text.contains("\n  it has no data: all of it is a hole, which takes no "),
+            "{text}"
+        );
+        let pinned = ", and what is written goes to pm, where it is pinned\n";
+        assert!(text.ends_with(&format!("{nothing}{pinned}")), "{text}");
+        let reserved = FileWhy {
+            shares: vec![share("pm", "reserved", 8192)],
+            dirty: Dirty::default(),
+            ..of_two_tiers()
+        };
+        let text = of(reserved);
+        let told = "\n  8 KiB in pm: came here (reserved)\n  8 KiB of copies";
+        assert!(
+            text.contains(told) && text.contains("nothing has been written there yet"),
+            "{text}"
+        );
+        assert!(
+            text.contains("; it counts as written when it was made or changed, 12 s"),
+            "{text}"
+        );
     }
 
     #[test]
