@@ -27,7 +27,7 @@ use self::usage::Counts;
 use crate::borrowed::{PIECE_BYTES_MAX, Refusal};
 use crate::file::DirectFile;
 use crate::mount::NoMount;
-use crate::room::with_room;
+use crate::room::{of_process, with_room};
 
 pub use self::error::Error;
 pub use self::usage::{Usage, Why};
@@ -459,7 +459,7 @@ fn is_usual(offset: u64, len: usize) -> bool {
 /// Writes a copy of the data: nobody can change that, and it does not fault.
 #[inline]
 fn write_copy(file: &DirectFile, offset: Option<u64>, data: &[u8]) -> Result<u64, Refusal> {
-    let written = with_room(data.len(), |room| {
+    let written = with_room(data.len(), of_process, |room| {
         // SAFETY: the room has as many bytes, is nobody else's, and has all of them set then.
         let copy = unsafe {
             data.as_ptr().copy_to_nonoverlapping(room.as_mut_ptr().cast(), data.len());

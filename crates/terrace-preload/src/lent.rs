@@ -220,7 +220,9 @@ impl OneFile {
             return Err(Refusal::Mount(Reason::NotInPm));
         }
         has_memory()?;
-        let written = with_room(from.len(), |room| self.write_from(room, offset, from));
+        let written = with_room(from.len(), memory::Room::of_kernel, |room| {
+            self.write_from(room, offset, from)
+        });
         written.unwrap_or(Err(Refusal::Mount(Reason::NoRoom)))
     }
 

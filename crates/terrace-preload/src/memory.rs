@@ -7,7 +7,8 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
-use std::ptr::null_mut;
+use std::mem::MaybeUninit;
+use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{
     AtomicBool, AtomicU32, AtomicUsize,
     Ordering::{AcqRel, Relaxed},
@@ -150,6 +151,39 @@ unsafe impl GlobalAlloc for Memory {
     }
 }
 
+/// Memory for the bytes of a long write. The reserve gives none of it: that would be gone for all
+/// that is under way, which needs little, and cannot do without.
+#[cfg_attr(feature = "mapped", allow(dead_code, reason = "the backend for tests does without"))]
+pub(crate) struct Room {
+    at: NonNull<MaybeUninit<u8>>,
+    layout: Layout,
+}
+
+#[cfg_attr(feature = "mapped", allow(dead_code, reason = "as above"))]
+impl Room {
+    /// So many bytes, one at least. `None`: the kernel gives no memory.
+    pub(crate) fn of_kernel(len: usize) -> Option<Self> {
+        let layout = Layout::array::<u8>(len).ok().filter(|layout| layout.size() > 0)?;
+        // SAFETY: its size is not zero.
+        let at = unsafe { GlobalDlmalloc.alloc(layout) };
+        NonNull::new(at.cast()).map(|at| Self { at, layout })
+    }
+}
+
+impl AsMut<[MaybeUninit<u8>]> for Room {
+    fn as_mut(&mut self) -> &mut [MaybeUninit<u8>] {
+        // SAFETY: so many bytes were given, nobody else has them, and none of them has to be set.
+        unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.layout.size()) }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        // SAFETY: the allocator has given it with this layout.
+        unsafe { GlobalDlmalloc.dealloc(self.at.as_ptr().cast(), self.layout) };
+    }
+}
+
 /// Whether the kernel has given no memory. Then no call may need any. Now and then it is asked.
 #[inline]
 #[cfg_attr(feature = "mapped", allow(dead_code, reason = "the backend for tests does without"))]
@@ -215,5 +249,10 @@ mod tests {
         assert!(of_reserve(Layout::array::<u8>(2 * RESERVE_BYTES).unwrap()).is_null());
         let looks = (0..2 * LOOK_EVERY).filter(|_| is_short()).count();
         assert!(looks < LOOK_EVERY as usize && !is_short());
+        // More than any kernel gives, and then as much as the reserve would have.
+        assert!(Room::of_kernel(1 << 62).is_none() && !IS_SHORT.load(Relaxed));
+        let mut room = Room::of_kernel(RESERVE_BYTES / 2).unwrap();
+        assert!(!is_of_reserve(room.as_mut().as_ptr().cast()));
+        assert_eq!(room.as_mut().len(), RESERVE_BYTES / 2);
     }
 }
