@@ -16,7 +16,7 @@ use crate::base::options::{CACHE_BYTES_MIN, OpenOptions, Progress};
 use crate::base::types::Ino;
 use crate::base::words::counted;
 use crate::inode::cache::{CacheBacking, PageCache, RecoveredPage};
-use crate::inode::resident::loans::{end_loans, open_segment};
+use crate::inode::resident::loans::{Broken, end_loans, open_segment};
 use crate::inode::wear::{self, Beginning};
 use crate::mount::devices::{Devices, match_devices};
 use crate::mount::epoch::begin_epoch;
@@ -67,7 +67,8 @@ pub(crate) fn open(
     let broken = options.loans.as_ref().map_or_else(Vec::new, |segment| end_loans(segment));
     let mut tables = load_tables(&pm, &sb)?;
     let heritage = options.heritage.as_ref();
-    let mut free_space = FreeSpace::load(&pm, &disks, &sb, &mut tables, heritage, progress)?;
+    let lent: Vec<Ino> = broken.iter().map(Broken::ino).collect();
+    let mut free_space = FreeSpace::load(&pm, &disks, &sb, &mut tables, &lent, heritage, progress)?;
     let clean = checkpoint::usable_header(&pm, &sb).is_some();
     let (cache, recovered) = open_cache(&options, &sb)?;
     // Written data survives the daemon (P-04): without memory that does, it has to be durable.
@@ -106,7 +107,8 @@ pub(crate) fn open(
     }
     broken.iter().for_each(|loan| parts.loans.inherit(loan));
     for loan in &broken {
-        parts.loans.save(loan, &|| parts.inodes.recover_anew(loan.ino()))?;
+        let before = free_space.lent.remove(&loan.ino()).unwrap_or_default();
+        parts.loans.save(loan, before, &|| parts.inodes.recover_anew(loan.ino()))?;
     }
     parts.inodes.adopt_open(&free_space.open);
     adopt(&parts, recovered)?;

@@ -1,26 +1,28 @@
 //! What a mount starts from: inode tables, and free space, from the checkpoint or the logs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use terrace_layout::{DeviceEntry, Superblock};
+use terrace_layout::{DeviceEntry, InodeRecord, Superblock};
 use terrace_media::Pm;
 use terrace_policy::Placement;
 use terrace_store::alloc::DeviceAlloc;
 use terrace_store::checkpoint;
 use terrace_store::error::{FsError, FsResult, fence};
+use terrace_store::index::Freed;
 use terrace_store::itable::InodeTable;
 use terrace_store::journal::{Journal, Pending};
 use terrace_store::members::Member;
 use terrace_store::planted::{Bug, planted};
 use terrace_store::space::Space;
 use terrace_store::superblock::{Disks, areas, flush_superblock};
-use terrace_store::sync::{Arc, thread};
+use terrace_store::sync::{Arc, Mutex, thread};
 
 use crate::base::heritage::Heritage;
 use crate::base::options::Progress;
 use crate::base::types::Ino;
 use crate::base::words::counted;
 use crate::inode::reclaim::free_record;
+use crate::inode::resident::Inner;
 use crate::mount::scan::{Scanned, Unfinished, scan};
 
 /// Inode tables of all shards, after replaying their journals if a crash may have left something
@@ -79,14 +81,19 @@ pub(super) struct FreeSpace {
     pub undone: Option<String>,
     /// Inodes without names that are open.
     pub open: Vec<Ino>,
+    /// What count as used because these inodes of broken loans had it: their borrowers may have
+    /// changed them since.
+    pub lent: HashMap<Ino, Freed>,
 }
 
 impl FreeSpace {
+    /// `lent`: the inodes of broken loans.
     pub fn load(
         pm: &Arc<Pm>,
         disks: &Disks,
         sb: &Superblock,
         tables: &mut [InodeTable],
+        lent: &[Ino],
         heritage: Option<&Arc<dyn Heritage>>,
         progress: Progress<'_>,
     ) -> FsResult<Self> {
@@ -102,12 +109,18 @@ impl FreeSpace {
             };
             match areas(pm, disks).into_iter().map(load).collect::<FsResult<BTreeMap<_, _>>>() {
                 Ok(allocs) => {
-                    return Ok(Self { allocs, damage: None, undone: None, open: Vec::new() });
+                    return Ok(Self {
+                        allocs,
+                        damage: None,
+                        undone: None,
+                        open: Vec::new(),
+                        lent: HashMap::new(),
+                    });
                 }
                 Err(error) => tracing::warn!("{error}; recovering from the logs instead"),
             }
         }
-        Self::recover(pm, disks, sb, tables, heritage, progress)
+        Self::recover(pm, disks, sb, tables, lent, heritage, progress)
     }
 
     fn recover(
@@ -115,11 +128,18 @@ impl FreeSpace {
         disks: &Disks,
         sb: &Superblock,
         tables: &mut [InodeTable],
+        lent: &[Ino],
         heritage: Option<&Arc<dyn Heritage>>,
         progress: Progress<'_>,
     ) -> FsResult<Self> {
+        let found_lent = Mutex::new(HashMap::new());
+        let note_lent = |record: &InodeRecord, inner: &Inner| {
+            if lent.contains(&Ino(record.ino)) {
+                found_lent.lock().insert(Ino(record.ino), inner.owned());
+            }
+        };
         let what = Scanned { pm, disks, sb, tables, unfinished: Unfinished::Finish, heritage };
-        let found = scan(what, scan_threads(), progress, &|_, _| {})?;
+        let found = scan(what, scan_threads(), progress, &note_lent)?;
         let damage = found.problems.first().map(|problem| problem.damage.clone().into());
         if damage.is_none() {
             for &(ino, at) in found.unnamed.iter().filter(|_| !planted(Bug::UnnamedNotFreed)) {
@@ -141,7 +161,8 @@ impl FreeSpace {
             },
         );
         let undone = undone_in_words(pm, &found.undone);
-        Ok(Self { allocs: allocs.collect(), damage, undone, open: found.open })
+        let lent = found_lent.into_inner();
+        Ok(Self { allocs: allocs.collect(), damage, undone, open: found.open, lent })
     }
 
     /// The allocators with their devices.

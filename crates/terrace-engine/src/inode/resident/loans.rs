@@ -30,7 +30,7 @@ use self::adopting::{Adopted, Adopting};
 use self::books::Books;
 pub(crate) use self::borrowable::Borrowable;
 use self::broken::Quarantined;
-pub(crate) use self::succession::{end_loans, forget_segment, open_segment};
+pub(crate) use self::succession::{Broken, end_loans, forget_segment, open_segment};
 use crate::base::counters::{Counter, Counters};
 use crate::base::tuning::Tuning;
 use crate::base::types::{Ino, Time};

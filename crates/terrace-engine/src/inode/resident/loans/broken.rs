@@ -18,6 +18,7 @@ use terrace_store::alloc::Run;
 use terrace_store::delegation::Control;
 use terrace_store::error::{FsError, FsResult};
 use terrace_store::file::{BLOCK, Mark, PmIo, PmWrite, WritePath, covered_bytes};
+use terrace_store::index::Freed;
 use terrace_store::planted::{Bug, planted};
 use terrace_store::source::BlockSource;
 use terrace_store::space::{Purpose, ShardSource};
@@ -184,6 +185,15 @@ impl Loans {
         }
     }
 
+    /// Adds what a file had to what is in quarantine for its loan, and takes away what it has now.
+    pub(super) fn keep_what_nobody_has(&self, page: usize, had: Freed, inner: &Inner) {
+        let mut quarantined = self.quarantined.lock();
+        if let Some(known) = quarantined.iter_mut().find(|of| of.page == page) {
+            known.runs.extend(had);
+            known.runs = without(std::mem::take(&mut known.runs), inner.owned());
+        }
+    }
+
     /// Process `borrower` stores to nothing of this loan any more.
     pub fn let_go(&self, borrower: u64, page: usize, generation: u32) {
         self.release(|of| (of.borrower, of.page, of.generation) == (borrower, page, generation));
@@ -221,6 +231,28 @@ impl Loans {
     }
 }
 
+/// The blocks of `runs`, each once, that are not `owned`.
+fn without(mut runs: Freed, mut owned: Freed) -> Freed {
+    runs.sort_unstable();
+    owned.sort_unstable();
+    let (mut left, mut owned) = (Freed::new(), owned.into_iter().peekable());
+    // All before this block is decided.
+    let mut next = 0;
+    for (addr, blocks) in runs {
+        let end = addr.0 + blocks;
+        next = next.max(addr.0);
+        while next < end {
+            while owned.next_if(|&(addr, blocks)| addr.0 + blocks <= next).is_some() {}
+            let (start, stop) = owned.peek().map_or((end, end), |&(a, n)| (a.0.min(end), a.0 + n));
+            if next < start {
+                left.push((BlockAddr(next), start - next));
+            }
+            next = start.max(stop.min(end)).max(next);
+        }
+    }
+    left
+}
+
 /// Writes the contents of the named block to another one, if the file has it.
 fn move_block(inner: &mut Inner, io: PmIo<'_>, named: Named) -> FsResult<()> {
     let Named { block, bytes } = named;
@@ -248,5 +280,26 @@ fn move_block(inner: &mut Inner, io: PmIo<'_>, named: Named) -> FsResult<()> {
             libc::ENOSPC,
             "PM has no block left for one to which a stopped process may still store",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_each_block_once_that_is_not_owned() {
+        let of = |runs: &[(u64, u64)]| -> Freed {
+            runs.iter().map(|&(start, blocks)| (BlockAddr::pm(start), blocks)).collect()
+        };
+        let left = |runs: &[(u64, u64)], owned: &[(u64, u64)]| without(of(runs), of(owned));
+        assert_eq!(left(&[(9, 2), (2, 4)], &[]), of(&[(2, 4), (9, 2)]));
+        assert_eq!(left(&[(2, 4), (3, 5), (2, 1)], &[]), of(&[(2, 1), (3, 3), (6, 2)]));
+        assert_eq!(left(&[(2, 6)], &[(4, 1)]), of(&[(2, 2), (5, 3)]));
+        assert_eq!(left(&[(2, 6), (3, 1)], &[(7, 9), (1, 2), (5, 1)]), of(&[(3, 2), (6, 1)]));
+        assert_eq!(left(&[(2, 2), (6, 2)], &[(1, 9)]), of(&[]));
+        assert_eq!(left(&[(2, 2), (6, 2)], &[(4, 2), (8, 1)]), of(&[(2, 2), (6, 2)]));
+        let disk = (BlockAddr::new(1, 5), 3);
+        assert_eq!(without(vec![disk], of(&[(5, 3)])), [disk]);
     }
 }

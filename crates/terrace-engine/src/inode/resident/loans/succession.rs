@@ -10,6 +10,7 @@ use terrace_store::alloc::Run;
 use terrace_store::checkpoint;
 use terrace_store::delegation::{Control, Segment};
 use terrace_store::error::{FsError, FsResult};
+use terrace_store::index::Freed;
 use terrace_store::space::Purpose;
 use terrace_store::superblock::uuid_text;
 use terrace_store::sync::{Arc, Deadline};
@@ -136,14 +137,17 @@ impl Loans {
         control.runs().filter(is_there).collect()
     }
 
-    /// Moves what the file of a broken loan has there out of reach. `recover` reads the file from
-    /// media, each time anew. The mount's epoch has not begun.
+    /// Moves what the file of a broken loan has there out of reach. `before` counts as used because
+    /// the file had it when it was recovered first. The borrower may have gone on since: what its
+    /// change has freed goes into quarantine with the reach, and what the file has now leaves it.
+    /// `recover` reads the file from media, each time anew. The mount's epoch has not begun.
     ///
     /// # Errors
     /// PM errors.
     pub fn save(
         &self,
         broken: &Broken,
+        before: Freed,
         recover: &dyn Fn() -> FsResult<Arc<Inode>>,
     ) -> FsResult<()> {
         let control = self.control(broken.page);
@@ -165,6 +169,7 @@ impl Loans {
             control.set_reach(&named.reach(self.known_reach(control), &inner));
             let runs = self.move_live(control, &mut inner, inode.shard, named);
             self.quarantine(broken.quarantined(runs));
+            self.keep_what_nobody_has(broken.page, before, &inner);
             // Entries that commit themselves carry the stamp of the epoch that ends now.
             let source = self.store.space.source(inode.shard, Purpose::Freeing);
             inner.log.settle(&self.store.pm, &source)?;
