@@ -299,6 +299,42 @@ fn a_budget_bounds_movers_and_nobody_else() {
     rig.must_be_sound();
 }
 
+/// The budgets of the devices, by index, in a mount that goes on after the death of its daemon.
+fn budgets_after_death(rig: &Rig, volume: Arc<Volume>, wanted: &[(u16, u64)]) -> Vec<(u16, u64)> {
+    volume.abandon();
+    drop(volume);
+    let options = OpenOptions { goes_on: true, ..options(wanted) };
+    let volume = Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {}).unwrap();
+    let devices = wear(&volume).devices;
+    volume.abandon();
+    let with_budget =
+        devices.iter().filter_map(|d| Some((d.index, d.budget?.bytes_per_day))).collect();
+    with_budget
+}
+
+#[test]
+fn a_disk_in_the_place_of_another_has_no_budget_after_the_daemons_death() {
+    let rig = one_tier(2);
+    let wanted = [(1, 100 * MIB), (2, 50 * MIB)];
+    let volume = open(&rig, &wanted);
+    // Before anything is written, too.
+    assert_eq!(budgets_after_death(&rig, volume, &wanted), wanted);
+    let volume = open(&rig, &wanted);
+    volume.remove_disk(1, None).unwrap();
+    let alone = Rig { disks: vec![rig.disks[1].clone()], ..rig_of(&rig) };
+    assert_eq!(budgets_after_death(&alone, volume, &wanted), wanted[1..]);
+    let options = OpenOptions { goes_on: true, ..options(&wanted) };
+    let volume = Volume::open(alone.pm.clone(), alone.disks.clone(), options, &|_, _, _| {});
+    let (volume, new) = (volume.unwrap(), memory_disk(64 << 20));
+    assert_eq!(volume.add_disk(None, &|_| Ok(new.clone())).unwrap(), 1);
+    let rig = Rig { disks: vec![new, rig.disks[1].clone()], ..rig };
+    assert_eq!(budgets_after_death(&rig, volume, &wanted), wanted[1..]);
+    // The next mount is told anew.
+    let volume = open(&rig, &wanted);
+    assert!(of(&wear(&volume), 1).budget.is_some());
+    volume.close().unwrap();
+}
+
 #[test]
 fn movers_choose_another_disk_of_the_tier() {
     let rig = one_tier(2);

@@ -48,10 +48,20 @@ fn paths(volume: &TestVolume) -> Result<Vec<String>> {
         .collect())
 }
 
+fn status(volume: &TestVolume) -> Result<Value> {
+    Ok(serde_json::from_str(&run(volume.terrace("status")?.arg("--json").arg(volume.root()))?)?)
+}
+
 fn removal(volume: &TestVolume) -> Result<Value> {
-    let status: Value =
-        serde_json::from_str(&run(volume.terrace("status")?.arg("--json").arg(volume.root()))?)?;
-    Ok(status["removal"].clone())
+    Ok(status(volume)?["removal"].take())
+}
+
+/// The names of the devices with a budget.
+fn with_budgets(volume: &TestVolume) -> Result<Vec<String>> {
+    let status = status(volume)?;
+    let known = status["wear"]["devices"].as_array().context("no wear")?;
+    let bounded = known.iter().filter(|device| !device["budget"].is_null());
+    Ok(bounded.filter_map(|device| device["name"].as_str().map(str::to_owned)).collect())
 }
 
 /// Files with contents of their own, all of which go to a disk.
@@ -208,5 +218,49 @@ fn a_removal_that_is_cut_short_is_none() {
         must_hold(&known)?;
         volume.check()?;
         must_hold(&known)
+    });
+}
+
+/// A disk with a budget leaves. The mount goes on without that budget, whether its daemon is killed
+/// or upgraded, and so it does when another disk has the place of the first one.
+#[test]
+fn a_budget_leaves_with_its_disk() {
+    proof(|| {
+        let spec = VolumeSpec::new("devices-wear").pm_mib(16).disk_mib(64);
+        let mut volume = spec.options("keeper,wear=pm:2G/day,wear=disk1:1G/day").mount()?;
+        ensure!(with_budgets(&volume)? == ["pm", "disk1"], "{}", status(&volume)?["wear"]);
+        let scratch = Scratch::new("devices-wear-more")?;
+        let disk = |name: &str| format!("{}:64M", scratch.join(name).display());
+        let known = fill(&volume, 4, 1_000_000)?;
+        let first = volume.devices()[1].display().to_string();
+        // By a kill and by an upgrade, with these words in the log of the daemon that goes on.
+        let outlives = |words: &str| -> Result<()> {
+            for upgrades in [false, true] {
+                let before = (volume.serving()?, volume.daemon_log().matches(words).count());
+                match upgrades {
+                    false => volume.kill_daemon()?,
+                    true => drop(run(volume.terrace("upgrade")?.arg(volume.root()))?),
+                }
+                must_hold(&known)?;
+                let bounded = with_budgets(&volume)?;
+                ensure!(bounded == ["pm"], "{bounded:?} have budgets, upgraded: {upgrades}");
+                let after = (volume.serving()?, volume.daemon_log().matches(words).count());
+                ensure!(after.0 != before.0, "the same daemon");
+                ensure!(after.1 == before.1 + 1, "{words}:\n{}", volume.daemon_log());
+            }
+            Ok(())
+        };
+        // Another daemon goes on with the budgets of the one before it.
+        volume.kill_daemon()?;
+        must_hold(&known)?;
+        ensure!(with_budgets(&volume)? == ["pm", "disk1"], "{}", status(&volume)?["wear"]);
+        device(&volume, "add", &[&disk("second")])?;
+        device(&volume, "remove", &[&first])?;
+        outlives("wear=disk1: the volume has no such device")?;
+        device(&volume, "add", &[&disk("third")])?;
+        let rows = devices(&volume)?;
+        ensure!(rows[1]["path"] == scratch.join("third").display().to_string(), "{rows:?}");
+        outlives("disk1: the disk that wear= has named is gone")?;
+        volume.check()
     });
 }

@@ -6,6 +6,8 @@
 //! Invariants:
 //! * A record is written every few seconds while anything is, when a disk joins or leaves, and at
 //!   the end of a mount. A crash loses what was counted after it.
+//! * The record says which devices have budgets from the moment on that the mount serves. So a
+//!   daemon that goes on with the mount gives none to a disk that has come since.
 //! * A move of the policy asks for its [`Permit`] before it writes, and does not write more. Nobody
 //!   else asks, and nobody waits: data that may not move stays where it is.
 //! * While PM has next to no room, moves that make some there may exceed every budget. So no
@@ -48,7 +50,8 @@ pub(crate) fn counted(pm: &Pm, disks: &Disks) -> Counted {
 }
 
 /// Which devices these budgets are for. In a mount that `goes_on`, a device may have left the
-/// volume and taken its budget along.
+/// volume and taken its budget along; another one may have its index or its path by now, and has
+/// no budget.
 ///
 /// # Errors
 /// `EINVAL`: the volume has no such device.
@@ -56,9 +59,14 @@ pub(crate) fn resolve(
     wanted: &[WearBudget],
     goes_on: bool,
     pm: &Pm,
+    sb: &Superblock,
     disks: &Disks,
 ) -> FsResult<Budgets> {
     let mut budgets = Budgets::new();
+    let last = match wear::read(pm, sb) {
+        Ok(WearFound::Record(record)) if goes_on => Some(record),
+        _ => None,
+    };
     for WearBudget { device, bytes_per_day } in wanted {
         let same = |path: &std::path::Path, other: &std::path::Path| {
             path == other
@@ -92,6 +100,14 @@ pub(crate) fn resolve(
             }
             return Err(FsError::with_message(libc::EINVAL, message));
         };
+        if last.as_ref().is_some_and(|record| record.rows[usize::from(index)].per_day == 0) {
+            tracing::warn!(
+                "{}: the disk that wear= has named is gone; the one in its place has no budget: \
+                 mount the volume anew to give it one",
+                device_name(index)
+            );
+            continue;
+        }
         budgets.insert(index, *bytes_per_day);
     }
     Ok(budgets)
@@ -241,6 +257,23 @@ impl Wear {
     fn mount_programs(&self) -> u64 {
         let counters = self.counters.snapshot();
         counters.get(Counter::WrittenPm).saturating_add(counters.get(Counter::WrittenCache))
+    }
+
+    /// The mount begins: writes a record, if the last one tells of other devices or budgets.
+    ///
+    /// # Errors
+    /// Fatal ones.
+    pub fn begin(&self) -> FsResult<()> {
+        let mut state = self.state.lock();
+        let rows = (0..DEVICES_MAX as u16).zip(state.record.rows);
+        let is_told = rows.into_iter().all(|(index, row)| match state.devices.get(&index) {
+            Some(device) => row.per_day == device.bucket.map_or(0, |bucket| bucket.per_day()),
+            None => row.since_ns == 0,
+        });
+        match self.counts && !is_told {
+            true => self.write(&mut state),
+            false => Ok(()),
+        }
     }
 
     /// Writes a record, if anything was written since the last one.

@@ -45,7 +45,7 @@ pub(crate) fn open(
 ) -> FsResult<Opened> {
     let Devices { mut sb, disks } = match_devices(&pm, disks)?;
     let wear = Beginning {
-        budgets: wear::resolve(&options.wear, options.goes_on, &pm, &disks)?,
+        budgets: wear::resolve(&options.wear, options.goes_on, &pm, &sb, &disks)?,
         counted: wear::counted(&pm, &disks),
         read_only: options.read_only,
     };
@@ -113,6 +113,9 @@ pub(crate) fn open(
     parts.inodes.adopt_open(&free_space.open);
     adopt(&parts, recovered)?;
     begin_epoch(&parts)?;
+    if !parts.health.is_read_only() {
+        parts.wear.begin()?;
+    }
     let workers = spawn_workers(&parts)?;
     Ok(Opened { parts, workers, undone: free_space.undone })
 }
