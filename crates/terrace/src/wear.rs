@@ -1,5 +1,11 @@
 //! Budgets of devices, as the command line gives them: `DEVICE:BYTES/day`.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use serde_json::Value;
 use terrace_engine::{NamedDevice, WearBudget};
 
 use crate::output::quoted;
@@ -69,6 +75,48 @@ pub fn to_text(budget: &WearBudget) -> Result<String, String> {
         },
     };
     Ok(format!("{device}:{}/day", budget.bytes_per_day))
+}
+
+/// Whether the mount of which `status` tells has these budgets: a remount changes none. Of several
+/// for a device the last one counts.
+///
+/// # Errors
+/// One is another.
+pub fn must_be_in_force(budgets: &[WearBudget], status: &Value) -> Result<()> {
+    let last: BTreeMap<_, _> =
+        budgets.iter().map(|budget| (index_of(&budget.device, status), budget)).collect();
+    for (index, budget) in last {
+        let known = status["wear"]["devices"].as_array().into_iter().flatten();
+        let in_force = known
+            .filter(|device| index.is_some() && device["index"].as_u64() == index)
+            .find_map(|device| device["budget"]["bytes_per_day"].as_u64());
+        if in_force != Some(budget.bytes_per_day) {
+            let text = to_text(budget).map_err(anyhow::Error::msg)?;
+            let now = in_force.map_or_else(
+                || "that device has no budget".to_owned(),
+                |bytes| format!("that device has {}/day", format_size(bytes)),
+            );
+            bail!(
+                "wear={text}: {now}, and a remount changes no budget; leave the option out, or \
+                 unmount the volume, and mount it with the new one"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The index of a device in the mount of which `status` tells.
+fn index_of(device: &NamedDevice, status: &Value) -> Option<u64> {
+    let path = match device {
+        NamedDevice::Index(index) => return Some(u64::from(*index)),
+        NamedDevice::Path(path) => path,
+    };
+    let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let devices = status["devices"].as_array().into_iter().flatten();
+    let of_path = |other: &&Value| {
+        other["path"].as_str().is_some_and(|other| real(Path::new(other)) == real(path))
+    };
+    devices.into_iter().find(of_path).and_then(|device| device["index"].as_u64())
 }
 
 #[cfg(test)]

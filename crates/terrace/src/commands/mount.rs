@@ -27,7 +27,7 @@ use crate::metrics;
 use crate::options::MountOptions;
 use crate::progress::Progress;
 use crate::request::MountRequest;
-use crate::{first_open, mounts, output, transport};
+use crate::{first_open, mounts, output, transport, wear};
 
 /// `terrace mount`
 pub fn run(args: &MountArgs, quiet: bool) -> Result<()> {
@@ -102,9 +102,11 @@ fn remount(mut request: MountRequest) -> Result<()> {
              mountpoint of {pm}"
         );
     }
+    let status: serde_json::Value = serde_json::from_str(&control::status(&mount.mountpoint)?)?;
+    wear::must_be_in_force(&request.options.wear, &status)
+        .with_context(|| format!("{place}: nothing is changed"))?;
     request.options = request.options.over(&mount.options).map_err(Usage::error)?;
     let read_only = request.options.read_only;
-    let status: serde_json::Value = serde_json::from_str(&control::status(&mount.mountpoint)?)?;
     if let Some(reason) = status["read_only"].as_str().filter(|_| !read_only) {
         bail!(
             "{place}: its daemon cannot write ({reason}); unmount the volume, and mount it again"

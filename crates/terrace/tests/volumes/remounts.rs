@@ -114,3 +114,33 @@ fn a_remount_names_what_is_mounted() {
     assert_eq!(in_force(&mnt)[0], "ro");
     place.umount();
 }
+
+#[test]
+fn a_remount_says_that_it_changes_no_budget() {
+    if !can_mount() || !has_namespaces() {
+        return;
+    }
+    let place = Place::new();
+    place.format("pm", "disk", &[]);
+    let disk = place.path("disk");
+    place.mount("pm", &["-o", &format!("wear=disk1:2G/day,wear={disk}:1G/day")]).ok();
+    let (pm, mnt) = (place.path("pm"), place.path("mnt"));
+    let remount =
+        |options: &str| terrace(["mount", &pm, &mnt, "-o", &format!("remount,{options}")]);
+    for (options, now) in [
+        ("ro,wear=disk1:2G/day".to_owned(), "that device has 1 GiB/day"),
+        (format!("ro,wear={disk}:2G/day"), "that device has 1 GiB/day"),
+        (
+            "ro,wear=disk1:1G/day,wear=pm:1G/day".to_owned(),
+            "wear=pm:1073741824/day: that device has no",
+        ),
+        ("ro,wear=/absent:1G/day".to_owned(), "that device has no budget"),
+    ] {
+        remount(&options).fails(1, &[&mnt, now, "a remount changes no budget", "leave the option"]);
+        fs::write(place.path("mnt/file"), "still writable").unwrap();
+    }
+    // fstab gives mount(8) all of its options: those in force are nothing new.
+    remount(&format!("ro,wear=disk1:3G/day,wear={disk}:1G/day")).ok();
+    assert!(fs::write(place.path("mnt/file"), "read-only").is_err());
+    place.umount();
+}
