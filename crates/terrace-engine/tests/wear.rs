@@ -307,9 +307,7 @@ fn budgets_after_death(rig: &Rig, volume: Arc<Volume>, wanted: &[(u16, u64)]) ->
     let volume = Volume::open(rig.pm.clone(), rig.disks.clone(), options, &|_, _, _| {}).unwrap();
     let devices = wear(&volume).devices;
     volume.abandon();
-    let with_budget =
-        devices.iter().filter_map(|d| Some((d.index, d.budget?.bytes_per_day))).collect();
-    with_budget
+    devices.iter().filter_map(|d| Some((d.index, d.budget?.bytes_per_day))).collect()
 }
 
 #[test]

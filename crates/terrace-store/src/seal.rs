@@ -8,8 +8,8 @@
 //! frees them, and its own entry follows in the log.
 //!
 //! A stamp that stands behind the tail, in bytes that are no entry of the log, is all that recovery
-//! sees of an entry which a crash has torn. So bytes that another use has left in the slots of a log
-//! must not look like that: [`forget`] sees to it before the log gets them.
+//! sees of an entry which a crash has torn. So bytes that another use has left in the slots of a
+//! log must not look like that: [`forget`] sees to it before the log gets them.
 
 use terrace_layout::{
     AppendEntry, BLOCK, BLOCK_BYTES, BlockAddr, CRC_COMMIT, CRC_ENTRY, EntryType, LogEntry,

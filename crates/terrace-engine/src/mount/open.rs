@@ -22,7 +22,7 @@ use crate::mount::devices::{Devices, match_devices};
 use crate::mount::epoch::begin_epoch;
 use crate::mount::offline::{journal, volume_on};
 use crate::mount::parts::{Media, Parts};
-use crate::mount::recovery::{FreeSpace, load_tables};
+use crate::mount::recovery::{FreeSpace, Outlived, load_tables};
 use crate::mount::threads::spawn_workers;
 
 /// A volume that has been opened.
@@ -66,9 +66,9 @@ pub(crate) fn open(
     }
     let broken = options.loans.as_ref().map_or_else(Vec::new, |segment| end_loans(segment));
     let mut tables = load_tables(&pm, &sb)?;
-    let heritage = options.heritage.as_ref();
     let lent: Vec<Ino> = broken.iter().map(Broken::ino).collect();
-    let mut free_space = FreeSpace::load(&pm, &disks, &sb, &mut tables, &lent, heritage, progress)?;
+    let outlived = Outlived { heritage: options.heritage.as_ref(), lent: &lent };
+    let mut free_space = FreeSpace::load(&pm, &disks, &sb, &mut tables, outlived, progress)?;
     let clean = checkpoint::usable_header(&pm, &sb).is_some();
     let (cache, recovered) = open_cache(&options, &sb)?;
     // Written data survives the daemon (P-04): without memory that does, it has to be durable.

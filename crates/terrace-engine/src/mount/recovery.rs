@@ -86,15 +86,21 @@ pub(super) struct FreeSpace {
     pub lent: HashMap<Ino, Freed>,
 }
 
+/// What a daemon that died has left beside the devices.
+#[derive(Clone, Copy)]
+pub(super) struct Outlived<'a> {
+    pub heritage: Option<&'a Arc<dyn Heritage>>,
+    /// The inodes of broken loans.
+    pub lent: &'a [Ino],
+}
+
 impl FreeSpace {
-    /// `lent`: the inodes of broken loans.
     pub fn load(
         pm: &Arc<Pm>,
         disks: &Disks,
         sb: &Superblock,
         tables: &mut [InodeTable],
-        lent: &[Ino],
-        heritage: Option<&Arc<dyn Heritage>>,
+        outlived: Outlived<'_>,
         progress: Progress<'_>,
     ) -> FsResult<Self> {
         if let Some(header) = checkpoint::usable_header(pm, sb) {
@@ -120,7 +126,7 @@ impl FreeSpace {
                 Err(error) => tracing::warn!("{error}; recovering from the logs instead"),
             }
         }
-        Self::recover(pm, disks, sb, tables, lent, heritage, progress)
+        Self::recover(pm, disks, sb, tables, outlived, progress)
     }
 
     fn recover(
@@ -128,8 +134,7 @@ impl FreeSpace {
         disks: &Disks,
         sb: &Superblock,
         tables: &mut [InodeTable],
-        lent: &[Ino],
-        heritage: Option<&Arc<dyn Heritage>>,
+        Outlived { heritage, lent }: Outlived<'_>,
         progress: Progress<'_>,
     ) -> FsResult<Self> {
         let found_lent = Mutex::new(HashMap::new());

@@ -124,8 +124,8 @@ impl Log {
         if let Some(stamp) = crashed {
             behind = self.take_chain(pm, rest, stamp, visit)?;
             if has_stamp(behind, stamp) {
-                // Entries reach media one after the other: only the last one can be torn. No earlier
-                // use of these bytes has left a stamp (`seal::forget`).
+                // Entries reach media one after the other: only the last one can be torn. No
+                // earlier use of these bytes has left a stamp (`seal::forget`).
                 self.torn = Some(self.tail);
                 behind = &behind[SLOT_BYTES as usize..];
             }
