@@ -56,6 +56,11 @@ impl Ground {
         is_tiered || matches!(self, Ground::Ext4 | Ground::Ext4Journal | Ground::XfsLog)
     }
 
+    /// Whether it is a volume whose PM is a few percent of the data.
+    pub fn has_small_pm(self) -> bool {
+        matches!(self, Ground::Tiered { small: true, .. } | Ground::EngineTiered { small: true })
+    }
+
     /// Whether it is a volume that no kernel is in front of.
     pub fn is_in_process(self) -> bool {
         matches!(self, Ground::Engine | Ground::EngineTiered { .. })

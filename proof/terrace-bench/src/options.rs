@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 use terrace_fuse::Transport;
+use terrace_policy::{Param, Params};
 
 use crate::reach;
 
@@ -70,6 +71,10 @@ pub struct Options {
     /// it is switched on) or auto.
     #[arg(long, value_name = "WAY", default_value = "device")]
     pub transport: Transport,
+    /// Thresholds of the volumes whose PM is small (NAME=VALUE, any number of times; see POLICY.md):
+    /// what a rule is worth.
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_setting)]
+    pub settings: Vec<(Param, u64)>,
     /// Run one operation in process alone for --seconds, ours and then tmpfs, and print the rates:
     /// for a profiler.
     #[arg(long, value_name = "OPERATION", conflicts_with = "filter")]
@@ -103,6 +108,15 @@ impl Options {
             && row_name.to_lowercase().contains(&self.filter.to_lowercase())
     }
 
+    /// The thresholds of a volume whose PM is small.
+    pub fn params(&self) -> Params {
+        let mut params = Params::default();
+        for &(param, value) in &self.settings {
+            params.set(param, value).expect("checked when it was parsed");
+        }
+        params
+    }
+
     /// How many "very many" files are.
     pub fn many(&self) -> u64 {
         if self.quick { MANY / 100 } else { MANY }
@@ -114,6 +128,16 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
         Ok(seconds) if seconds > 0.0 && seconds <= 60.0 => Ok(seconds),
         _ => Err("give seconds above 0 and up to 60, such as 0.4".to_owned()),
     }
+}
+
+/// A threshold and its value, in its unit.
+fn parse_setting(text: &str) -> Result<(Param, u64), String> {
+    let (name, value) = text.split_once('=').ok_or("give NAME=VALUE, such as await_bytes=0")?;
+    let param =
+        Param::from_name(name).ok_or_else(|| format!("no threshold has the name {name}"))?;
+    let value = value.parse().map_err(|_| format!("{value} is no whole number"))?;
+    param.tunable().check(value).map_err(|error| error.to_string())?;
+    Ok((param, value))
 }
 
 /// Bytes, of a number of MiB (`512M`) or GiB (`2G`).
@@ -153,6 +177,16 @@ mod tests {
         for wrong in ["0", "-1", "nan", "inf", "61", "fast"] {
             assert!(parse_seconds(wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn settings_are_thresholds_within_their_ranges() {
+        assert_eq!(parse_setting("await_bytes=0"), Ok((Param::AwaitBytes, 0)));
+        for wrong in ["", "await_bytes", "nothing=1", "await_bytes=x", "migrate=2"] {
+            assert!(parse_setting(wrong).is_err(), "{wrong:?}");
+        }
+        let options = Options::parse_from(["terrace-bench", "--set", "siblings=0"]);
+        assert_eq!(options.params().get(Param::Siblings), 0);
     }
 
     #[test]

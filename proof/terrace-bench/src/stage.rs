@@ -13,6 +13,7 @@ use terrace_engine::{OpenOptions, Volume};
 use terrace_fuse::{MountConfig, Mounted, Transport, mount};
 use terrace_media::Pm;
 use terrace_nullfs::mount_null;
+use terrace_policy::Params;
 
 use crate::bed::{Bed, DiskKind};
 use crate::daemon::{self, Daemon, Place};
@@ -54,10 +55,11 @@ impl Site {
     fn new(
         ground: Ground,
         sizes: Sizes,
-        transport: Transport,
+        options: &Options,
         memory: &Path,
         mounts: &Path,
     ) -> Result<Self> {
+        let transport = options.transport;
         let name = format!("{ground:?}").replace(|c: char| !c.is_ascii_alphanumeric(), "");
         let directory = mounts.join(&name);
         let mut site =
@@ -70,8 +72,12 @@ impl Site {
             transport,
             ..MountConfig::default()
         };
-        let in_pm =
-            |durable| OpenOptions { durable, cache_bytes: CACHE_BYTES, ..OpenOptions::default() };
+        let in_pm = |durable| OpenOptions {
+            durable,
+            cache_bytes: CACHE_BYTES,
+            params: if ground.has_small_pm() { options.params() } else { Params::default() },
+            ..OpenOptions::default()
+        };
         let directory = match ground {
             Ground::Tmpfs => memory.join(&name),
             _ => site.directory.clone(),
@@ -221,7 +227,7 @@ impl Stage {
                 stage.sites.push(Site::new(
                     ground,
                     sizes,
-                    options.transport,
+                    options,
                     stage._memory.path(),
                     stage._mounts.path(),
                 )?);

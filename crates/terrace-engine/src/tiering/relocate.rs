@@ -59,7 +59,7 @@ pub(crate) const STRETCH_BLOCKS: u64 = 16384;
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     /// By where they are.
-    pub there: &'a dyn Fn(&Extent) -> bool,
+    pub there: &'a (dyn Fn(&Extent) -> bool + Sync),
     /// By the time of their entries, if that matters; asked of those only.
     pub such: Option<ColdCut>,
 }
@@ -305,9 +305,8 @@ impl Relocator {
         Ok(pieces)
     }
 
-    /// Copies pieces to where they go, a buffer at a time, and fills the next one meanwhile. Pieces
-    /// that cannot be read do not keep the others. A write that fails ends it: the copies made
-    /// before count.
+    /// Copies pieces to where they go, a buffer at a time. Pieces that cannot be read do not keep
+    /// the others. A write that fails ends it: the copies made before count.
     fn copy_all<'a>(
         &self,
         begun: &'a Relocation<'_>,
@@ -316,24 +315,41 @@ impl Relocator {
         let Relocation { inode, committed, .. } = *begun;
         let parts = buffers_of(&begun.written);
         let longest = parts.iter().map(|pieces| blocks_of(pieces)).max().unwrap_or(0);
-        let mut full = self.buffers.take(longest);
-        let mut next = self.buffers.take(if parts.len() > 1 { longest } else { 0 });
-        let mut copies = Vec::new();
         let ahead = &ReadAhead::default();
-        let file = |pieces| Part { number: 0, inode, pieces, committed, ahead };
+        let fill = |buffer: &mut Buffer, pieces| {
+            self.fill(buffer, Part { number: 0, inode, pieces, committed, ahead })
+        };
+        self.copy_in_turn(&parts, longest, fill, |pieces, full| {
+            self.place(begun, pieces, full, permit)
+        })
+    }
+
+    /// Copies parts, of at most so many blocks each, one after the other: while one is placed, the
+    /// next is read into another buffer. The first failure is returned; one to place a part ends
+    /// it.
+    fn copy_in_turn<T: Clone + Send, C>(
+        &self,
+        parts: &[T],
+        longest_blocks: u64,
+        fill: impl Fn(&mut Buffer, T) -> FsResult<()> + Sync,
+        place: impl Fn(T, &Buffer) -> FsResult<C>,
+    ) -> (Vec<C>, FsResult<()>) {
+        let mut full = self.buffers.take(longest_blocks);
+        let mut next = self.buffers.take(if parts.len() > 1 { longest_blocks } else { 0 });
+        let mut copies = Vec::new();
         full.blocks.clear();
-        let mut failed = parts.first().map_or(Ok(()), |first| self.fill(&mut full, file(first)));
-        for (i, pieces) in parts.iter().enumerate() {
+        let mut failed = parts.first().cloned().map_or(Ok(()), |part| fill(&mut full, part));
+        for (i, part) in parts.iter().enumerate() {
             let following = parts.get(i + 1);
             let (placed, read) = thread::scope(|scope| {
                 next.blocks.clear();
-                let fill = following.map(|part| || self.fill(&mut next, file(part)));
-                let reader = fill.and_then(|fill| spawn_scoped(scope, fill));
-                let placed = self.place(begun, pieces, &full, permit);
+                let fill_next = following.cloned().map(|part| || fill(&mut next, part));
+                let reader = fill_next.and_then(|fill_next| spawn_scoped(scope, fill_next));
+                let placed = place(part.clone(), &full);
                 (placed, reader.map(|reader| reader.join().expect("a copy does not panic")))
             });
             // The system may have no thread to spare.
-            let read_now = || following.map_or(Ok(()), |part| self.fill(&mut next, file(part)));
+            let read_now = || following.cloned().map_or(Ok(()), |part| fill(&mut next, part));
             let read = read.unwrap_or_else(read_now);
             match placed {
                 Ok(copy) => copies.push(copy),

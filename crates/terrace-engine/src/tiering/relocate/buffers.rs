@@ -11,6 +11,10 @@ use crate::pageio::runs::Page;
 /// together: 16 MiB.
 pub(crate) const BUFFER_BLOCKS: u64 = limit(4096, 2) as u64;
 
+/// Blocks of several files that are copied through one buffer: 4 MiB. While they are written, the
+/// next are read.
+pub(crate) const BATCH_BLOCKS: u64 = limit(1024, 1) as u64;
+
 /// A copied block.
 #[derive(Clone, Copy)]
 pub(crate) struct Copied<'a> {
@@ -74,7 +78,7 @@ impl Buffers {
     }
 
     pub fn give_back(&self, buffer: Buffer) {
-        if buffer.bytes.len() as u64 == BUFFER_BLOCKS * BLOCK_BYTES {
+        if buffer.bytes.len() as u64 >= BATCH_BLOCKS * BLOCK_BYTES {
             self.0.lock().push(buffer);
         }
     }

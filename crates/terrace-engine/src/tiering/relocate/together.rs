@@ -2,10 +2,12 @@
 //! makes all of them durable. On their way back, those that lie side by side are read at once. The
 //! steps are those of one file.
 
-use terrace_store::file::DataRun;
+use std::ops::Range;
+
+use terrace_store::error::{FsError, FsResult};
 use terrace_store::sync::Arc;
 
-use super::buffers::{BUFFER_BLOCKS, Copied};
+use super::buffers::{BATCH_BLOCKS, BUFFER_BLOCKS, Buffer, Copied};
 use super::{Copy, Moved, Order, Part, Relocation, Relocator, SourceRun, blocks_of};
 use crate::inode::resident::Inode;
 use crate::inode::wear::Permit;
@@ -27,18 +29,19 @@ impl Relocator {
         for (inode, order) in orders {
             let Some(alone) = inode.moving.try_lock() else { continue };
             match self.begin(inode, *order, most - blocks, alone) {
-                Ok(found) => begun.extend(found),
+                Ok(found) => {
+                    blocks += found.as_ref().map_or(0, |found| blocks_of(&found.written));
+                    begun.extend(found);
+                }
                 Err(error) => moved.note_failure(error),
             }
-            blocks = begun.iter().map(|begun: &Relocation<'_>| blocks_of(&begun.written)).sum();
             if blocks >= most.min(BUFFER_BLOCKS) {
                 break;
             }
         }
         if orders.first().is_some_and(|(_, order)| order.tiers.first == 0) {
             // They are read in the order in which they lie; to a disk they go in theirs.
-            let address = |file: &Relocation<'_>| file.written.first().map(|p| p.extent.addr.0);
-            begun.sort_by_key(address);
+            begun.sort_by_key(|file| file.written.first().map(|piece| piece.extent.addr.0));
         }
         self.copy_together(shard, &begun, blocks.min(BUFFER_BLOCKS), &permit, &mut moved);
         for Relocation { inode, .. } in &begun {
@@ -48,7 +51,7 @@ impl Relocator {
         moved
     }
 
-    /// Copies what was looked up, a buffer full, and commits it, file by file.
+    /// Copies what was looked up, up to so many blocks, and commits it, file by file.
     fn copy_together(
         &self,
         shard: usize,
@@ -57,83 +60,94 @@ impl Relocator {
         permit: &Permit,
         moved: &mut Moved,
     ) {
-        let Some(first) = begun.first() else { return };
-        let mut buffer = self.buffers.take(BUFFER_BLOCKS);
-        buffer.blocks.clear();
-        let parts = parts_of(begun, blocks);
-        let ahead = &self.read_ahead(&mut buffer, parts.iter().copied().flatten());
-        for (number, (file, pieces)) in begun.iter().zip(parts).enumerate() {
-            let Relocation { inode, committed, .. } = *file;
-            let read = self.fill(&mut buffer, Part { number, inode, pieces, committed, ahead });
-            read.unwrap_or_else(|error| moved.note_failure(error));
-        }
-        let all = buffer.copied();
-        let of_file = |number| of_number(&all, number, |copy| copy.file).to_vec();
-        let copied: Vec<Copied<'_>> = (begun.iter().enumerate())
-            .flat_map(|(number, file)| self.not_overtaken(file.inode, of_file(number)))
-            .collect();
-        let placed = match first.order.tiers.first {
-            0 => Ok(self.store_together(shard, begun, &copied)),
-            _ => self.write_to_tiers(shard, &copied, first.order.tiers, permit),
+        let parts = &parts_of(begun, blocks);
+        let (batches, longest) = batches_of(parts);
+        let files = |batch: Range<usize>| batch.clone().zip(&begun[batch]);
+        let fill = |buffer: &mut Buffer, batch: Range<usize>| {
+            let ahead = &self.read_ahead(buffer, parts[batch.clone()].iter().copied().flatten());
+            let fill = |(number, file): (usize, &Relocation<'_>)| {
+                let Relocation { inode, committed, .. } = *file;
+                let pieces = parts[number];
+                self.fill(buffer, Part { number, inode, pieces, committed, ahead })
+            };
+            // One file does not keep the others.
+            files(batch).map(fill).fold(Ok(()), Result::and)
         };
-        match placed {
-            Ok(placed) => {
-                placed.iter().for_each(|run| permit.wrote(run.addr.device(), run.blocks()));
-                self.commit_together(begun, &copied, &placed, moved);
-            }
-            Err(error) => moved.note_failure(error),
-        }
-        drop((copied, all));
-        self.buffers.give_back(buffer);
+        let (copies, failed) = self.copy_in_turn(&batches, longest, fill, |batch, full| {
+            self.place_together(shard, files(batch), full, permit)
+        });
+        failed.unwrap_or_else(|error| moved.note_failure(error));
+        self.commit_together(begun, copies.into_iter().flatten().collect(), moved);
     }
 
-    /// Stores copies of several files in PM, as many as it takes.
-    fn store_together<'a>(
+    /// Writes what a buffer holds of these numbered files to where it goes; returns the copies of
+    /// each.
+    fn place_together<'a>(
         &self,
         shard: usize,
-        begun: &[Relocation<'_>],
-        copied: &'a [Copied<'a>],
-    ) -> Vec<Placed<'a, Copied<'a>>> {
-        let of_file = |number| of_number(copied, number, |copy| copy.file);
-        (begun.iter().enumerate())
-            .flat_map(|(n, file)| self.pages.store_in_pm(shard, of_file(n), file.committed))
-            .collect()
+        files: impl Iterator<Item = (usize, &'a Relocation<'a>)> + Clone,
+        buffer: &Buffer,
+        permit: &Permit,
+    ) -> FsResult<Vec<(usize, Copy<'a>)>> {
+        let Some(tiers) = files.clone().next().map(|(_, first)| first.order.tiers) else {
+            return Ok(Vec::new());
+        };
+        let all = buffer.copied();
+        let copied: Vec<Copied<'_>> = (files.clone())
+            .flat_map(|(number, file)| {
+                let own = of_number(&all, number, |copy| copy.file);
+                self.not_overtaken(file.inode, own.to_vec())
+            })
+            .collect();
+        let own = |number| of_number(&copied, number, |copy| copy.file);
+        let placed = match tiers.first {
+            0 => (files.clone())
+                .flat_map(|(n, file)| self.pages.store_in_pm(shard, own(n), file.committed))
+                .collect(),
+            _ => self.write_to_tiers(shard, &copied, tiers, permit)?,
+        };
+        placed.iter().for_each(|run| permit.wrote(run.addr.device(), run.blocks()));
+        let copy = |(number, file): (usize, &'a Relocation<'a>)| {
+            let placed = of_number(&placed, number, |run| run.pages[0].file);
+            let kept = self.copies_to_keep(file.inode, file.order, own(number).iter());
+            let runs = placed.iter().map(Placed::run).collect();
+            (number, Copy { pieces: &file.written, runs, kept })
+        };
+        Ok(files.map(copy).collect())
     }
 
-    /// Makes copies of several files durable, and commits of each what nobody has changed.
+    /// Makes copies of several files durable, and commits of each what nobody has changed. Then
+    /// the blocks move that hold nothing.
     fn commit_together(
         &self,
         begun: &[Relocation<'_>],
-        copied: &[Copied<'_>],
-        placed: &[Placed<'_, Copied<'_>>],
+        copies: Vec<(usize, Copy<'_>)>,
         moved: &mut Moved,
     ) {
-        let file_of = |run: &Placed<'_, Copied<'_>>| run.pages[0].file;
-        let runs_of = |number| {
-            let own = of_number(placed, number, file_of);
-            own.iter().map(Placed::run).collect::<Vec<DataRun>>()
-        };
-        let durable = self.make_durable(placed.iter().map(|run| run.addr.device()));
+        let runs = copies.iter().flat_map(|(_, copy)| &copy.runs);
+        let durable = self.make_durable(runs.map(|run| run.addr.device()));
         let mut is_over = durable.is_err();
         durable.unwrap_or_else(|error| moved.note_failure(error));
-        for (number, file) in begun.iter().enumerate() {
-            let runs = runs_of(number);
+        let mut note = |outcome| match outcome {
+            Ok(blocks) => {
+                moved.blocks += blocks;
+                false
+            }
+            Err(error) => {
+                let is_fatal = FsError::is_fatal(&error);
+                moved.note_failure(error);
+                is_fatal
+            }
+        };
+        for (number, copy) in copies {
             if is_over {
-                self.pages.free_runs(&runs);
-                continue;
+                self.pages.free_runs(&copy.runs);
+            } else {
+                is_over = note(self.commit_copy(&begun[number], copy));
             }
-            let of_file = of_number(copied, number, |page| page.file);
-            let kept = self.copies_to_keep(file.inode, file.order, of_file.iter());
-            let committed = self.commit_copy(file, Copy { pieces: &file.written, runs, kept });
-            for moved_blocks in [committed, self.move_reserved(file)] {
-                match moved_blocks {
-                    Ok(blocks) => moved.blocks += blocks,
-                    Err(error) => {
-                        is_over |= error.is_fatal();
-                        moved.note_failure(error);
-                    }
-                }
-            }
+        }
+        for file in begun {
+            is_over = is_over || note(self.move_reserved(file));
         }
     }
 }
@@ -154,6 +168,24 @@ fn parts_of<'a>(begun: &'a [Relocation<'_>], blocks: u64) -> Vec<&'a [SourceRun]
         pieces
     };
     begun.iter().map(&mut part).collect()
+}
+
+/// Files, by their numbers, whose parts go through one buffer, and the most blocks of one.
+fn batches_of(parts: &[&[SourceRun]]) -> (Vec<Range<usize>>, u64) {
+    let (mut batches, mut from, mut blocks, mut longest) = (Vec::new(), 0, 0, 0);
+    for (number, pieces) in parts.iter().enumerate() {
+        let more = blocks_of(pieces);
+        if number > from && blocks + more > BATCH_BLOCKS {
+            batches.push(from..number);
+            (from, blocks) = (number, 0);
+        }
+        blocks += more;
+        longest = longest.max(blocks);
+    }
+    if longest > 0 {
+        batches.push(from..parts.len());
+    }
+    (batches, longest)
 }
 
 /// The first pieces, as many as have no more blocks than this together.
