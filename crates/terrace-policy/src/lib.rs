@@ -5,6 +5,7 @@
 //! [`TUNABLES`] every threshold.
 
 mod groups;
+mod helpers;
 mod kinds;
 mod life;
 mod pace;
@@ -23,6 +24,7 @@ mod write_size;
 use std::time::Duration;
 
 pub use groups::{Group, Piece, groups};
+pub use helpers::{Helpers, Load, Past, Timed, is_long, is_timed};
 pub use kinds::{Kind, Kinds};
 pub use life::{Life, Stroke, Traits};
 pub use pace::Pace;

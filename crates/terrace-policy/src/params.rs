@@ -59,6 +59,8 @@ pub enum Param {
     Siblings,
     /// Share of the time in which PM turns over for which data counts as written lately.
     Lately,
+    /// By how much PM is slower before memory and disks help it.
+    Helpers,
 }
 
 /// What a threshold counts.
@@ -118,7 +120,7 @@ pub struct Tunable {
 }
 
 /// How many thresholds there are.
-pub const PARAMS: usize = 23;
+pub const PARAMS: usize = 24;
 
 const fn tunable(
     param: Param,
@@ -216,6 +218,10 @@ pub const TUNABLES: [Tunable; PARAMS] = [
     tunable(Param::Lately, "lately", Unit::Percent, (0, 100), 12).about(
         "data counts as written lately for this share of the time in which as much is written as \
                 PM holds, at most a second; 0: for a second",
+    ),
+    tunable(Param::Helpers, "helpers", Unit::Percent, (0, 1000), 25).about(
+        "reads leave PM, and long writes go past it, if it takes so much longer than memory or a \
+                disk; 0: reads leave as the papers say, writes never go past it",
     ),
 ];
 

@@ -64,6 +64,8 @@ rules! {
         "reserved by fallocate, where a write of as much would have gone",
     Direct 13 "direct"
         "written to PM by a program itself, which had borrowed the file",
+    Past 14 "past"
+        "written to the page cache, because a disk took long writes sooner than PM",
     Cold 16 "cold"
         "moved out of a full PM as cold: older than cold_age, or than the file on average",
     ColdMean 17 "cold_mean"
@@ -156,7 +158,7 @@ mod tests {
                 assert!(other.number() < rule.number() && other.name() != name, "{rule:?}");
             }
         }
-        assert_eq!([14, 15, 31, 63].map(Rule::of_number), [Rule::Unknown; 4]);
+        assert_eq!([15, 31, 63].map(Rule::of_number), [Rule::Unknown; 3]);
     }
 
     #[test]

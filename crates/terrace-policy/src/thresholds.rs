@@ -141,12 +141,13 @@ impl Dataflow {
 
     /// As [`Self::tick`], and which migration follows: what has begun goes on for longer than it
     /// takes to begin, as long as [`read_migration_goes_on`] or [`reverse_migration_goes_on`] says
-    /// so.
+    /// so. `pm_is_slower`: whether PM is slower than memory for what is read, if that is known.
     pub fn choose(
         &mut self,
         now: Traffic,
         pm_used_percent: f64,
         threshold_percent: f64,
+        pm_is_slower: Option<bool>,
         params: &Params,
     ) -> Flow {
         let wanted = match self.tick(now, params) {
@@ -155,7 +156,7 @@ impl Dataflow {
         };
         let goes_on = match wanted {
             Flow::Balanced => false,
-            Flow::PmBusy => read_migration_goes_on(self.second),
+            Flow::PmBusy => read_migration_goes_on(self.second, pm_is_slower, params),
             Flow::DramBusy => {
                 reverse_migration_goes_on(self.second, pm_used_percent, threshold_percent)
             }
@@ -201,10 +202,21 @@ pub fn logs_leave(pm_used_percent: f64, params: &Params) -> bool {
 }
 
 /// Whether read migration, once begun, goes on: until less is read from PM than from DRAM, or
-/// nothing at all. Direct reads do not count.
-pub fn read_migration_goes_on(last_second: Traffic) -> bool {
+/// nothing at all. If PM is slower than memory, it goes on until PM idles ([`Param::FlowLow`]); if
+/// PM is not, nothing is gained by it. Direct reads do not count.
+pub fn read_migration_goes_on(
+    last_second: Traffic,
+    pm_is_slower: Option<bool>,
+    params: &Params,
+) -> bool {
     let pm_read = last_second.pm_read_movable();
-    pm_read > 0 && pm_read >= last_second.dram_read
+    let least_percent = match pm_is_slower {
+        Some(false) => return false,
+        Some(true) => params.get(Param::FlowLow).min(100),
+        None => 100,
+    };
+    let times_100 = 100 * u128::from(pm_read);
+    pm_read > 0 && times_100 >= u128::from(least_percent) * u128::from(last_second.dram_read)
 }
 
 /// Whether reverse migration, once begun, goes on: until as much is read from PM as from DRAM, and
@@ -256,7 +268,7 @@ mod tests {
                 dram_read: now.dram_read + dram_read,
                 ..now
             };
-            let flow = flows.choose(now, used, 70.0, &params);
+            let flow = flows.choose(now, used, 70.0, None, &params);
             assert_eq!(flow, flows.under_way());
             flow
         };
@@ -276,6 +288,26 @@ mod tests {
     }
 
     #[test]
+    fn reads_leave_a_pm_that_is_slower_and_no_other() {
+        let params = params(&[(Param::FlowSeconds, 1)]);
+        let (mut flows, mut now) = (Dataflow::default(), Traffic::default());
+        let mut second = |pm_read, dram_read, slower| {
+            now = Traffic {
+                pm_read: now.pm_read + pm_read,
+                dram_read: now.dram_read + dram_read,
+                ..now
+            };
+            flows.choose(now, 0.0, 70.0, slower, &params)
+        };
+        use Flow::{Balanced, PmBusy};
+        assert_eq!([second(300, 0, None), second(300, 10, Some(false))], [PmBusy, Balanced]);
+        assert_eq!(second(300, 10, Some(true)), PmBusy);
+        // Where PM would idle, reverse migration would begin.
+        assert_eq!([second(50, 100, Some(true)), second(49, 100, Some(true))][0], PmBusy);
+        assert_ne!(flows.under_way(), PmBusy);
+    }
+
+    #[test]
     fn direct_reads_neither_begin_nor_keep_up_read_migration() {
         let params = params(&[(Param::FlowSeconds, 1)]);
         let (mut flows, mut now) = (Dataflow::default(), Traffic::default());
@@ -286,7 +318,7 @@ mod tests {
                 dram_read: now.dram_read + dram_read,
                 ..now
             };
-            flows.choose(now, 0.0, 70.0, &params)
+            flows.choose(now, 0.0, 70.0, None, &params)
         };
         use Flow::{Balanced, DramBusy, PmBusy};
         assert_eq!([second(900, 900, 0), second(900, 900, 1)], [Balanced; 2]);
@@ -445,8 +477,8 @@ mod tests {
     fn each_migration_stops_where_its_reason_ends() {
         let reads = |pm_read, dram_read| Traffic { pm_read, dram_read, ..Traffic::default() };
         assert!(write_migration_goes_on(70.1, 70.0) && !write_migration_goes_on(70.0, 70.0));
-        assert!(read_migration_goes_on(reads(10, 10)) && !read_migration_goes_on(reads(9, 10)));
-        assert!(!read_migration_goes_on(reads(0, 0)));
+        let goes_on = |reads| read_migration_goes_on(reads, None, &Params::default());
+        assert!(goes_on(reads(10, 10)) && !goes_on(reads(9, 10)) && !goes_on(reads(0, 0)));
         assert!(reverse_migration_goes_on(reads(9, 10), 69.9, 70.0));
         assert!(!reverse_migration_goes_on(reads(10, 10), 69.9, 70.0));
         assert!(!reverse_migration_goes_on(reads(9, 10), 70.0, 70.0));

@@ -111,6 +111,7 @@ impl Mover {
             volume.traffic,
             used,
             volume.utilization.threshold_percent(params),
+            None,
             params,
         );
         self.rests = false;

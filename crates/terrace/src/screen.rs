@@ -324,6 +324,7 @@ mod tests {
             elapsed_ms,
             tiers: vec![tier(0, 750 * MIB), tier(1, 950 * MIB), tier(2, 1)],
             cache: CacheStats { budget_bytes: 64 * MIB, clean_bytes: 32 * MIB, dirty_bytes: MIB },
+            speeds: Vec::new(),
             waits: vec![
                 WaitStats { cause: "room".to_owned(), ..WaitStats::default() },
                 WaitStats {

@@ -11,6 +11,7 @@ use terrace_layout::DEVICES_MAX;
 use terrace_media::Striped;
 use terrace_policy::Rule;
 
+use crate::base::speeds::Speeds;
 use crate::base::waits::Waits;
 
 /// What a counter counts in.
@@ -85,6 +86,8 @@ counters! {
          asynchronous one",
     PlacedBulk "placed_bulk_bytes" Bytes
         "Bytes written to the page cache because nobody waits for them and data is leaving PM",
+    PlacedPast "placed_past_bytes" Bytes
+        "Bytes written to the page cache because a disk took long writes sooner than PM",
     PlacedPmFull "placed_pm_full_bytes" Bytes
         "Bytes written to the page cache because PM had too little room",
     PlacedJoinsDirty "placed_joins_dirty_bytes" Bytes
@@ -144,6 +147,7 @@ impl Counter {
             Rule::Pinned => Counter::PlacedPinned,
             Rule::LargeAsync => Counter::PlacedLargeAsync,
             Rule::Bulk => Counter::PlacedBulk,
+            Rule::Past => Counter::PlacedPast,
             Rule::PmFull | Rule::Reserved => Counter::PlacedPmFull,
             Rule::JoinsDirty | Rule::Unnoted | Rule::Unknown => Counter::PlacedJoinsDirty,
             Rule::Direct => Counter::DirectWrittenBytes,
@@ -196,6 +200,8 @@ pub(crate) struct Counters {
     passed_bytes: [Striped<TIERS>; PASSAGES],
     /// Operations that wait.
     pub waits: Waits,
+    /// How long reads and writes take.
+    pub speeds: Speeds,
 }
 
 impl Counters {

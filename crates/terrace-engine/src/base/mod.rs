@@ -9,6 +9,7 @@ pub(crate) mod patience;
 pub(crate) mod pin;
 pub(crate) mod recent;
 pub(crate) mod recorder;
+pub(crate) mod speeds;
 pub(crate) mod tuning;
 pub(crate) mod types;
 pub(crate) mod waits;

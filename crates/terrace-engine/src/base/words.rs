@@ -5,6 +5,11 @@ use std::path::Path;
 use terrace_store::damage::{Damage, advice};
 use terrace_store::error::FsError;
 
+/// The name of a device in `terrace device list`, which is made as that of a tier is.
+pub(crate) fn device_name(index: u16) -> String {
+    u8::try_from(index).map_or_else(|_| format!("disk{index}"), tier_name)
+}
+
 /// A number of things: `1 file`, `2 files`.
 pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })

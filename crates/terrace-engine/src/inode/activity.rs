@@ -1,7 +1,7 @@
 //! What the tiering floor is told of: reads and writes, data that has come to a tier, PM that fills
 //! up. All floors tell it here. Migration threads read what was noted, and sleep on the bells.
 
-use terrace_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use terrace_store::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use terrace_store::sync::{Arc, Condvar, Mutex};
 
 use crate::base::recent::Recent;
@@ -55,6 +55,12 @@ pub(crate) struct Activity {
     pub shards: Vec<ShardActivity>,
     /// Free PM blocks below which data is to leave PM, as of the last look at the traffic.
     pub floor_blocks: AtomicU64,
+    /// Writes of so many blocks and more may go past PM, which is slower for them than a disk: so
+    /// many sixteenths of them.
+    pub past_blocks: AtomicU64,
+    pub past_share: AtomicU32,
+    /// Counts them.
+    pub long_writes: AtomicU32,
     /// The pulse rests; whoever does something wakes it.
     pub resting: AtomicBool,
     pub pulse: Bell,
@@ -68,6 +74,9 @@ impl Activity {
             store,
             shards,
             floor_blocks: AtomicU64::new(0),
+            past_blocks: AtomicU64::new(u64::MAX),
+            past_share: AtomicU32::new(0),
+            long_writes: AtomicU32::new(0),
             resting: AtomicBool::new(false),
             pulse: Bell::default(),
         }

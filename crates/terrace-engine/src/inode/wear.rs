@@ -30,7 +30,7 @@ use crate::base::types::Time;
 use crate::base::wear::{
     BudgetStatus, DeviceWear, NamedDevice, VolumeWear, WearBudget, is_of_movers, more_in,
 };
-use crate::base::words::tier_name;
+use crate::base::words::device_name;
 use crate::inode::store::Store;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -111,11 +111,6 @@ pub(crate) fn resolve(
         budgets.insert(index, *bytes_per_day);
     }
     Ok(budgets)
-}
-
-/// The name of a device in `terrace device list`, which is made as that of a tier is.
-fn device_name(index: u16) -> String {
-    u8::try_from(index).map_or_else(|_| format!("disk{index}"), tier_name)
 }
 
 /// One device.

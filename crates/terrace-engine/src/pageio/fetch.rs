@@ -18,6 +18,7 @@ use terrace_store::log::Entries;
 use terrace_store::sync::{Arc, Mutex};
 
 use crate::base::counters::{Counter, Passage};
+use crate::base::speeds::Served;
 use crate::base::waits::WaitCause;
 use crate::inode::resident::{Inner, Inode};
 use crate::pageio::PageIo;
@@ -70,6 +71,7 @@ impl PageIo {
         let (file, entries) = (inner.file()?, inner.log.entries(&self.store.pm));
         let mut done = 0;
         let (mut from_pm, mut from_cache, mut hits) = (0, 0, 0);
+        let timed = self.counters.speeds.begin_read(buf.len());
         while done < buf.len() {
             let at = offset + done as u64;
             let (block, in_block) = (at / BLOCK_BYTES, (at % BLOCK_BYTES) as usize);
@@ -145,6 +147,9 @@ impl PageIo {
         if hits > 0 {
             self.counters.add(Counter::CacheHits, hits);
             self.counters.add(Counter::ReadCache, from_cache as u64);
+        }
+        if let Some(begun) = timed {
+            self.counters.speeds.end_read(begun, Served { all: buf.len(), from_pm, from_cache });
         }
         Ok(())
     }

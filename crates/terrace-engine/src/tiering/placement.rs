@@ -3,7 +3,7 @@
 
 use terrace_layout::{BLOCK_BYTES, FILE_BYTES_MAX, History};
 use terrace_policy::{
-    ColdCut, Judged, Moment, Overlap, Param, Pressure, Rule, Stroke, Target, is_large,
+    ColdCut, Judged, Moment, Overlap, Param, Past, Pressure, Rule, Stroke, Target, is_large,
     is_read_dominated, next_counter, prefers_disk, room_wanted,
 };
 use terrace_store::error::{FsError, FsResult};
@@ -116,6 +116,9 @@ impl Placement {
         if write.pin.is_none() && self.pm_refuses(file, write) {
             return choice(Target::PageCache, Rule::Bulk);
         }
+        if write.pin.is_none() && self.goes_past(file, write) {
+            return choice(Target::PageCache, Rule::Past);
+        }
         let in_pm = match (write.durable, synchronous) {
             _ if prefers_disk => Rule::DisksFull,
             (true, _) => Rule::Durable,
@@ -158,6 +161,20 @@ impl Placement {
             && self.kin.is_bulk(file)
             && self.store.space.disk_takes(write.blocks())
             && !file.needs_no_pm_block(write.offset, write.end, self.store.data_crc)
+    }
+
+    /// Whether the write is one of those that take longer in PM than on a disk, for all that it or
+    /// an fsync has to wait for a flush.
+    fn goes_past(&self, file: &FileData, write: Write) -> bool {
+        let blocks = self.activity.past_blocks.load(Ordering::Relaxed);
+        write.blocks() >= blocks
+            && self.store.space.disk_takes(write.blocks())
+            && !file.needs_no_pm_block(write.offset, write.end, self.store.data_crc)
+            && {
+                let share = self.activity.past_share.load(Ordering::Relaxed);
+                let nth = self.activity.long_writes.fetch_add(1, Ordering::Relaxed);
+                Past { blocks, share }.has(nth)
+            }
     }
 
     fn write_counter(&self, file: &FileData, write: Write) -> u8 {

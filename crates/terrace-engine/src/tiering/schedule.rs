@@ -12,15 +12,17 @@
 
 use std::time::{Duration, Instant};
 
+use terrace_layout::BLOCK_BYTES;
 use terrace_policy::{
-    Dataflow, Flow, Leaving, Pace, Param, Pressure, Rest, Traffic, Utilization, logs_leave,
-    write_migration_goes_on,
+    Dataflow, Flow, Helpers, Leaving, Load, Pace, Param, Past, Pressure, Rest, Traffic,
+    Utilization, logs_leave, write_migration_goes_on,
 };
 use terrace_store::error::FsResult;
 use terrace_store::sync::atomic::{AtomicBool, Ordering};
 use terrace_store::sync::{Arc, Mutex};
 
 use crate::base::counters::{Counter, Counters, Passage};
+use crate::base::speeds::Taken;
 use crate::base::tuning::Tuning;
 use crate::base::types::MigrationStatus;
 use crate::inode::activity::{Activity, ShardActivity};
@@ -70,6 +72,7 @@ pub(crate) struct Schedule {
 pub(crate) struct Pulse {
     utilization: Utilization,
     dataflow: Dataflow,
+    helpers: Helpers,
     last: Traffic,
     quiet_ticks: u32,
 }
@@ -99,6 +102,23 @@ impl Schedule {
             pm_written: counters.get(Counter::WrittenPm),
             dram_read: counters.get(Counter::ReadCache) + from_disks,
         }
+    }
+
+    /// How long PM, memory and the fastest disks took so far.
+    fn load(&self) -> Load {
+        let Taken { pm_reads, cache_reads, pm_writes } = self.counters.speeds.taken();
+        let mut load = Load { pm_reads, cache_reads, pm_writes, ..Load::default() };
+        let fastest = self.store.space.tiers().find(|&tier| tier > 0);
+        for member in self.store.space.members.all() {
+            if Some(member.entry.tier) == fastest {
+                let disk = member.disk.stats();
+                load.disk_writes.ns += disk.long_write_ns;
+                load.disk_writes.blocks += disk.long_written_bytes / BLOCK_BYTES;
+                load.flushes.ns += disk.flush_ns;
+                load.flushes.blocks += disk.flushes;
+            }
+        }
+        load
     }
 
     /// Thresholds have changed, or are looked at for the first time.
@@ -169,7 +189,13 @@ impl Schedule {
         let (now, params) = (self.traffic(), self.tuning.params());
         pulse.utilization.tick(now);
         let threshold = pulse.utilization.threshold_percent(&params);
-        pulse.dataflow.choose(now, self.conditions.pm_used_percent(), threshold, &params);
+        pulse.helpers.tick(self.load(), &params);
+        let slower = pulse.helpers.pm_reads_are_slower(&params);
+        let used = self.conditions.pm_used_percent();
+        pulse.dataflow.choose(now, used, threshold, slower, &params);
+        let Past { blocks, share } = pulse.helpers.past();
+        self.activity.past_share.store(share, Ordering::Relaxed);
+        self.activity.past_blocks.store(blocks, Ordering::Relaxed);
         self.store_floor(threshold);
         pulse.quiet_ticks = if now == pulse.last { pulse.quiet_ticks + 1 } else { 0 };
         pulse.last = now;

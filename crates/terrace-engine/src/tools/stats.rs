@@ -7,9 +7,10 @@ use terrace_layout::BLOCK_BYTES;
 use terrace_store::superblock::uuid_text;
 
 use crate::base::counters::{Counter, CounterSnapshot, Passage};
+use crate::base::speeds::SpeedStats;
 use crate::base::waits::WaitStats;
 use crate::base::wear::VolumeWear;
-use crate::base::words::tier_name;
+use crate::base::words::{device_name, tier_name};
 use crate::ops::lending::LoanStats;
 use crate::tools::status::Reports;
 
@@ -96,6 +97,8 @@ pub struct Stats {
     pub cache: CacheStats,
     /// Operations of programs that wait, or waited in the period, by what they wait for.
     pub waits: Vec<WaitStats>,
+    /// How long reads and writes took, as far as they were timed.
+    pub speeds: Vec<SpeedStats>,
     /// Loans to processes.
     pub loans: LoanStats,
     /// What was counted in the period.
@@ -125,6 +128,13 @@ impl Stats {
         for wait in &mut stats.waits {
             let before = earlier.waits.iter().find(|before| before.cause == wait.cause);
             *wait = before.map_or_else(|| wait.clone(), |before| wait.since(before));
+        }
+        for speed in &mut stats.speeds {
+            let is_same = |before: &&SpeedStats| {
+                (&before.device, &before.operation) == (&speed.device, &speed.operation)
+            };
+            let before = earlier.speeds.iter().find(is_same);
+            *speed = before.map_or_else(|| speed.clone(), |before| speed.since(before));
         }
         stats.counters = self.counters.since(&earlier.counters);
         stats.pm_stored_bytes = self.pm_stored_bytes.saturating_sub(earlier.pm_stored_bytes);
@@ -160,6 +170,7 @@ impl Reports {
                 dirty_bytes: cache.dirty_pages() * BLOCK_BYTES,
             },
             waits: self.counters.waits.stats(),
+            speeds: self.speeds(),
             loans: self.lending.stats(),
             counters: self.counters.snapshot(),
             pm_stored_bytes: pm.bytes_stored,
@@ -169,6 +180,20 @@ impl Reports {
             wear: self.wear.report(),
         };
         stats.with_ratios()
+    }
+
+    /// Of PM and the page cache, and of each disk.
+    fn speeds(&self) -> Vec<SpeedStats> {
+        let mut speeds = self.counters.speeds.stats();
+        for member in self.store.space.members.all() {
+            let (name, disk) = (device_name(member.entry.index), member.disk.stats());
+            speeds.extend([
+                SpeedStats::new(&name, "read", disk.timed_read_bytes, disk.read_ns),
+                SpeedStats::new(&name, "long_write", disk.long_written_bytes, disk.long_write_ns),
+                SpeedStats::new(&name, "flush", disk.flushes, disk.flush_ns),
+            ]);
+        }
+        speeds
     }
 
     /// The tiers in order, the devices of each added up.

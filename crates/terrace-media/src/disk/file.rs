@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -207,7 +208,7 @@ impl FileDisk {
 
     /// Reads or writes a run whose range has been checked.
     fn execute(&self, run: &mut Run<'_>) -> Result<(), MediaError> {
-        let (op, bytes) = (run.op, run.len_bytes as u64);
+        let (op, bytes, begun) = (run.op, run.len_bytes as u64, Instant::now());
         // With a single piece there is nothing to overlap: one system call is quicker than a trip
         // through a ring.
         let mut execute = || match &self.rings {
@@ -221,8 +222,14 @@ impl FileDisk {
         };
         result.map_err(|failure| self.failed(op, bytes, failure))?;
         match op {
-            IoOp::Read => self.counters.read(bytes),
-            _ => self.counters.written(bytes),
+            IoOp::Read => {
+                self.counters.read(bytes);
+                self.counters.read_took(bytes, begun.elapsed());
+            }
+            _ => {
+                self.counters.written(bytes);
+                self.counters.write_took(bytes, begun.elapsed());
+            }
         }
         Ok(())
     }
@@ -321,11 +328,13 @@ impl Disk for FileDisk {
         };
         // Not held during the sync: concurrent flushes share a journal commit.
         let failed_before = *self.flush_failed.lock();
+        let begun = Instant::now();
         let result = match (failed_before, &self.throttle) {
             (Some(errno), _) => Err(errno),
             (None, None) => sync(),
             (None, Some(throttle)) => throttle.write(0, sync),
         };
+        self.counters.flush_took(begun.elapsed());
         result.map_err(|errno| {
             *self.flush_failed.lock() = Some(errno);
             self.failed(IoOp::Flush, self.len, Failure { offset: 0, cause: Cause::Errno(errno) })

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use terrace_engine::{Counter, DeviceWear, Stats, TierStats, WaitStats};
+use terrace_engine::{Counter, DeviceWear, SpeedStats, Stats, TierStats, WaitStats};
 
 /// Kinds of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +122,22 @@ const OF_WAITS: &[Metric<WaitStats>] = &[
     ),
 ];
 
+/// One sample per device and operation, with the labels `device` and `operation`.
+const OF_SPEEDS: &[Metric<SpeedStats>] = &[
+    Metric(
+        "terrace_timed_total",
+        Kind::Counter,
+        "Bytes of the operations that were timed; of flushes their number",
+        |speed| speed.timed,
+    ),
+    Metric(
+        "terrace_timed_nanoseconds_total",
+        Kind::Counter,
+        "How long these operations took",
+        |speed| speed.total_ns,
+    ),
+];
+
 /// One sample per device, with the label `device`.
 const OF_DEVICES: &[Metric<DeviceWear>] = &[
     Metric(
@@ -234,6 +250,13 @@ pub fn text(stats: &Stats) -> String {
             let _ = writeln!(text, "{name}{{cause=\"{}\"}} {}", wait.cause, value(wait));
         }
     }
+    for Metric(name, kind, help, value) in OF_SPEEDS.iter().filter(|_| !stats.speeds.is_empty()) {
+        head(&mut text, name, *kind, help);
+        for speed @ SpeedStats { device, operation, .. } in &stats.speeds {
+            let labels = format!("device=\"{device}\",operation=\"{operation}\"");
+            let _ = writeln!(text, "{name}{{{labels}}} {}", value(speed));
+        }
+    }
     for Metric(name, kind, help, value) in OF_DEVICES {
         head(&mut text, name, *kind, help);
         for device in &stats.wear.devices {
@@ -326,12 +349,18 @@ mod tests {
             tiers: vec![tier(0, "pm", 7), tier(1, "disk1", 9)],
             counters: serde_json::from_str(r#"{"fsyncs": 5}"#).unwrap(),
             waits: vec![WaitStats { cause: "flush".into(), waits: 3, ..Default::default() }],
+            speeds: vec![SpeedStats {
+                device: "disk1".into(),
+                operation: "flush".into(),
+                timed: 2,
+                total_ns: 13,
+            }],
             pm_fences: 6,
             wear: VolumeWear { devices: vec![worn], ..VolumeWear::default() },
             ..Stats::default()
         };
         let samples = parse(&text(&stats));
-        let of_labels = 2 * OF_TIERS.len() + OF_WAITS.len() + OF_DEVICES.len();
+        let of_labels = 2 * OF_TIERS.len() + OF_WAITS.len() + OF_SPEEDS.len() + OF_DEVICES.len();
         assert_eq!(samples.len(), 1 + of_labels + OF_VOLUME.len() + Counter::ALL.len());
         for (series, value) in [
             ("terrace_volume_info{uuid=\"0-1\"}", 1.0),
@@ -344,6 +373,7 @@ mod tests {
             ("terrace_pm_fences_total", 6.0),
             ("terrace_fsyncs_total", 5.0),
             ("terrace_waits_total{cause=\"flush\"}", 3.0),
+            ("terrace_timed_nanoseconds_total{device=\"disk1\",operation=\"flush\"}", 13.0),
             ("terrace_pm_read_bytes_total", 0.0),
         ] {
             assert_eq!(samples.get(series), Some(&value), "{series}");
@@ -358,6 +388,7 @@ mod tests {
         let mut table = row(INFO.0, Kind::Gauge, INFO.1);
         OF_TIERS.iter().for_each(|Metric(name, kind, help, _)| table += &row(name, *kind, help));
         OF_WAITS.iter().for_each(|Metric(name, kind, help, _)| table += &row(name, *kind, help));
+        OF_SPEEDS.iter().for_each(|Metric(name, kind, help, _)| table += &row(name, *kind, help));
         OF_DEVICES.iter().for_each(|Metric(name, kind, help, _)| table += &row(name, *kind, help));
         OF_VOLUME.iter().for_each(|Metric(name, kind, help, _)| table += &row(name, *kind, help));
         Counter::ALL

@@ -214,6 +214,7 @@ mod tests {
             elapsed_ms: 2000,
             tiers: vec![tier(0, 512 * MIB, 0, 10), tier(1, 3 * MIB, 1000, 4)],
             cache: CacheStats { budget_bytes: 64 * MIB, clean_bytes: MIB, dirty_bytes: 2 * MIB },
+            speeds: Vec::new(),
             waits: Vec::new(),
             loans: LoanStats { files: 2, processes: 1, quarantined_bytes: 0 },
             counters: serde_json::from_str(counters).unwrap(),

@@ -284,7 +284,12 @@ impl Files {
         };
         let (log, file) = inner.file_mut()?;
         let write = PmWrite { offset, data, mark, read_old: &read_old };
-        file.write(log, self.store.io(&source), path, &write)
+        let timed = self.counters.speeds.begin_write(data.len());
+        let written = file.write(log, self.store.io(&source), path, &write)?;
+        if let Some(begun) = timed.filter(|_| written) {
+            self.counters.speeds.end_write(begun, data.len());
+        }
+        Ok(written)
     }
 
     fn write_cache(
