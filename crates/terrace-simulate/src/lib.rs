@@ -7,13 +7,15 @@
 //!
 //! `file` knows where the blocks of a file are, `pages` what the page cache holds, `clock` who
 //! waits for the disk how long; `volume` holds them. `write` and `read` are operations on it,
-//! `flush` takes dirty pages to disk, `migrate` moves data between tiers. `simulation` lets time
+//! `flush` takes dirty pages to disk, `migrate` moves data between tiers. `hindsight` says
+//! afterwards what of it was right. `simulation` lets time
 //! pass and does one operation after the other.
 
 mod clock;
 mod config;
 mod file;
 mod flush;
+mod hindsight;
 mod migrate;
 mod outcome;
 mod pages;
@@ -24,6 +26,7 @@ mod volume;
 mod write;
 
 pub use config::{Config, DRAM};
+pub use hindsight::Hindsight;
 pub use outcome::{Advice, GOOD_ENOUGH_PERCENT, Outcome, advice};
 pub use prices::{BadPrices, Prices};
 pub use simulation::Simulation;

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::hindsight::Hindsight;
+
 /// An outcome that takes at most so much longer than the best is as good.
 pub const GOOD_ENOUGH_PERCENT: u64 = 5;
 
@@ -52,6 +54,8 @@ pub struct Outcome {
     pub predicted_wrong: u64,
     /// Bytes of file data in PM at the end.
     pub pm_used_bytes: u64,
+    /// Whether data of new files went where it belongs.
+    pub hindsight: Hindsight,
 }
 
 impl Outcome {

@@ -52,6 +52,7 @@ impl Simulation {
             Operation::Truncate => self.truncate(ino, record.offset),
             Operation::Allocate => self.grow(ino, end),
             Operation::Deallocate => {
+                self.volume.hindsight.discarded(ino, record.offset..end);
                 self.punch(ino, record.offset.div_ceil(BLOCK_BYTES), end / BLOCK_BYTES)
             }
             Operation::Remove => self.remove(ino),
@@ -63,6 +64,7 @@ impl Simulation {
     pub fn outcome(&self) -> Outcome {
         Outcome {
             pm_used_bytes: self.volume.blocks_at(Place::Pm) * BLOCK_BYTES,
+            hindsight: self.volume.hindsight.hindsight(),
             ..self.volume.outcome.clone()
         }
     }
@@ -100,6 +102,7 @@ impl Simulation {
         // The trace may have lost the removal of the file that had this number before.
         self.remove(ino);
         self.volume.edit(ino, |file| file.is_new = true);
+        self.volume.hindsight.born(ino);
     }
 
     /// The file that was just made is of these kinds.
@@ -115,6 +118,7 @@ impl Simulation {
         let await_bytes = self.volume.config.params.get(Param::AwaitBytes);
         let shown = self.volume.edit(ino, |file| file.life.synced(await_bytes));
         self.volume.showed(ino, shown);
+        self.volume.hindsight.synced(ino);
         flush_and_wait(&mut self.volume, ino);
     }
 
@@ -122,6 +126,7 @@ impl Simulation {
         if self.volume.files.get(&ino).is_some_and(|file| size_bytes > file.committed_bytes) {
             self.settle_size(ino);
         }
+        self.volume.hindsight.discarded(ino, size_bytes..u64::MAX);
         self.discard(ino, size_bytes.div_ceil(BLOCK_BYTES), u64::MAX);
         self.volume.edit(ino, |file| {
             file.is_rewritten = size_bytes == 0 && file.size_bytes > 0;
@@ -166,6 +171,7 @@ impl Simulation {
             let now_ns = self.volume.clock.now_ns();
             let shown = self.volume.edit(ino, |file| file.life.ended(now_ns));
             self.volume.showed(ino, shown);
+            self.volume.hindsight.removed(ino);
             self.discard(ino, 0, u64::MAX);
             self.volume.files.remove(&ino);
         }
@@ -246,6 +252,7 @@ mod tests {
             }
             let outcome = simulation.outcome();
             prop_assert_eq!(&outcome, &again.outcome(), "it is deterministic");
+            prop_assert!(outcome.hindsight.bytes() <= written);
             prop_assert!(outcome.io_ns >= outcome.disk_wait_ns);
             prop_assert!(outcome.disk_wait_ns >= outcome.stalled_ns);
         }

@@ -15,6 +15,7 @@ use terrace_policy::{
 use crate::clock::Clock;
 use crate::config::{BLOCK_BYTES, Config};
 use crate::file::{EXTENT_BLOCKS_MAX, Extent, File, PLACES, Place};
+use crate::hindsight::Judge;
 use crate::outcome::Outcome;
 use crate::pages::CleanPages;
 
@@ -33,6 +34,7 @@ pub(crate) struct Volume {
     turnover: Turnover,
     pub cold: ColdList,
     pub siblings: Siblings,
+    pub hindsight: Judge,
     pub outcome: Outcome,
 }
 
@@ -41,6 +43,7 @@ impl Volume {
     pub fn new(config: Config) -> Self {
         Self {
             clock: Clock::new(config.disk),
+            hindsight: Judge::new(config.pm_blocks() * BLOCK_BYTES),
             config,
             files: FxHashMap::default(),
             blocks_in: [0; PLACES],

@@ -8,6 +8,7 @@ use crate::clock::write_ns;
 use crate::config::BLOCK_BYTES;
 use crate::file::{Extent, Place, area_on_media};
 use crate::flush::{flush_and_wait, note_dirty, take_pages};
+use crate::hindsight::Written;
 use crate::migrate::Mover;
 use crate::read::read_edges;
 use crate::volume::Volume;
@@ -58,6 +59,7 @@ fn write_piece(
     let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
     read_edges(volume, ino, offset, end);
     volume.meet(ino);
+    let under_pressure = volume.pm_is_left(to - from);
     let (placed, counter) = decide(volume, ino, from, to, durable);
     let sync_blocks = volume.config.params.get(Param::SyncBlocks);
     let judged = volume.edit(ino, |file| match durable {
@@ -80,6 +82,8 @@ fn write_piece(
     *counted += len;
     volume.outcome.io_ns += write_ns(&device, len);
     let place = if placed == Placed::Pm { Place::Pm } else { Place::Dirty };
+    let how = Written { in_pm: place == Place::Pm, under_pressure, durable };
+    volume.hindsight.wrote(ino, offset..end, how);
     if place == Place::Dirty {
         take_pages(volume, ino, from, to);
     }

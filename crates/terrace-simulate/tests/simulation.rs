@@ -5,7 +5,7 @@
 //! and 263 ns either way in DRAM (100 ns, 25 GB/s).
 
 use terrace_policy::{Param, Params};
-use terrace_simulate::{Config, Outcome, Simulation};
+use terrace_simulate::{Config, Hindsight, Outcome, Simulation};
 use terrace_trace::{Facts, Operation, Record};
 
 const BLOCK: u64 = 4096;
@@ -99,6 +99,7 @@ fn small_synchronous_writes_are_pms() {
         all_pm_ns: io_ns,
         predicted_right: 10,
         pm_used_bytes: 10 * BLOCK,
+        hindsight: Hindsight { pm_right_bytes: 10 * BLOCK, ..Hindsight::default() },
         ..Outcome::default()
     };
     assert_eq!(run.outcome(), expected);
@@ -156,6 +157,35 @@ fn bulk_goes_to_the_page_cache_while_data_is_leaving_pm_and_so_do_its_siblings()
         let outcome = run.outcome();
         let blocks = [outcome.written_pm_bytes - 101 * BLOCK, outcome.written_bulk_bytes];
         assert_eq!(blocks.map(|bytes| bytes / BLOCK), expected, "siblings={siblings}");
+    }
+}
+
+#[test]
+fn hindsight_counts_what_only_passed_through_pm() {
+    for (await_bytes, expected) in [(0, [128, 0]), (256 << 10, [64, 64])] {
+        let settings = [
+            (Param::AwaitBytes, await_bytes),
+            (Param::MigrateMin, 1),
+            (Param::MigrateAt, 1),
+            (Param::MigrateMax, 1),
+            (Param::MigrateRate, 1),
+        ];
+        let mut run = Run::new(config(1000, "sata-ssd", &settings));
+        // 2 % is in use when the long file comes.
+        let log = |run: &mut Run, blocks: u64| {
+            for block in 0..blocks {
+                run.write(9, block % 20, 1).fsync(9);
+            }
+        };
+        run.create(9).create(1);
+        log(&mut run, 20);
+        run.fill(1, 0, 128);
+        assert_eq!(run.outcome().hindsight.undecided_bytes, 128 * BLOCK);
+        log(&mut run, 1000);
+        let hindsight = run.outcome().hindsight;
+        let long = [hindsight.pm_wrong_bytes, hindsight.past_right_bytes];
+        assert_eq!(long.map(|bytes| bytes / BLOCK), expected, "await_bytes={await_bytes}");
+        assert_eq!((hindsight.pm_right_bytes, hindsight.past_wrong_bytes), (1020 * BLOCK, 0));
     }
 }
 

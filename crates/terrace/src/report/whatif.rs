@@ -177,6 +177,7 @@ fn table(rows: &[Row]) -> String {
         ">PM/DAY",
         ">DISK/DAY",
         ">STALLS",
+        ">RIGHT",
         ">I/O TIME",
         ">× ALL PM",
         ">COST",
@@ -199,6 +200,7 @@ fn table(rows: &[Row]) -> String {
             format_size(row.pm_bytes_per_day),
             format_size(row.disk_bytes_per_day),
             outcome.stalls.to_string(),
+            outcome.hindsight.right_share().map_or_else(|| "-".to_owned(), percent),
             seconds(outcome.io_ns),
             format!("{:.2}", row.slowdown),
             format!("${:.2}", row.cost_usd),
@@ -208,7 +210,11 @@ fn table(rows: &[Row]) -> String {
 }
 
 fn share(part: u64, whole: u64) -> String {
-    if whole == 0 { "-".to_owned() } else { format!("{:.1} %", part as f64 * 100.0 / whole as f64) }
+    if whole == 0 { "-".to_owned() } else { percent(part as f64 / whole as f64) }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
 }
 
 fn seconds(ns: u64) -> String {
@@ -223,6 +229,8 @@ fn seconds(ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use terrace_simulate::Hindsight;
+
     use super::*;
 
     fn row(pm_bytes: u64, io_ns: u64, settings: &[(&'static str, u64)]) -> Row {
@@ -231,6 +239,11 @@ mod tests {
             read_disk_bytes: 250,
             written_pm_bytes: 10,
             migrated_write_bytes: 1 << 20,
+            hindsight: Hindsight {
+                pm_right_bytes: 900,
+                past_wrong_bytes: 23,
+                ..Hindsight::default()
+            },
             io_ns,
             all_pm_ns: 1_000_000_000,
             ..Outcome::default()
@@ -264,7 +277,7 @@ mod tests {
         assert!(lines[2].contains("READ PM") && !lines[2].contains("SET"), "{text}");
         for part in [
             "1 GiB", "75.0 %", "25.0 %", "100.0 %", "1 MiB", "20 B", "2 MiB", "1.600 s", "1.60",
-            "$12.35",
+            "97.5 %", "$12.35",
         ] {
             assert!(lines[3].contains(part), "{part}: {text}");
         }
@@ -303,5 +316,6 @@ mod tests {
             (&(1u64 << 30).into(), &65_536.into())
         );
         assert_eq!((&first["read_pm_bytes"], &first["slowdown"]), (&750.into(), &1.6.into()));
+        assert_eq!(first["hindsight"]["pm_right_bytes"], 900);
     }
 }
