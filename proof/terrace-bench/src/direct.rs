@@ -19,6 +19,7 @@ mod server;
 pub mod share;
 mod sqlite;
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -26,13 +27,14 @@ use terrace_engine::Volume;
 
 use crate::engine;
 use crate::files::OnFiles;
-use crate::workload::{Sizes, Workload};
+use crate::workload::{Random, Sizes, Workload, Zipf};
 
 use calls::Call;
 use leveldb::puts;
 use role::role;
 pub use role::{Both, Way};
 use sqlite::commits;
+pub use sqlite::updates as sqlite_updates;
 
 /// Declares programs, each made by a function from what it does, how it runs, where, and how much.
 macro_rules! both {
@@ -85,4 +87,57 @@ pub fn overwrite_in_process(volume: &Arc<Volume>, sizes: Sizes) -> Result<Box<dy
 /// The same reads of the same file in process.
 pub fn read_in_process(volume: &Arc<Volume>, sizes: Sizes) -> Result<Box<dyn Workload>> {
     engine::read(volume, Sizes { file_bytes: role::file_bytes(sizes), ..sizes })
+}
+
+/// Of a row of a large table.
+const ROW_BYTES: u64 = 1000;
+
+/// The rows of a table that is as large as a database of [`Sizes`], and which of them are updated:
+/// the newest most, by Zipf's law.
+struct Rows {
+    zipf: Zipf,
+    count: u64,
+    random: Random,
+}
+
+impl Rows {
+    fn of(sizes: Sizes) -> Self {
+        // With what a database adds to a row.
+        let count = (sizes.database_bytes / 1024).max(1);
+        Self { zipf: Zipf::of(count), count, random: Random::new() }
+    }
+
+    fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// So many statements, each of which replaces a row of a table.
+    fn updates(&mut self, table: &str, ops: u64) -> String {
+        let value = "y".repeat(ROW_BYTES as usize);
+        let mut script = String::new();
+        for _ in 0..ops {
+            let row = self.count - self.zipf.draw(&mut self.random);
+            let _ = writeln!(script, "update {table} set b='{value}' where a={row};");
+        }
+        script
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn the_newest_rows_are_updated_most() {
+        let options = crate::options::Options::parse_from(["terrace-bench", "--size", "16M"]);
+        let mut rows = Rows::of(Sizes::on_mounts(&options));
+        assert_eq!(rows.count(), 2048);
+        let script = rows.updates("t", 1000);
+        let row = |line: &str| line.rsplit_once("a=").unwrap().1.trim_end_matches(';').parse();
+        let drawn: Vec<u64> = script.lines().map(|line| row(line).unwrap()).collect();
+        assert!(drawn.len() == 1000 && drawn.iter().all(|row| (1..=2048).contains(row)));
+        let newest = drawn.iter().filter(|&&row| row > 2048 - 128).count();
+        assert!((650..950).contains(&newest), "{newest}");
+    }
 }

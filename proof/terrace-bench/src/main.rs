@@ -12,12 +12,14 @@
 //! | `engine`, `threads`, `many` | operations on a volume in process: one, many, crowds |
 //! | `lsm` | what a log-structured store does, on a volume in process |
 //! | `migration`, `small_migration`, `log_migration`, `read_migration` | data between tiers |
-//! | `streaming` | small writes beside a stream |
+//! | `streaming`, `moving` | small writes beside a stream; a hot set that moves |
 //! | `policy`, `prediction` | what placement costs a write, and how often it is right |
+//! | `amplification`, `hindsight` | what rules cost the disk; whether data went where it belongs |
 //! | `message` | what messages cost, by servers in processes of their own |
 //! | `large`, `dram` | mount and recovery of very many files; memory that inodes take |
 //! | `direct`, `daemon` | programs that are run directly; Terrace's own program |
 //! | `stage`, `ground` | the file systems of one benchmark, gone when dropped |
+//! | `passing` | a mounted volume for a moment, with thresholds of its own |
 //! | `bed`, `kernel`, `disk` | a volume; file systems of the kernel's; the disk under them |
 //! | `switch` | has the kernel offer FUSE over io_uring for a moment |
 //! | `heap`, `median` | counts allocated memory; the middle of samples |
@@ -29,6 +31,7 @@
 //! Invariant: whatever a benchmark makes is owned by its `Stage` and removed with it. Ctrl-C and
 //! errors therefore end the run by returning, never by exiting.
 
+mod amplification;
 mod bed;
 mod benchmark;
 mod catalog;
@@ -43,6 +46,7 @@ mod files;
 mod floor;
 mod ground;
 mod heap;
+mod hindsight;
 mod interrupt;
 mod kernel;
 mod large;
@@ -54,8 +58,10 @@ mod matrix;
 mod median;
 mod message;
 mod migration;
+mod moving;
 mod names;
 mod options;
+mod passing;
 mod policy;
 mod prediction;
 mod profile;

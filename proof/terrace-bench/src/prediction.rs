@@ -4,21 +4,18 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use terrace_engine::{Counter, OpenOptions};
-use terrace_fuse::{MountConfig, mount};
-use terrace_media::create_disk_file;
-use terrace_policy::{Param, Params};
+use terrace_policy::Param;
 
-use crate::bed::{Bed, DiskKind};
-use crate::disk::disk_directory;
 use crate::kernel::run as run_program;
 use crate::loads::{Running, VARMAIL};
 use crate::options::Options;
+use crate::passing::{Settings, on_mount, params};
 use crate::progress::Progress;
 use crate::report::{Row, Unit};
 use crate::rocksdb;
-use crate::stage::{Room, memory_directory, new_directory};
+use crate::stage::Room;
 
 const FIO_SHORT: &str = "prediction: fio, random 4 KiB writes, fsync after each 8 vs always right";
 const FIO_LONG: &str =
@@ -92,22 +89,15 @@ fn row(name: &str, right: u64, wrong: u64) -> Row {
 
 /// Predictions that came true and that did not while a program ran.
 fn judged(options: &Options, name: &str, program: Program, less: u64) -> Result<(u64, u64)> {
-    let (memory, on_disk) = (memory_directory()?, new_directory(&disk_directory(options)?)?);
-    let (disk, root) = (on_disk.path().join("disk"), on_disk.path().join("mount"));
-    create_disk_file(&disk, DISK_BYTES)?;
-    std::fs::create_dir(&root).with_context(|| format!("creating {}", root.display()))?;
-    let mut params = Params::default();
-    if name == WORST {
-        params.set(Param::SyncBlocks, WORST_SYNC_BLOCKS)?;
-    }
-    let open = OpenOptions { params, ..OpenOptions::default() };
-    let mut bed = Bed::new(memory.path(), "prediction", PM_BYTES, &DiskKind::Device(disk), open)?;
-    let mounted = mount(bed.volume().clone(), &root, &MountConfig::default())?;
-    let outcome = program(&root, less);
-    let counters = bed.volume().stats().counters;
-    mounted.unmount()?;
-    bed.close()?;
-    outcome?;
+    let settings: Settings = match name == WORST {
+        true => &[(Param::SyncBlocks, WORST_SYNC_BLOCKS)],
+        false => &[],
+    };
+    let open = OpenOptions { params: params(settings)?, ..OpenOptions::default() };
+    let counters = on_mount(options, [PM_BYTES, DISK_BYTES], open, |root, volume| {
+        program(root, less)?;
+        Ok(volume.stats().counters)
+    })?;
     let (right, wrong) =
         (counters.get(Counter::PredictedRight), counters.get(Counter::PredictedWrong));
     ensure!(right + wrong > 0, "nothing was predicted");

@@ -27,6 +27,9 @@ pub enum Unit {
     /// Bytes per operation.
     #[serde(rename = "B/op")]
     BytesPerOp,
+    /// Bytes per byte.
+    #[serde(rename = "B/B")]
+    BytesPerByte,
     /// Bytes of DRAM.
     #[serde(rename = "B")]
     Bytes,
@@ -58,6 +61,7 @@ impl Unit {
             Unit::MibPerSecond => "MiB/s",
             Unit::EntriesPerSecond => "entries/s/core",
             Unit::BytesPerOp => "B/op",
+            Unit::BytesPerByte => "B/B",
             Unit::Bytes => "B",
             Unit::Milliseconds => "ms",
             Unit::Microseconds => "µs",

@@ -29,7 +29,8 @@ const SHM: &str = "/dev/shm";
 const PM_BYTES_BASE: u64 = 32 << 20;
 /// A disk that stays empty as long as PM has room; its file is sparse.
 const SPARE_DISK_BYTES: u64 = 1 << 30;
-const CACHE_BYTES: u64 = 32 << 20;
+/// Budget of the page cache of a volume.
+pub const CACHE_BYTES: u64 = 32 << 20;
 /// PM of a volume whose file data is on disk.
 const PM_BYTES_OF_LOGS: u64 = 128 << 20;
 /// PM that is small, in percent of a database.
@@ -274,8 +275,7 @@ fn pm_bytes(ground: Ground, sizes: Sizes) -> u64 {
     match ground {
         Ground::MountOnDisk => PM_BYTES_OF_LOGS,
         Ground::Tiered { small: true, .. } | Ground::EngineTiered { small: true } => {
-            let bytes = (sizes.database_bytes * SMALL_PM_PERCENT / 100).max(SMALL_PM_BYTES_MIN);
-            bytes.next_multiple_of(BLOCK_BYTES as u64)
+            small_pm_bytes(sizes)
         }
         // Twice the data: below the threshold from which on it moves to disk.
         Ground::Tiered { small: false, .. } | Ground::EngineTiered { small: false } => {
@@ -283,6 +283,12 @@ fn pm_bytes(ground: Ground, sizes: Sizes) -> u64 {
         }
         _ => sizes.file_bytes + sizes.file_bytes / 2 + 2 * sizes.appended_bytes_max + PM_BYTES_BASE,
     }
+}
+
+/// PM that is small.
+pub fn small_pm_bytes(sizes: Sizes) -> u64 {
+    let bytes = (sizes.database_bytes * SMALL_PM_PERCENT / 100).max(SMALL_PM_BYTES_MIN);
+    bytes.next_multiple_of(BLOCK_BYTES as u64)
 }
 
 /// A device for a file that is read, one that is written anew, and its predecessor.

@@ -168,6 +168,40 @@ impl Random {
     }
 }
 
+/// Ranks of which the first are drawn most, by Zipf's law with the exponent 1.2: the whole part of a
+/// number of Pareto's distribution.
+#[derive(Clone, Copy, Debug)]
+pub struct Zipf {
+    ranks: u64,
+    /// All of Pareto's distribution that lies below `ranks`.
+    whole: f64,
+}
+
+impl Zipf {
+    /// Of so many ranks.
+    pub fn of(ranks: u64) -> Self {
+        Self { ranks, whole: Self::below(ranks) }
+    }
+
+    /// Of Pareto's distribution without an end: the part of the first so many ranks.
+    fn below(ranks: u64) -> f64 {
+        1.0 - ((ranks + 1) as f64).powf(-0.2)
+    }
+
+    /// The share of what is drawn that lies below a rank.
+    pub fn share_below(self, ranks: u64) -> f64 {
+        Self::below(ranks.min(self.ranks)) / self.whole
+    }
+
+    /// A rank, from 0.
+    #[inline]
+    pub fn draw(self, random: &mut Random) -> u64 {
+        let unit = random.below(1 << 53) as f64 / (1_u64 << 53) as f64;
+        let rest = 1.0 - unit * self.whole;
+        (rest.powi(-5) as u64 - 1).min(self.ranks - 1)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,5 +243,23 @@ mod tests {
         })
         .unwrap();
         assert!(written.iter().all(|&times| times == 2));
+    }
+
+    #[test]
+    fn few_ranks_are_drawn_most_and_all_can_be() {
+        let (zipf, mut random) = (Zipf::of(1000), Random::new());
+        let mut drawn = vec![0_u32; 1000];
+        for _ in 0..1_000_000 {
+            drawn[zipf.draw(&mut random) as usize] += 1;
+        }
+        assert!(drawn.iter().all(|&times| times > 0));
+        for ranks in [1, 10, 100, 1000] {
+            let share = f64::from(drawn[..ranks].iter().sum::<u32>()) / 1e6;
+            let expected = zipf.share_below(ranks as u64);
+            assert!((share - expected).abs() < 0.002, "{ranks}: {share} of {expected}");
+        }
+        // Twice the rank, and 2 to the power of 1.2 as often.
+        let ratio = |a: usize, b: usize| f64::from(drawn[a - 1]) / f64::from(drawn[b - 1]);
+        assert!((1.9..2.7).contains(&ratio(20, 40)), "{}", ratio(20, 40));
     }
 }

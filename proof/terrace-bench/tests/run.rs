@@ -108,7 +108,7 @@ fn a_tiny_run_measures_every_row_and_leaves_nothing() {
             "op/s" | "MiB/s" | "entries/s/core" => assert!(name.contains(" vs "), "{name}"),
             // Each byte that a program writes is stored at least once.
             "B/op" => assert!(number("ours") >= number("baseline"), "{row}"),
-            "B" | "ms" | "µs" | "ns" | "share" | "wake-ups" => {}
+            "B" | "B/B" | "ms" | "µs" | "ns" | "share" | "wake-ups" => {}
             unit => panic!("{name}: {unit}"),
         }
         // What touches a disk says how fast that was.

@@ -1,15 +1,19 @@
 //! The benchmarks of volumes whose PM is a few percent of the data.
 
 use super::{
-    EXT4_JOURNAL, FUSE, NULL, NULL_DURABLE, XFS_LOG, engine, mounted, null_and_journals, reported,
-    target,
+    EXT4_JOURNAL, FUSE, NULL, NULL_DURABLE, XFS_LOG, engine, mounted, null_and_journals, owned,
+    reported, target,
 };
-use crate::benchmark::{Against, Benchmark, Contest, How};
+use crate::amplification;
+use crate::benchmark::{Against, Benchmark, Contest, How, Measurement};
+use crate::direct::{mariadb, sqlite_updates};
 use crate::engine::OnVolume;
 use crate::files::OnFiles;
 use crate::ground::Ground;
+use crate::hindsight;
 use crate::loads;
 use crate::lsm;
+use crate::moving;
 use crate::rocksdb;
 
 const TIERED: Ground = Ground::Tiered { small: false, durable: false };
@@ -138,4 +142,41 @@ pub static CATALOG: &[Benchmark] = &[
         loads::webproxy,
         &[target(LARGE_PM, TIERED, How::Files(loads::webproxy), 0.9)],
     )),
+    Benchmark::Contest(Contest {
+        rounds_max: LONG_ROUNDS,
+        ..small_pm(
+            "SQLite updates of a large database, WAL",
+            sqlite_updates,
+            &[target(LARGE_PM, TIERED, How::Files(sqlite_updates), 0.9)],
+        )
+    }),
+    Benchmark::Contest(Contest {
+        rounds_max: LONG_ROUNDS,
+        ..small_pm(
+            "MariaDB updates of a large database",
+            mariadb::updates,
+            &[target(LARGE_PM, TIERED, How::Files(mariadb::updates), 0.9)],
+        )
+    }),
+    Benchmark::Measurement(Measurement {
+        title: "a hot set that moves",
+        rows: || owned(moving::ROWS),
+        mounts: false,
+        room: moving::room,
+        run: moving::run,
+    }),
+    Benchmark::Measurement(Measurement {
+        title: "bytes to the disk",
+        rows: || owned(amplification::ROWS),
+        mounts: true,
+        room: amplification::room,
+        run: amplification::run,
+    }),
+    Benchmark::Measurement(Measurement {
+        title: "hindsight",
+        rows: hindsight::rows,
+        mounts: true,
+        room: amplification::room,
+        run: hindsight::run,
+    }),
 ];

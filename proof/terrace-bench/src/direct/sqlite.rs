@@ -1,4 +1,4 @@
-//! Commits of SQLite, by its command.
+//! Commits of SQLite, by its command: into a new database, and to a large one.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -7,8 +7,11 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
+use tempfile::TempDir;
+
 use super::role::Way;
 use super::share::DirectShare;
+use super::{ROW_BYTES, Rows, server};
 use crate::daemon::directly;
 use crate::kernel::run;
 use crate::workload::{Sizes, Workload};
@@ -70,8 +73,7 @@ pub fn commits(
     on: &Path,
     sizes: Sizes,
 ) -> Result<Box<dyn Workload>> {
-    // Many beside the start of the program, but in a run that only tries things out.
-    let commits = (sizes.round.as_millis() as u64 * 5).clamp(50, 2000);
+    let commits = commits_of(sizes);
     let (directory, is_direct) = (on.to_owned(), way == Way::Direct);
     let mut of = Commits { journal, is_direct, directory, commits, share: None };
     if is_direct {
@@ -79,4 +81,56 @@ pub fn commits(
         of.share = Some(DirectShare::of(of.command()?)?);
     }
     Ok(Box::new(of))
+}
+
+/// Many beside the start of the program, but in a run that only tries things out.
+fn commits_of(sizes: Sizes) -> u64 {
+    (sizes.round.as_millis() as u64 * 5).clamp(50, 2000)
+}
+
+/// Updates of rows of a large database in a log's mode, a commit each.
+struct Updates {
+    database: PathBuf,
+    rows: Rows,
+    commits: u64,
+    /// Has the script: it is not on the volume that is measured.
+    beside: TempDir,
+}
+
+/// Prepares them, and the database.
+///
+/// # Errors
+/// If SQLite fails.
+pub fn updates(on: &Path, sizes: Sizes) -> Result<Box<dyn Workload>> {
+    let rows = Rows::of(sizes);
+    let (database, beside) = (on.join("large"), server::directory()?);
+    let fill = format!(
+        "pragma journal_mode=off; pragma synchronous=off; create table t(a integer primary key, b \
+         text); with recursive n(a) as (select 1 union all select a+1 from n where a<{}) insert \
+         into t select a, hex(randomblob({})) from n; pragma journal_mode=wal;",
+        rows.count(),
+        ROW_BYTES / 2
+    );
+    run(Command::new("sqlite3").arg("-batch").arg("-bail").arg(&database).arg(fill))?;
+    // What was there before is not written back in the time that counts.
+    File::open(&database)?.sync_all()?;
+    Ok(Box::new(Updates { database, rows, commits: commits_of(sizes), beside }))
+}
+
+impl Workload for Updates {
+    fn batch_ops(&self) -> u64 {
+        self.commits
+    }
+
+    fn prepare(&mut self, ops: u64) -> Result<()> {
+        let script = format!("pragma synchronous=full;\n{}", self.rows.updates("t", ops));
+        fs::write(self.beside.path().join("script"), script).context("writing a script")
+    }
+
+    fn run(&mut self, _ops: u64) -> Result<()> {
+        let script = File::open(self.beside.path().join("script"))?;
+        let mut command = Command::new("sqlite3");
+        command.arg("-batch").arg("-bail").arg(&self.database).stdin(Stdio::from(script));
+        run(&mut command).map(drop)
+    }
 }
