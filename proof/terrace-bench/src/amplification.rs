@@ -14,8 +14,8 @@ use crate::passing::{RULES_OFF, Settings, on_mount, params};
 use crate::progress::Progress;
 use crate::report::{Row, Unit};
 use crate::rocksdb;
-use crate::stage::{CACHE_BYTES, Room, small_pm_bytes};
-use crate::workload::Sizes;
+use crate::stage::{Room, small_pm_bytes};
+use crate::workload::{CACHE_BYTES, Sizes};
 
 const ROCKSDB: &str =
     "wear: RocksDB fillrandom of a database, sync, bytes to the disk vs with rules off";

@@ -13,9 +13,9 @@ use crate::options::Options;
 use crate::progress::Progress;
 use crate::reach;
 use crate::report::{Row, Unit};
-use crate::stage::Room;
+use crate::stage::{Room, small_pm_bytes};
 use crate::trees;
-use crate::workload::Sizes;
+use crate::workload::{CACHE_BYTES, Sizes};
 
 /// How a side does its operation.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +64,9 @@ pub struct Contest {
     pub reads: Option<u64>,
     /// Bytes of each operation, nearly all of which must be read from disks, where there are any.
     pub cold_bytes: Option<u64>,
+    /// All processes and all caches have as little memory as they need, and for caches no more than
+    /// a small PM has.
+    pub little_memory: bool,
     /// At most so many rounds, where each takes long.
     pub rounds_max: u32,
 }
@@ -125,11 +128,13 @@ impl Contest {
 
     /// How large files are to be.
     pub fn sizes(&self, options: &Options) -> Sizes {
-        if self.ground == Ground::Engine {
-            Sizes::in_process(options)
-        } else {
-            Sizes::on_mounts(options)
-        }
+        let sizes = match self.ground {
+            Ground::Engine => Sizes::in_process(options),
+            _ => Sizes::on_mounts(options),
+        };
+        // The kernel's cache gets the other half.
+        let little = small_pm_bytes(sizes) / 2;
+        Sizes { cache_bytes: if self.little_memory { little } else { CACHE_BYTES }, ..sizes }
     }
 
     /// Names of its rows.
@@ -176,6 +181,11 @@ impl Benchmark {
     pub fn needs_loop_devices(&self) -> bool {
         matches!(self, Benchmark::Contest(contest) if contest.grounds().iter()
             .any(|ground| ground.has_image()))
+    }
+
+    /// Whether it bounds memory.
+    pub fn needs_group(&self) -> bool {
+        matches!(self, Benchmark::Contest(contest) if contest.little_memory)
     }
 
     /// Whether programs are run directly.

@@ -48,6 +48,7 @@ const BARE: Contest = Contest {
     payload: None,
     reads: None,
     cold_bytes: None,
+    little_memory: false,
     rounds_max: u32::MAX,
 };
 
@@ -483,11 +484,14 @@ mod tests {
             all().filter(|benchmark| needs(benchmark)).map(Benchmark::title).collect()
         };
         let rocksdb = titles(Benchmark::needs_rocksdb);
-        assert!(rocksdb.len() == 16 && rocksdb.iter().all(|name| name.contains("RocksDB")));
+        assert!(rocksdb.len() == 21 && rocksdb.iter().all(|name| name.contains("RocksDB")));
         let trees = titles(Benchmark::needs_trees);
         assert!(trees.len() == 8 && trees.iter().any(|name| name == "direct: build"), "{trees:?}");
-        assert_eq!(titles(Benchmark::needs_sqlite).len(), 3);
-        assert_eq!(titles(Benchmark::needs_mariadb), ["direct: MariaDB commit"]);
+        assert_eq!(titles(Benchmark::needs_sqlite).len(), 5);
+        let mariadb = titles(Benchmark::needs_mariadb);
+        assert!(mariadb.len() == 3 && mariadb.contains(&"direct: MariaDB commit".to_owned()));
+        let little = titles(Benchmark::needs_group);
+        assert!(little.len() == 11 && little.iter().all(|name| name.contains("little memory")));
         assert_eq!(titles(Benchmark::needs_postgresql), ["direct: PostgreSQL transaction"]);
         assert_eq!(titles(Benchmark::needs_leveldb), ["direct: LevelDB fillsync"]);
         let direct = titles(Benchmark::needs_direct);

@@ -10,16 +10,19 @@ use terrace_media::Pm;
 
 use crate::benchmark::{Against, Contest, How};
 use crate::ground::Ground;
+use crate::group::Group;
 use crate::interrupt;
 use crate::median::median;
 use crate::options::Options;
 use crate::progress::Progress;
 use crate::report::{Row, Unit};
-use crate::stage::{Site, Stage};
+use crate::stage::{Site, Stage, small_pm_bytes};
 use crate::workload::Workload;
 
 /// Tries at a round, of which each but the last may be disturbed.
 const ROUND_TRIES: u32 = 3;
+/// What processes need for themselves may be more by one part in so many in a later round.
+const NEED_SLACK: u64 = 8;
 
 /// Something else on the machine changed what a row is about. The row can then not be measured;
 /// nothing else is wrong.
@@ -204,6 +207,8 @@ pub fn hold(
     let all = contest.slowest_reach.is_some() && options.selects(&contest.slowest_row_name());
     let is_compared = |against: &&Against| all || options.selects(&contest.rate_row_name(against));
     let compared: Vec<&Against> = contest.against.iter().filter(is_compared).collect();
+    // PM has been touched by now. Sides are dropped before it.
+    let group = contest.little_memory.then(Group::enter).transpose()?;
     let mut sides = Vec::new();
     for against in &compared {
         sides.push(Side::new(against.name, against.ground, against.how, stage)?);
@@ -211,6 +216,8 @@ pub fn hold(
     // Between the first two baselines if there are as many: so each of them runs right beside ours.
     let our_place = sides.len().min(1);
     sides.insert(our_place, Side::new("Terrace", contest.ground, contest.how, stage)?);
+    let limit = group.as_ref().map(|group| bound(group, &mut sides, contest, stage, options));
+    let limit = limit.transpose()?;
     let rounds = options.rounds.min(contest.rounds_max);
     for round in 1..=rounds {
         progress.round(round, rounds);
@@ -234,8 +241,34 @@ pub fn hold(
         rows.push(rated(contest.slowest_row_name(), &slowest(&sides), Some(reach)));
     }
     rows.extend(bytes_row(contest, &ours.total));
+    if let Some(bytes) = limit {
+        let limited = |note| format!("{note}, {} MiB of memory", bytes >> 20);
+        rows.iter_mut().for_each(|row| row.note = row.note.take().map(limited));
+    }
     rows.retain(|row| options.selects(&row.name));
     Ok(rows)
+}
+
+/// Bounds the memory of all sides to what they need, and as much as a small PM for what is cached;
+/// returns the bound. What they need is seen in a round of each that does not count.
+fn bound(
+    group: &Group,
+    sides: &mut [Side],
+    contest: &Contest,
+    stage: &Stage,
+    options: &Options,
+) -> Result<u64> {
+    let time = Duration::from_secs_f64(options.seconds);
+    let need_bytes = group.need_during(|| {
+        let mut try_it = |side: &mut Side| side.attempt(time, contest, stage).map(drop);
+        sides.iter_mut().try_for_each(&mut try_it)
+    })?;
+    // Caches of volumes are among what is needed.
+    let sizes = stage.sizes();
+    let cached_bytes = small_pm_bytes(sizes).saturating_sub(sizes.cache_bytes);
+    let bytes = need_bytes + need_bytes / NEED_SLACK + cached_bytes;
+    group.limit(bytes)?;
+    Ok(bytes)
 }
 
 /// The lowest rate of all sides in each round.

@@ -17,7 +17,7 @@ use crate::options::Options;
 use crate::passing::{RULES_OFF, Settings, on_mount, params};
 use crate::progress::Progress;
 use crate::report::{Row, Unit};
-use crate::stage::CACHE_BYTES;
+use crate::workload::CACHE_BYTES;
 
 const ROCKSDB: &str =
     "hindsight: bytes of new files in place, RocksDB fillrandom of a database, sync";

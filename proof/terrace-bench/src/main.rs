@@ -22,6 +22,7 @@
 //! | `passing` | a mounted volume for a moment, with thresholds of its own |
 //! | `bed`, `kernel`, `disk` | a volume; file systems of the kernel's; the disk under them |
 //! | `switch` | has the kernel offer FUSE over io_uring for a moment |
+//! | `group` | a control group that bounds memory |
 //! | `heap`, `median` | counts allocated memory; the middle of samples |
 //! | `profile`, `floor` | one operation alone, for a profiler; the least that it can cost |
 //! | `report`, `matrix` | rows, the tables, the machine |
@@ -45,6 +46,7 @@ mod engine;
 mod files;
 mod floor;
 mod ground;
+mod group;
 mod heap;
 mod hindsight;
 mod interrupt;
@@ -198,6 +200,7 @@ fn select(options: &Options) -> Result<(Vec<&'static Benchmark>, Vec<Row>)> {
     skip("RocksDB", Benchmark::needs_rocksdb, &rocksdb::why_not);
     skip("fio", Benchmark::needs_fio, &depth::why_not);
     skip("direct programs", Benchmark::needs_direct, &daemon::why_not);
+    skip("little memory", Benchmark::needs_group, &group::why_not);
     skip("SQLite", Benchmark::needs_sqlite, &message::why_no_sqlite);
     skip("MariaDB", Benchmark::needs_mariadb, &direct::mariadb::why_not);
     skip("PostgreSQL", Benchmark::needs_postgresql, &direct::postgresql::why_not);

@@ -29,8 +29,6 @@ const SHM: &str = "/dev/shm";
 const PM_BYTES_BASE: u64 = 32 << 20;
 /// A disk that stays empty as long as PM has room; its file is sparse.
 const SPARE_DISK_BYTES: u64 = 1 << 30;
-/// Budget of the page cache of a volume.
-pub const CACHE_BYTES: u64 = 32 << 20;
 /// PM of a volume whose file data is on disk.
 const PM_BYTES_OF_LOGS: u64 = 128 << 20;
 /// PM that is small, in percent of a database.
@@ -75,7 +73,7 @@ impl Site {
         };
         let in_pm = |durable| OpenOptions {
             durable,
-            cache_bytes: CACHE_BYTES,
+            cache_bytes: sizes.cache_bytes,
             params: if ground.has_small_pm() { options.params() } else { Params::default() },
             ..OpenOptions::default()
         };

@@ -22,6 +22,8 @@ pub static FILLING: [u8; PIECE_BYTES] = [0x5a; PIECE_BYTES];
 /// What files are filled and streamed with.
 pub const PIECE_BYTES: usize = 1 << 20;
 const APPENDED_BYTES_MAX: u64 = 64 << 20;
+/// Budget of the page cache of a volume, unless a benchmark is about that.
+pub const CACHE_BYTES: u64 = 32 << 20;
 
 /// One side of a benchmark: an operation, ready to be repeated.
 pub trait Workload {
@@ -66,6 +68,8 @@ pub struct Sizes {
     pub stream_bytes: u64,
     /// A database that is filled.
     pub database_bytes: u64,
+    /// Budget of a volume's page cache.
+    pub cache_bytes: u64,
     /// What stands for "very many" files.
     pub many: u64,
     /// A round of one side.
@@ -80,6 +84,7 @@ impl Sizes {
             appended_bytes_max: APPENDED_BYTES_MAX.min(options.size),
             stream_bytes: whole_pieces(options.size / 2),
             database_bytes: options.size / 8,
+            cache_bytes: CACHE_BYTES,
             many: options.many(),
             round: Duration::from_secs_f64(options.seconds),
         }
@@ -211,6 +216,7 @@ mod tests {
         appended_bytes_max: 4 << 20,
         stream_bytes: 4 << 20,
         database_bytes: 4 << 20,
+        cache_bytes: CACHE_BYTES,
         many: 10,
         round: Duration::ZERO,
     };

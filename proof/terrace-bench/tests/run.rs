@@ -23,8 +23,8 @@ fn run(arguments: &[&str], temporary: &Path, output: &Path) -> (u32, Output) {
     (child.id(), child.wait_with_output().expect("the end of terrace-bench"))
 }
 
-/// Asserts that a process which has ended left neither files in memory nor temporary files nor
-/// mounts.
+/// Asserts that a process which has ended left neither files in memory nor temporary files, mounts
+/// or control groups.
 fn assert_nothing_is_left(process: u32, temporary: &Path) {
     let prefix = format!("terrace-bench-{process}-");
     for directory in [Path::new("/dev/shm"), temporary] {
@@ -35,6 +35,10 @@ fn assert_nothing_is_left(process: u32, temporary: &Path) {
     }
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
     assert!(!mounts.contains(&prefix), "{mounts}");
+    for groups in mounts.lines().filter(|mount| mount.starts_with("cgroup2 ")) {
+        let group = Path::new(groups.split(' ').nth(1).unwrap()).join(prefix.trim_end_matches('-'));
+        assert!(!group.exists(), "{}", group.display());
+    }
     // A loop device ends after its last user, in its own time.
     let looped = || {
         let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();

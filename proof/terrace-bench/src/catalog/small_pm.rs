@@ -47,6 +47,23 @@ const fn small_pm_durable(
     Contest { place, ground, ..mounted(name, how, against) }
 }
 
+/// On a mount with a small PM, beside one with PM for all, and both with little memory for caches.
+const fn little_memory(name: &'static str, how: OnFiles, against: &'static [Against]) -> Benchmark {
+    Benchmark::Contest(Contest {
+        place: "mount, small PM, little memory",
+        little_memory: true,
+        rounds_max: LONG_ROUNDS,
+        ..small_pm(name, how, against)
+    })
+}
+
+/// The same for what is compared with PM that has room for all.
+macro_rules! little_memory {
+    ($name:literal, $how:expr, $reach:literal) => {
+        little_memory($name, $how, &[target(LARGE_PM, TIERED, How::Files($how), $reach)])
+    };
+}
+
 pub static CATALOG: &[Benchmark] = &[
     Benchmark::Contest(Contest {
         rounds_max: LONG_ROUNDS,
@@ -158,6 +175,21 @@ pub static CATALOG: &[Benchmark] = &[
             &[target(LARGE_PM, TIERED, How::Files(mariadb::updates), 0.9)],
         )
     }),
+    little_memory!("RocksDB fillseq of a database, sync", rocksdb::fillseq_all, 0.95),
+    little_memory!("RocksDB fillrandom of a database, sync", rocksdb::fillrandom_all, 0.95),
+    little_memory!("RocksDB overwrite of a database, sync", rocksdb::overwrite_all, 0.95),
+    little_memory!(
+        "RocksDB readwhilewriting of a database, sync",
+        rocksdb::read_while_writing,
+        0.95
+    ),
+    little_memory!("RocksDB fillseq, sync", rocksdb::fillseq, 0.9),
+    little_memory!("varmail", loads::varmail, 0.9),
+    little_memory!("fileserver", loads::fileserver, 0.9),
+    little_memory!("webserver", loads::webserver, 0.9),
+    little_memory!("webproxy", loads::webproxy, 0.9),
+    little_memory!("SQLite updates of a large database, WAL", sqlite_updates, 0.9),
+    little_memory!("MariaDB updates of a large database", mariadb::updates, 0.9),
     Benchmark::Measurement(Measurement {
         title: "a hot set that moves",
         rows: || owned(moving::ROWS),
