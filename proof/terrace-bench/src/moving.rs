@@ -40,7 +40,8 @@ const PM_BYTES: u64 = 16 << 20;
 const DATA_TIMES: u64 = 16;
 /// PM with room for all of it, and for logs.
 const LARGE_TIMES: u64 = 24;
-const FILE_BYTES: u64 = 64 << 10;
+/// Long enough that logs, a page of PM for each file at least, leave room for data.
+const FILE_BYTES: u64 = 1 << 20;
 const FILE_BLOCKS: u64 = FILE_BYTES / BLOCK_BYTES as u64;
 /// One operation of so many is a write.
 const WRITES: u64 = 4;
