@@ -1,6 +1,6 @@
 //! A control group (cgroup v2) with this process and the programs that it starts, whose memory is
-//! bounded: what they need for themselves, what volumes cache, and what the kernel caches of mounted
-//! files.
+//! bounded: what they need for themselves, what volumes cache, and what the kernel caches of
+//! mounted files.
 //!
 //! Memory counts for the group that touches it first. So PM in `/dev/shm` is touched before the
 //! process enters.

@@ -1,5 +1,5 @@
-//! Whether data of new files goes where hindsight would have put it: programs run on a volume with a
-//! small PM, which records them, and the trace is replayed with the rules and without them.
+//! Whether data of new files goes where hindsight would have put it: programs run on a volume with
+//! a small PM, which records them, and the trace is replayed with the rules and without them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

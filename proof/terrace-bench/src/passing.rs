@@ -1,5 +1,5 @@
-//! A mounted volume for a moment: one whose thresholds are set, and that is asked afterwards what it
-//! has counted.
+//! A mounted volume for a moment: one whose thresholds are set, and that is asked afterwards what
+//! it has counted.
 
 use std::path::Path;
 use std::sync::Arc;

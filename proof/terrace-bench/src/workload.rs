@@ -173,8 +173,8 @@ impl Random {
     }
 }
 
-/// Ranks of which the first are drawn most, by Zipf's law with the exponent 1.2: the whole part of a
-/// number of Pareto's distribution.
+/// Ranks of which the first are drawn most, by Zipf's law with the exponent 1.2: the whole part of
+/// a number of Pareto's distribution.
 #[derive(Clone, Copy, Debug)]
 pub struct Zipf {
     ranks: u64,
