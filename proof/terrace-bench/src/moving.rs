@@ -203,10 +203,11 @@ impl Found {
         let (never, moves) = (self.never, self.back.len());
         let note = format!("at most {slowest:.0} ms; never after {never} of {moves} moves");
         let by_pm = format!("{:.0} % of reads were PM's", 100.0 * median(&self.by_pm));
-        let hits = Row::new(HITS.into(), Unit::Share, best, served, served / best, None);
+        let shares: Vec<f64> = self.served.iter().map(|served| served / best).collect();
+        let hits = Row::new(HITS.into(), Unit::Share, best, served, 0.0, None);
         vec![
             rate.with_ratios(&ratios),
-            Row { note: Some(by_pm), ..hits },
+            Row { note: Some(by_pm), ..hits.with_ratios(&shares) },
             Row { note: Some(note), ..back },
         ]
     }
