@@ -30,6 +30,15 @@ const REACH: f64 = 1.0;
 /// Batches of varmail: each of its files is replaced many times.
 const VARMAIL_BATCHES: u64 = 120;
 
+/// With so much to overwrite, a mail server has all of its files, also in a run that only tries
+/// things out: more than a small PM holds.
+const FILE_BYTES_MIN: u64 = 256 << 20;
+
+fn sizes(options: &Options) -> Sizes {
+    let sizes = Sizes::on_mounts(options);
+    Sizes { file_bytes: sizes.file_bytes.max(FILE_BYTES_MIN), ..sizes }
+}
+
 /// What runs on a small PM, for as long as it says much of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
@@ -53,7 +62,7 @@ impl Load {
         options: &Options,
         begun: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        let mut workload = (self.make)(root, Sizes::on_mounts(options))?;
+        let mut workload = (self.make)(root, sizes(options))?;
         let batches = if options.quick { self.batches.div_ceil(20) } else { self.batches };
         let ops = workload.batch_ops() * batches;
         workload.prepare(ops)?;
@@ -64,13 +73,13 @@ impl Load {
 
 /// What a volume with a small PM has: PM, and a disk.
 pub fn devices(options: &Options) -> [u64; 2] {
-    let sizes = Sizes::on_mounts(options);
+    let sizes = sizes(options);
     [small_pm_bytes(sizes), 8 * sizes.database_bytes.max(sizes.file_bytes)]
 }
 
 /// What such a volume needs.
 pub fn room(options: &Options) -> Room {
-    let ([shm, disk], sizes) = (devices(options), Sizes::on_mounts(options));
+    let ([shm, disk], sizes) = (devices(options), sizes(options));
     Room { shm, cached: sizes.database_bytes.max(sizes.file_bytes), disk }
 }
 
@@ -127,7 +136,7 @@ fn to_disk(options: &Options, load: Load, settings: Settings) -> Result<f64> {
         volume.sync()?;
         let after = written(volume)?;
         let [programs, disk] = [0, 1].map(|of| after[of] - before[of]);
-        ensure!(programs > 0, "nothing was written");
+        ensure!(programs > 0 && disk > 0, "{programs} bytes written, {disk} to the disk");
         Ok(disk as f64 / programs as f64)
     })
 }

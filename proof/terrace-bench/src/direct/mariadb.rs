@@ -20,7 +20,7 @@ use crate::workload::{Sizes, Workload, to_fill};
 const OPS_MIN: u64 = 50;
 const OPS_MAX: u64 = 20_000;
 /// Least of InnoDB's buffers, and of its log.
-const POOL_BYTES_MIN: u64 = 5 << 20;
+const POOL_BYTES_MIN: u64 = 6 << 20;
 const LOG_BYTES_MIN: u64 = 4 << 20;
 
 /// How much memory a server takes for InnoDB's buffers, and how long InnoDB's log is.
