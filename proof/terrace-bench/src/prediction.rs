@@ -83,7 +83,7 @@ fn row(name: &str, right: u64, wrong: u64) -> Row {
     let (baseline, reach) = if name == WORST { (PAPERS_WORST, None) } else { (1.0, Some(REACH)) };
     Row {
         note: Some(format!("{:.2} % of {writes} writes", 100.0 * share)),
-        ..Row::new(name.to_owned(), Unit::DirectShare, baseline, share, share / baseline, reach)
+        ..Row::new(name.to_owned(), Unit::Share, baseline, share, share / baseline, reach)
     }
 }
 

@@ -47,7 +47,7 @@ pub enum Unit {
     WakeUps,
     /// A part of all, as a number up to 1.
     #[serde(rename = "share")]
-    DirectShare,
+    Share,
     /// Nothing: it could not be measured.
     #[serde(rename = "not measured")]
     NotMeasured,
@@ -67,7 +67,7 @@ impl Unit {
             Unit::Microseconds => "µs",
             Unit::Nanoseconds => "ns",
             Unit::WakeUps => "wake-ups",
-            Unit::DirectShare => "share",
+            Unit::Share => "share",
             Unit::NotMeasured => "not measured",
         }
     }
