@@ -404,7 +404,7 @@ fn reads_that_lean_to_pm_move_read_dominated_files_to_the_cache_and_back() {
 #[test]
 fn small_files_that_are_read_come_back_together() {
     let rig = Rig::tiered(16 << 20);
-    let volume = rig.open_alone(&[(Param::FlowSeconds, 1)]);
+    let volume = rig.open_alone(&[(Param::FlowSeconds, 1), (Param::Settle, 0)]);
     let data = |number: usize| pattern(16 << 10, number as u8);
     let files: Vec<Ino> = (0..64)
         .map(|number| {

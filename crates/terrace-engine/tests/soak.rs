@@ -160,6 +160,7 @@ fn soak(rig: &Rig, operations: u64, thresholds: &[(Param, u64)]) -> Arc<Volume> 
         (Param::SyncBlocks, 128),
         (Param::Group, 1 << 20),
         (Param::FlowSeconds, 1),
+        (Param::Settle, 0),
     ];
     for &(param, value) in common.iter().chain(thresholds) {
         volume.tune(param, value).unwrap();

@@ -61,6 +61,8 @@ pub enum Param {
     Lately,
     /// By how much PM is slower before memory and disks help it.
     Helpers,
+    /// Time without data that had to leave PM after which other data may come back.
+    Settle,
 }
 
 /// What a threshold counts.
@@ -120,7 +122,7 @@ pub struct Tunable {
 }
 
 /// How many thresholds there are.
-pub const PARAMS: usize = 24;
+pub const PARAMS: usize = 25;
 
 const fn tunable(
     param: Param,
@@ -223,6 +225,8 @@ pub const TUNABLES: [Tunable; PARAMS] = [
         "reads leave PM, and long writes go past it, if it takes so much longer than memory or a \
                 disk; 0: reads leave as the papers say, writes never go past it",
     ),
+    tunable(Param::Settle, "settle", Unit::Seconds, (0, 86_400), 10)
+        .about("data comes back to PM if none had to leave it for so long; 0: at once"),
 ];
 
 impl Param {

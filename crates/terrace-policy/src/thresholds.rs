@@ -21,6 +21,8 @@ pub struct Traffic {
     pub pm_written: u64,
     /// File data read from the page cache, whether it was there or had to be fetched.
     pub dram_read: u64,
+    /// File data that had to leave PM, because it was too full.
+    pub pm_left: u64,
 }
 
 impl Traffic {
@@ -31,6 +33,7 @@ impl Traffic {
             pm_read_direct: self.pm_read_direct.saturating_sub(before.pm_read_direct),
             pm_written: self.pm_written.saturating_sub(before.pm_written),
             dram_read: self.dram_read.saturating_sub(before.dram_read),
+            pm_left: self.pm_left.saturating_sub(before.pm_left),
         }
     }
 
@@ -118,6 +121,8 @@ pub struct Dataflow {
     leaning: Flow,
     seconds: u64,
     under_way: Flow,
+    /// Seconds since data had to leave PM; `None`: none had to.
+    settled: Option<u64>,
 }
 
 impl Dataflow {
@@ -131,6 +136,10 @@ impl Dataflow {
     pub fn tick(&mut self, now: Traffic, params: &Params) -> Flow {
         self.second = now.since(self.last);
         self.last = now;
+        self.settled = match self.second.pm_left {
+            0 => self.settled.map(|seconds| seconds.saturating_add(1)),
+            _ => Some(0),
+        };
         let leaning = leaning(self.second, params);
         if leaning != self.leaning {
             (self.leaning, self.seconds) = (leaning, 0);
@@ -158,11 +167,17 @@ impl Dataflow {
             Flow::Balanced => false,
             Flow::PmBusy => read_migration_goes_on(self.second, pm_is_slower, params),
             Flow::DramBusy => {
-                reverse_migration_goes_on(self.second, pm_used_percent, threshold_percent)
+                self.is_settled(params)
+                    && reverse_migration_goes_on(self.second, pm_used_percent, threshold_percent)
             }
         };
         self.under_way = if goes_on { wanted } else { Flow::Balanced };
         self.under_way
+    }
+
+    /// Whether no data had to leave PM for [`Param::Settle`] seconds: what comes back may stay.
+    fn is_settled(&self, params: &Params) -> bool {
+        self.settled.is_none_or(|seconds| seconds >= params.get(Param::Settle))
     }
 
     /// The migration that is under way, as of the last second.
@@ -285,6 +300,21 @@ mod tests {
         );
         assert_eq!(second(10, 100, 70.0), Balanced, "PM is as full as it may be");
         assert_eq!(second(100, 10, 0.0), Balanced, "once is not twice");
+    }
+
+    #[test]
+    fn nothing_comes_back_to_a_pm_that_other_data_has_to_leave() {
+        let params = params(&[(Param::FlowSeconds, 1), (Param::Settle, 2)]);
+        let (mut flows, mut now) = (Dataflow::default(), Traffic::default());
+        let mut second = |pm_left| {
+            now.dram_read += 100;
+            now.pm_left += pm_left;
+            flows.choose(now, 0.0, 70.0, None, &params)
+        };
+        use Flow::{Balanced, DramBusy};
+        assert_eq!([second(0), second(0)], [DramBusy; 2], "none had to leave so far");
+        assert_eq!([second(1), second(0), second(0)], [Balanced, Balanced, DramBusy]);
+        assert_eq!(second(1), Balanced);
     }
 
     #[test]

@@ -351,6 +351,7 @@ fn settle(volume: &mut Volume, done: &Move, moved: &[(u64, u64)]) {
         Reason::Reverse => &mut volume.outcome.migrated_reverse_bytes,
     };
     *counted += bytes;
+    volume.traffic.pm_left = volume.outcome.migrated_write_bytes;
     if done.reason == Reason::Reverse && bytes > 0 {
         volume.cold.note(done.ino, volume.files[&done.ino].mtimes.time_ns());
     }

@@ -100,6 +100,7 @@ fn fetch_back(volume: &Volume, inos: &[Ino]) -> Result<f64> {
         volume.tune(param, 90)?;
     }
     volume.tune(Param::FlowSeconds, 1)?;
+    volume.tune(Param::Settle, 0)?;
     let mut buf = vec![0; FILE_BYTES];
     for &ino in inos {
         volume.read(ino, 0, &mut buf)?;

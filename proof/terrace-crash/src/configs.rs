@@ -68,6 +68,7 @@ pub const READ_MIGRATION: Config = Config {
         (Param::MigrateMin, 100),
         (Param::MigrateAt, 100),
         (Param::FlowSeconds, 1),
+        (Param::Settle, 0),
         (Param::FlowHigh, 100),
         (Param::FlowLow, 100),
         (Param::ReadFactor, 1),

@@ -116,7 +116,7 @@ impl VolumeSpec {
     pub fn migrating(self) -> Self {
         self.pm_mib(16).disk_mib(512).options(
             "migrate_min=1,migrate_at=1,migrate_max=1,cold_age=0,logs_at=0,group=64K,\
-                 flow_seconds=1",
+                 flow_seconds=1,settle=0",
         )
     }
 

@@ -101,6 +101,7 @@ impl Schedule {
             pm_read_direct: counters.get(Counter::DirectReadBytes),
             pm_written: counters.get(Counter::WrittenPm),
             dram_read: counters.get(Counter::ReadCache) + from_disks,
+            pm_left: counters.get(Counter::MigratedWrite),
         }
     }
 
