@@ -71,7 +71,7 @@ pub struct Options {
     /// it is switched on) or auto.
     #[arg(long, value_name = "WAY", default_value = "device")]
     pub transport: Transport,
-    /// Thresholds of the volumes whose PM is small (NAME=VALUE, any number of times; see POLICY.md):
+    /// Thresholds of volumes whose PM is small (NAME=VALUE, any number of times; see POLICY.md):
     /// what a rule is worth.
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_setting)]
     pub settings: Vec<(Param, u64)>,
