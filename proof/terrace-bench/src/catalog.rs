@@ -10,6 +10,7 @@ use crate::dram;
 use crate::engine::{self, OnVolume};
 use crate::files::{self, OnFiles};
 use crate::ground::Ground;
+use crate::helpers;
 use crate::large;
 use crate::loads;
 use crate::log_migration;
@@ -418,6 +419,13 @@ static CATALOG: &[Benchmark] = &[
         mounts: false,
         room: read_migration::room,
         run: read_migration::run,
+    }),
+    Benchmark::Measurement(Measurement {
+        title: "helpers of a slow PM",
+        rows: || owned(helpers::ROWS),
+        mounts: false,
+        room: |_| helpers::room(),
+        run: helpers::run,
     }),
     Benchmark::Measurement(Measurement {
         title: "policy in a durable write",

@@ -12,6 +12,7 @@
 //! | `engine`, `threads`, `many` | operations on a volume in process: one, many, crowds |
 //! | `lsm` | what a log-structured store does, on a volume in process |
 //! | `migration`, `small_migration`, `log_migration`, `read_migration` | data between tiers |
+//! | `helpers` | long writes that go past a PM that is slower than a disk |
 //! | `streaming`, `moving` | small writes beside a stream; a hot set that moves |
 //! | `policy`, `prediction` | what placement costs a write, and how often it is right |
 //! | `amplification`, `hindsight` | what rules cost the disk; whether data went where it belongs |
@@ -48,6 +49,7 @@ mod floor;
 mod ground;
 mod group;
 mod heap;
+mod helpers;
 mod hindsight;
 mod interrupt;
 mod kernel;

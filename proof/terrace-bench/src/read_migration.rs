@@ -40,7 +40,7 @@ const PASSES_MAX: u32 = 20;
 const BATCH_BYTES: u64 = 4 << 20;
 /// A single module of the first persistent memory: a sixth of the bandwidth of the model "pm",
 /// which is six of them.
-const ONE_MODULE: DeviceModel = DeviceModel {
+pub const ONE_MODULE: DeviceModel = DeviceModel {
     read_latency_ns: 300,
     write_latency_ns: 100,
     read_bytes_per_s: 6_600_000_000,
@@ -117,11 +117,11 @@ fn beside(
         sides.push(Files::fill(bed.volume(), data_bytes(options))?);
         beds.push(bed);
     }
-    progress.step("migrating");
-    let cached_bytes = sides[1].migrate()?;
-    let note = format!("{} % in the page cache", 100 * cached_bytes / data_bytes(options));
     let mut measured = Vec::new();
     for (name, len_bytes, reach) in rows {
+        progress.step("migrating");
+        let cached_bytes = sides[1].migrate(len_bytes)?;
+        let note = format!("{} % in the page cache", 100 * cached_bytes / data_bytes(options));
         let mut rates = [Vec::new(), Vec::new()];
         for round in 1..=options.rounds {
             progress.round(round, options.rounds);
@@ -135,7 +135,7 @@ fn beside(
         measured.push(Row {
             ratio_min: ratios.iter().copied().fold(f64::INFINITY, f64::min),
             ratio_max: ratios.iter().copied().fold(0.0, f64::max),
-            note: Some(note.clone()),
+            note: Some(note),
             ..Row::new(name.to_owned(), Unit::OpsPerSecond, baseline, ours, median(&ratios), reach)
         });
     }
@@ -162,16 +162,21 @@ impl Files {
         Ok(Self { volume: volume.clone(), inos })
     }
 
-    /// Reads all, again and again, until what fits has moved to the page cache; returns how many
-    /// bytes that is.
-    fn migrate(&self) -> Result<u64> {
+    /// Reads all, again and again, so many bytes at a time, until what fits has moved to the page
+    /// cache, or nothing is gained by it; returns how many bytes have moved so far.
+    fn migrate(&self, len_bytes: usize) -> Result<u64> {
         let moved = || self.volume.stats().counters.get(Counter::MigratedRead);
-        let mut piece = vec![0; PIECE_BYTES];
+        let mut piece = vec![0; len_bytes];
+        self.volume.tune(Param::Migrate, 1)?;
         self.volume.tune(Param::FlowSeconds, 1)?;
         let mut before = 0;
         for _ in 0..PASSES_MAX {
             interrupt::check()?;
-            self.inos.iter().try_for_each(|&ino| self.volume.read(ino, 0, &mut piece).map(drop))?;
+            for &ino in &self.inos {
+                for offset in (0..PIECE_BYTES).step_by(len_bytes) {
+                    self.volume.read(ino, offset as u64, &mut piece)?;
+                }
+            }
             // That it has nothing more to move is an error, too.
             let _ = self.volume.migrate(1);
             if moved() == before && before > 0 {
