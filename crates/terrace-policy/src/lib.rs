@@ -24,7 +24,9 @@ mod write_size;
 use std::time::Duration;
 
 pub use groups::{Group, Piece, groups};
-pub use helpers::{Helpers, Load, Past, Timed, is_long, is_timed};
+pub use helpers::{
+    Helpers, LONG_BLOCKS, Load, Past, READ_CLASSES, Timed, is_long, is_timed, read_class,
+};
 pub use kinds::{Kind, Kinds};
 pub use life::{Life, Stroke, Traits};
 pub use pace::Pace;

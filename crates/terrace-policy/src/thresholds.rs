@@ -217,8 +217,9 @@ pub fn logs_leave(pm_used_percent: f64, params: &Params) -> bool {
 }
 
 /// Whether read migration, once begun, goes on: until less is read from PM than from DRAM, or
-/// nothing at all. If PM is slower than memory, it goes on until PM idles ([`Param::FlowLow`]); if
-/// PM is not, nothing is gained by it. Direct reads do not count.
+/// nothing at all. If PM is slower than memory, it goes on to half the way to where PM idles
+/// ([`Param::FlowLow`]), from where on data would come back; if PM is not, nothing is gained by it.
+/// Direct reads do not count.
 pub fn read_migration_goes_on(
     last_second: Traffic,
     pm_is_slower: Option<bool>,
@@ -227,7 +228,7 @@ pub fn read_migration_goes_on(
     let pm_read = last_second.pm_read_movable();
     let least_percent = match pm_is_slower {
         Some(false) => return false,
-        Some(true) => params.get(Param::FlowLow).min(100),
+        Some(true) => (100 + params.get(Param::FlowLow).min(100)) / 2,
         None => 100,
     };
     let times_100 = 100 * u128::from(pm_read);
@@ -332,9 +333,9 @@ mod tests {
         use Flow::{Balanced, PmBusy};
         assert_eq!([second(300, 0, None), second(300, 10, Some(false))], [PmBusy, Balanced]);
         assert_eq!(second(300, 10, Some(true)), PmBusy);
-        // Where PM would idle, reverse migration would begin.
-        assert_eq!([second(50, 100, Some(true)), second(49, 100, Some(true))][0], PmBusy);
-        assert_ne!(flows.under_way(), PmBusy);
+        // It ends half the way to where data would come back.
+        assert_eq!([second(75, 100, Some(true)), second(74, 100, Some(true))], [PmBusy, Balanced]);
+        (0..9).for_each(|_| assert_eq!(second(51, 100, Some(true)), Balanced));
     }
 
     #[test]

@@ -78,7 +78,8 @@ pub fn to_text(budget: &WearBudget) -> Result<String, String> {
 }
 
 /// Whether the mount of which `status` tells has these budgets: a remount changes none. Of several
-/// for a device the last one counts.
+/// for a device the last one counts. A device that is not there may have left the volume since the
+/// table of mounts was written: its budget is left out, with a warning.
 ///
 /// # Errors
 /// One is another.
@@ -87,9 +88,14 @@ pub fn must_be_in_force(budgets: &[WearBudget], status: &Value) -> Result<()> {
         budgets.iter().map(|budget| (index_of(&budget.device, status), budget)).collect();
     for (index, budget) in last {
         let known = status["wear"]["devices"].as_array().into_iter().flatten();
-        let in_force = known
-            .filter(|device| index.is_some() && device["index"].as_u64() == index)
-            .find_map(|device| device["budget"]["bytes_per_day"].as_u64());
+        let known: Vec<&Value> =
+            known.filter(|device| index.is_some() && device["index"].as_u64() == index).collect();
+        if known.is_empty() {
+            let text = to_text(budget).map_err(anyhow::Error::msg)?;
+            tracing::warn!("wear={text}: the volume has no such device; nothing is changed");
+            continue;
+        }
+        let in_force = known.iter().find_map(|device| device["budget"]["bytes_per_day"].as_u64());
         if in_force != Some(budget.bytes_per_day) {
             let text = to_text(budget).map_err(anyhow::Error::msg)?;
             let now = in_force.map_or_else(

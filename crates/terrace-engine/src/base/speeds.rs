@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use terrace_layout::BLOCK_BYTES;
-use terrace_policy::{Timed, is_long, is_timed};
+use terrace_policy::{LONG_BLOCKS, Load, READ_CLASSES, Timed, is_long, is_timed, read_class};
 use terrace_store::sync::atomic::{AtomicU64, Ordering};
 
 /// What was timed of a device, or of the page cache. As JSON, it may be of a daemon of another
@@ -17,10 +17,10 @@ use terrace_store::sync::atomic::{AtomicU64, Ordering};
 pub struct SpeedStats {
     /// `pm`, `cache`, `disk1`, `disk2`, …
     pub device: String,
-    /// `read` (of disks: all; else those shorter than 64 KiB, one in 64 of them), `long_read`,
-    /// `long_write` (64 KiB and more), or `flush`.
+    /// `read` (of disks all that a thread waited for; else those of one to 15 blocks, one in 61 of
+    /// them), `long_read`, `long_write` (16 blocks and more), or `flush`.
     pub operation: String,
-    /// Bytes of the operations that were timed; of flushes their number.
+    /// Bytes of the operations that were timed, in whole blocks; of flushes their number.
     pub timed: u64,
     /// How long they took, in nanoseconds.
     pub total_ns: u64,
@@ -59,20 +59,20 @@ impl Meter {
     }
 }
 
-/// See the module. Of reads, the short ones and the long ones.
+/// See the module. Reads by class ([`read_class`]).
 #[derive(Debug, Default)]
 pub(crate) struct Speeds {
-    pm_reads: [Meter; 2],
-    cache_reads: [Meter; 2],
+    pm_reads: [Meter; READ_CLASSES],
+    cache_reads: [Meter; READ_CLASSES],
     pm_writes: Meter,
+    cache_writes: Meter,
 }
 
-/// What PM and the page cache took so far.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Taken {
-    pub pm_reads: [Timed; 2],
-    pub cache_reads: [Timed; 2],
-    pub pm_writes: Timed,
+/// What long writes go to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WrittenTo {
+    Pm,
+    Cache,
 }
 
 /// Bytes of a read, by what served them.
@@ -99,13 +99,15 @@ impl Speeds {
             READS.set(nth.wrapping_add(1));
             is_timed(nth)
         };
-        (is_long(blocks_of(bytes)) || is_next()).then(Instant::now)
+        // The time of less than a block is that of all that is done around it.
+        let is_wanted = bytes as u64 >= BLOCK_BYTES && (is_long(blocks_of(bytes)) || is_next());
+        is_wanted.then(Instant::now)
     }
 
     /// A read is over that began at this time.
     pub fn end_read(&self, begun: Instant, served: Served) {
         let blocks = blocks_of(served.all);
-        let class = usize::from(is_long(blocks));
+        let class = read_class(blocks);
         if served.from_pm == served.all {
             self.pm_reads[class].add(blocks, begun.elapsed());
         } else if served.from_cache == served.all {
@@ -113,35 +115,47 @@ impl Speeds {
         }
     }
 
-    /// A write of so many bytes to PM begins; its time, if it is one that is timed.
+    /// A write of so many bytes begins; its time, if it is one that is timed.
     #[inline]
     pub fn begin_write(&self, bytes: usize) -> Option<Instant> {
         is_long(blocks_of(bytes)).then(Instant::now)
     }
 
-    /// A write to PM is over that began at this time.
-    pub fn end_write(&self, begun: Instant, bytes: usize) {
-        self.pm_writes.add(blocks_of(bytes), begun.elapsed());
+    /// A write is over that began at this time.
+    pub fn end_write(&self, begun: Instant, bytes: usize, to: WrittenTo) {
+        let meter = match to {
+            WrittenTo::Pm => &self.pm_writes,
+            WrittenTo::Cache => &self.cache_writes,
+        };
+        meter.add(blocks_of(bytes), begun.elapsed());
     }
 
-    /// What was timed so far.
-    pub fn taken(&self) -> Taken {
-        Taken {
+    /// What was timed so far; nothing of disks.
+    pub fn load(&self) -> Load {
+        Load {
             pm_reads: self.pm_reads.each_ref().map(Meter::timed),
             cache_reads: self.cache_reads.each_ref().map(Meter::timed),
             pm_writes: self.pm_writes.timed(),
+            cache_writes: self.cache_writes.timed(),
+            ..Load::default()
         }
     }
 
     /// The same, for those who look from outside.
     pub fn stats(&self) -> Vec<SpeedStats> {
-        let Taken { pm_reads, cache_reads, pm_writes } = self.taken();
+        let Load { pm_reads, cache_reads, pm_writes, cache_writes, .. } = self.load();
+        let (short, long) = (..read_class(LONG_BLOCKS), read_class(LONG_BLOCKS)..);
+        let sum = |reads: &[Timed]| {
+            let add = |a: Timed, b: &Timed| Timed { ns: a.ns + b.ns, blocks: a.blocks + b.blocks };
+            reads.iter().fold(Timed::default(), add)
+        };
         let rows = [
-            ("pm", "read", pm_reads[0]),
-            ("pm", "long_read", pm_reads[1]),
+            ("pm", "read", sum(&pm_reads[short])),
+            ("pm", "long_read", sum(&pm_reads[long.clone()])),
             ("pm", "long_write", pm_writes),
-            ("cache", "read", cache_reads[0]),
-            ("cache", "long_read", cache_reads[1]),
+            ("cache", "read", sum(&cache_reads[short])),
+            ("cache", "long_read", sum(&cache_reads[long])),
+            ("cache", "long_write", cache_writes),
         ];
         rows.map(|(device, operation, timed)| {
             SpeedStats::new(device, operation, timed.blocks * BLOCK_BYTES, timed.ns)

@@ -1,6 +1,7 @@
 //! What the tiering floor is told of: reads and writes, data that has come to a tier, PM that fills
 //! up. All floors tell it here. Migration threads read what was noted, and sleep on the bells.
 
+use terrace_policy::Past;
 use terrace_store::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use terrace_store::sync::{Arc, Condvar, Mutex};
 
@@ -55,12 +56,12 @@ pub(crate) struct Activity {
     pub shards: Vec<ShardActivity>,
     /// Free PM blocks below which data is to leave PM, as of the last look at the traffic.
     pub floor_blocks: AtomicU64,
-    /// Writes of so many blocks and more may go past PM, which is slower for them than a disk: so
-    /// many sixteenths of them.
-    pub past_blocks: AtomicU64,
-    pub past_share: AtomicU32,
+    /// Which writes go past PM, which is slower for them than a disk: those of so many blocks and
+    /// more, and so many sixteenths of them.
+    past_blocks: AtomicU64,
+    past_share: AtomicU32,
     /// Counts them.
-    pub long_writes: AtomicU32,
+    long_writes: AtomicU32,
     /// The pulse rests; whoever does something wakes it.
     pub resting: AtomicBool,
     pub pulse: Bell,
@@ -79,6 +80,23 @@ impl Activity {
             long_writes: AtomicU32::new(0),
             resting: AtomicBool::new(false),
             pulse: Bell::default(),
+        }
+    }
+
+    /// Which writes go past PM from now on.
+    pub fn set_past(&self, past: Past) {
+        self.past_share.store(past.share, Ordering::Relaxed);
+        self.past_blocks.store(past.blocks, Ordering::Relaxed);
+    }
+
+    /// Whether a write of so many blocks has its turn to go past PM. Each call is another write's.
+    #[inline]
+    pub fn takes_turn_past(&self, blocks: u64) -> bool {
+        let least = self.past_blocks.load(Ordering::Relaxed);
+        blocks >= least && {
+            let share = self.past_share.load(Ordering::Relaxed);
+            let nth = self.long_writes.fetch_add(1, Ordering::Relaxed);
+            Past { blocks: least, share }.has(nth)
         }
     }
 

@@ -102,8 +102,8 @@ pub(crate) fn resolve(
         };
         if last.as_ref().is_some_and(|record| record.rows[usize::from(index)].per_day == 0) {
             tracing::warn!(
-                "{}: the disk that wear= has named is gone; the one in its place has no budget: \
-                 mount the volume anew to give it one",
+                "{}: had no budget before this daemon, perhaps because the disk that wear= has \
+                 named has left: mount the volume anew to give it one",
                 device_name(index)
             );
             continue;

@@ -1,6 +1,6 @@
 //! What a mount starts from: inode tables, and free space, from the checkpoint or the logs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use terrace_layout::{DeviceEntry, InodeRecord, Superblock};
 use terrace_media::Pm;
@@ -137,6 +137,7 @@ impl FreeSpace {
         Outlived { heritage, lent }: Outlived<'_>,
         progress: Progress<'_>,
     ) -> FsResult<Self> {
+        let lent: HashSet<Ino> = lent.iter().copied().collect();
         let found_lent = Mutex::new(HashMap::new());
         let note_lent = |record: &InodeRecord, inner: &Inner| {
             if lent.contains(&Ino(record.ino)) {

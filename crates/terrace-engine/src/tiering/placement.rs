@@ -3,7 +3,7 @@
 
 use terrace_layout::{BLOCK_BYTES, FILE_BYTES_MAX, History};
 use terrace_policy::{
-    ColdCut, Judged, Moment, Overlap, Param, Past, Pressure, Rule, Stroke, Target, is_large,
+    ColdCut, Judged, Moment, Overlap, Param, Pressure, Rule, Stroke, Target, is_large,
     is_read_dominated, next_counter, prefers_disk, room_wanted,
 };
 use terrace_store::error::{FsError, FsResult};
@@ -45,6 +45,8 @@ pub(crate) struct Write {
     pub joins_dirty: bool,
     /// The tier that the file is pinned to.
     pub pin: Option<u8>,
+    /// It is one of those that go past PM if a disk takes them sooner.
+    pub has_turn_past: bool,
 }
 
 impl Write {
@@ -80,8 +82,9 @@ impl Placement {
         for _ in 0..times {
             let joins_dirty =
                 file.size > file.committed || self.cache.is_dirty(&inode.pages, from, to);
+            let pin = inode.tiers.pin.get();
             let write =
-                Write { offset, end, durable: true, joins_dirty, pin: inode.tiers.pin.get() };
+                Write { offset, end, durable: true, joins_dirty, pin, has_turn_past: false };
             let choice = self.choose(file, write)?;
             file.heat.wrote(to - from, file.index.data_blocks(), file.mtime);
             self.learn_from(&inode, file, write, choice, 0);
@@ -116,9 +119,6 @@ impl Placement {
         if write.pin.is_none() && self.pm_refuses(file, write) {
             return choice(Target::PageCache, Rule::Bulk);
         }
-        if write.pin.is_none() && self.goes_past(file, write) {
-            return choice(Target::PageCache, Rule::Past);
-        }
         let in_pm = match (write.durable, synchronous) {
             _ if prefers_disk => Rule::DisksFull,
             (true, _) => Rule::Durable,
@@ -128,7 +128,10 @@ impl Placement {
         // Most often PM has room for more than the write can need; else what it needs is looked at
         // closely.
         if self.pm_takes(write.blocks() + 1, write.pin)? {
-            return choice(Target::Pm, as_preferred(in_pm));
+            return match self.goes_past(file, write) {
+                true => choice(Target::PageCache, Rule::Past),
+                false => choice(Target::Pm, as_preferred(in_pm)),
+            };
         }
         match file.needs_no_pm_block(write.offset, write.end, self.store.data_crc) {
             true => choice(Target::Pm, as_preferred(Rule::OwnBlocks)),
@@ -163,18 +166,12 @@ impl Placement {
             && !file.needs_no_pm_block(write.offset, write.end, self.store.data_crc)
     }
 
-    /// Whether the write is one of those that take longer in PM than on a disk, for all that it or
-    /// an fsync has to wait for a flush.
+    /// Whether the write goes past PM although there is room: a disk takes it sooner, for all that
+    /// it or an fsync has to wait for a flush.
     fn goes_past(&self, file: &FileData, write: Write) -> bool {
-        let blocks = self.activity.past_blocks.load(Ordering::Relaxed);
-        write.blocks() >= blocks
+        write.has_turn_past
             && self.store.space.disk_takes(write.blocks())
             && !file.needs_no_pm_block(write.offset, write.end, self.store.data_crc)
-            && {
-                let share = self.activity.past_share.load(Ordering::Relaxed);
-                let nth = self.activity.long_writes.fetch_add(1, Ordering::Relaxed);
-                Past { blocks, share }.has(nth)
-            }
     }
 
     fn write_counter(&self, file: &FileData, write: Write) -> u8 {

@@ -22,7 +22,6 @@ use terrace_store::sync::atomic::{AtomicBool, Ordering};
 use terrace_store::sync::{Arc, Mutex};
 
 use crate::base::counters::{Counter, Counters, Passage};
-use crate::base::speeds::Taken;
 use crate::base::tuning::Tuning;
 use crate::base::types::MigrationStatus;
 use crate::inode::activity::{Activity, ShardActivity};
@@ -107,12 +106,13 @@ impl Schedule {
 
     /// How long PM, memory and the fastest disks took so far.
     fn load(&self) -> Load {
-        let Taken { pm_reads, cache_reads, pm_writes } = self.counters.speeds.taken();
-        let mut load = Load { pm_reads, cache_reads, pm_writes, ..Load::default() };
+        let mut load = self.counters.speeds.load();
         let fastest = self.store.space.tiers().find(|&tier| tier > 0);
         for member in self.store.space.members.all() {
             if Some(member.entry.tier) == fastest {
                 let disk = member.disk.stats();
+                // Disks do not change their places among each other.
+                load.disks = load.disks.wrapping_mul(31) + u64::from(member.entry.index) + 1;
                 load.disk_writes.ns += disk.long_write_ns;
                 load.disk_writes.blocks += disk.long_written_bytes / BLOCK_BYTES;
                 load.flushes.ns += disk.flush_ns;
@@ -126,6 +126,9 @@ impl Schedule {
     pub fn set_floor(&self) {
         let pulse = self.pulse.lock();
         self.store_floor(pulse.utilization.threshold_percent(&self.tuning.params()));
+        if self.tuning.get(Param::Helpers) == 0 {
+            self.activity.set_past(Past::NONE);
+        }
     }
 
     fn store_floor(&self, threshold_percent: f64) {
@@ -194,13 +197,14 @@ impl Schedule {
         let slower = pulse.helpers.pm_reads_are_slower(&params);
         let used = self.conditions.pm_used_percent();
         pulse.dataflow.choose(now, used, threshold, slower, &params);
-        let Past { blocks, share } = pulse.helpers.past();
-        self.activity.past_share.store(share, Ordering::Relaxed);
-        self.activity.past_blocks.store(blocks, Ordering::Relaxed);
+        self.activity.set_past(pulse.helpers.past());
         self.store_floor(threshold);
         pulse.quiet_ticks = if now == pulse.last { pulse.quiet_ticks + 1 } else { 0 };
         pulse.last = now;
         let quiet = pulse.quiet_ticks > QUIET_TICKS_MAX;
+        if quiet {
+            self.activity.set_past(Past::NONE);
+        }
         self.activity.resting.store(quiet, Ordering::Relaxed);
         match self.conditions.migrates() && self.is_anything_wanted(pulse) {
             true if !quiet => self.activity.shards.iter().for_each(ShardActivity::notify),

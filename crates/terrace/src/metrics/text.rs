@@ -127,7 +127,7 @@ const OF_SPEEDS: &[Metric<SpeedStats>] = &[
     Metric(
         "terrace_timed_total",
         Kind::Counter,
-        "Bytes of the operations that were timed; of flushes their number",
+        "Bytes of the operations that were timed, in whole blocks; of flushes their number",
         |speed| speed.timed,
     ),
     Metric(

@@ -16,6 +16,7 @@ use super::{Files, cleared_mode};
 use crate::base::counters::Counter;
 use crate::base::heritage::Effect;
 use crate::base::patience;
+use crate::base::speeds::WrittenTo;
 use crate::base::types::{Ino, KillPriv, Time, WriteOptions};
 use crate::base::waits::WaitCause;
 use crate::inode::cache::BlankPage;
@@ -46,6 +47,8 @@ struct Piece<'a> {
     offset: u64,
     data: &'a [u8],
     durable: bool,
+    /// See [`Write::has_turn_past`]: the same however often it is tried.
+    has_turn_past: bool,
 }
 
 impl Piece<'_> {
@@ -128,6 +131,9 @@ impl Files {
     ) -> FsResult<usize> {
         let (mut blanks, mut flushes) = (Vec::new(), 0);
         let durable = options.durable || self.options.durable;
+        let blocks = (data.len() as u64).div_ceil(BLOCK_BYTES);
+        let has_turn_past =
+            inode.tiers.pin.get().is_none() && self.activity.takes_turn_past(blocks);
         loop {
             let old_size = planted(Bug::AppendAtOldSize)
                 .then(|| inode.shared()?.file().map(|file| file.size))
@@ -143,7 +149,7 @@ impl Files {
                     return fail(libc::EFBIG);
                 }
                 self.kill_priv(inode, &mut inner, options.kill_priv)?;
-                let piece = Piece { offset, data, durable };
+                let piece = Piece { offset, data, durable, has_turn_past };
                 let attempt = self.write_locked(inode, &mut inner, piece, &mut blanks)?;
                 if matches!(attempt, Attempt::Done(_)) {
                     self.commits.tidy(inode.shard, &mut inner)?;
@@ -169,7 +175,7 @@ impl Files {
         piece: Piece<'_>,
         blanks: &mut Vec<BlankPage>,
     ) -> FsResult<Attempt> {
-        let Piece { offset, data, durable } = piece;
+        let Piece { offset, data, durable, has_turn_past } = piece;
         let end = piece.end();
         let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
         inner.file()?.index.prefetch(from);
@@ -183,7 +189,8 @@ impl Files {
         let file = inner.file()?;
         // A commit to PM must not commit a size that only dirty pages have reached.
         let joins_dirty = file.size > file.committed || self.cache.is_dirty(&inode.pages, from, to);
-        let write = Write { offset, end, durable, joins_dirty, pin: inode.tiers.pin.get() };
+        let pin = inode.tiers.pin.get();
+        let write = Write { offset, end, durable, joins_dirty, pin, has_turn_past };
         let mut choice = self.placement.choose(file, write)?;
         if choice.target == Target::Pm {
             if let Some(tail) = uncover {
@@ -219,7 +226,11 @@ impl Files {
         if let Some(tail) = uncover {
             self.uncover_tail(inode, inner, tail, blanks)?;
         }
+        let timed = self.counters.speeds.begin_write(len);
         let written = self.write_cache(inode, inner, piece, now, blanks);
+        if let Some(begun) = timed.filter(|_| written.is_ok()) {
+            self.counters.speeds.end_write(begun, len, WrittenTo::Cache);
+        }
         if written.as_ref().is_err_and(FsError::is_no_room)
             && self.store.space.room_for_data() >= to - from
         {
@@ -287,7 +298,7 @@ impl Files {
         let timed = self.counters.speeds.begin_write(data.len());
         let written = file.write(log, self.store.io(&source), path, &write)?;
         if let Some(begun) = timed.filter(|_| written) {
-            self.counters.speeds.end_write(begun, data.len());
+            self.counters.speeds.end_write(begun, data.len(), WrittenTo::Pm);
         }
         Ok(written)
     }

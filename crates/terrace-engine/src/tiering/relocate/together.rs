@@ -73,6 +73,8 @@ impl Relocator {
             // One file does not keep the others.
             files(batch).map(fill).fold(Ok(()), Result::and)
         };
+        // Buffers of this size are kept for the next series.
+        let longest = longest.max(BATCH_BLOCKS);
         let (copies, failed) = self.copy_in_turn(&batches, longest, fill, |batch, full| {
             self.place_together(shard, files(batch), full, permit)
         });
