@@ -120,7 +120,7 @@ const STEPS: &[Step] = &[
         "enough: 2 GiB of PM",
     ]),
     Step::new("terrace simulate day.trace --wear disk:off,200G/day,10G/day")
-        .prints(&["wear_disk=0", "wear_disk=214748364800", "DISK/DAY"])
+        .prints(&["wear_disk=off", "wear_disk=214748364800", "DISK/DAY"])
         .then("rm day.trace"),
     Step::new("terrace save /dev/shm/pm /var/lib/terrace/pm.saved")
         .before("terrace umount /mnt")

@@ -21,7 +21,7 @@ const STEPS: &[Step] = &[
     Step::new("terrace simulate day.trace --pm 4G --set cold_age=10,30,120 --set group=4M")
         .prints(&["cold_age=10", "cold_age=120"]),
     Step::new("terrace simulate day.trace --pm 4G --wear disk:off,100G/day,10G/day")
-        .prints(&["wear_disk=0", "wear_disk=10737418240"])
+        .prints(&["wear_disk=off", "wear_disk=10737418240"])
         .then("rm day.trace"),
 ];
 
