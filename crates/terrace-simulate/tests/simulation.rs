@@ -49,7 +49,7 @@ impl Run {
         len: u64,
         durable: bool,
     ) -> &mut Run {
-        self.0.step(&Record { time_us: self.1, operation, durable, ino, offset, len });
+        self.0.step(&Record { time_us: self.1, took_ns: 0, operation, durable, ino, offset, len });
         self
     }
 
@@ -480,6 +480,7 @@ fn mixture(seed: u64, operations: u64) -> Vec<Record> {
     };
     let mut records: Vec<Record> = (1..=20)
         .map(|ino| Record {
+            took_ns: 0,
             time_us: 0,
             operation: Operation::Create,
             durable: false,
@@ -498,7 +499,15 @@ fn mixture(seed: u64, operations: u64) -> Vec<Record> {
             _ => (Operation::Fsync, 0),
         };
         let offset = if operation == Operation::Fsync { 0 } else { BLOCK * random(960) };
-        records.push(Record { time_us: number * 500, operation, durable: false, ino, offset, len });
+        records.push(Record {
+            time_us: number * 500,
+            took_ns: 0,
+            operation,
+            durable: false,
+            ino,
+            offset,
+            len,
+        });
     }
     records
 }

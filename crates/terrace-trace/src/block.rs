@@ -2,8 +2,8 @@
 //!
 //! Header, little-endian: 0 length of the payload (u32), 4 number of records (u32), 8 number of the
 //! block (u64), 16 time of the first record in microseconds (u64), 24 operations lost so far (u64),
-//! 32 kind (u32: 0 records, 1 the end), 36 CRC32C of the payload (u32), 40 CRC32C of the bytes
-//! before (u32). A length is believed only after its checksum was.
+//! 32 kind (u32: 0 records without durations, 1 the end, 2 records), 36 CRC32C of the payload
+//! (u32), 40 CRC32C of the bytes before (u32). A length is believed only after its checksum was.
 
 use crate::error::{TraceError, damaged};
 use crate::record::{Context, RECORD_BYTES_MAX, Record};
@@ -15,8 +15,10 @@ pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Records,
+    /// Records that do not say how long operations took: until format 2.
+    Untimed,
     End,
+    Records,
 }
 
 /// The header of a block.
@@ -54,8 +56,9 @@ impl Header {
             return Err(damaged(offset, "the checksum of a block's header does not match"));
         }
         let kind = match u32_at(32) {
-            0 => Kind::Records,
+            0 => Kind::Untimed,
             1 => Kind::End,
+            2 => Kind::Records,
             kind => return Err(damaged(offset, format!("a block of unknown kind {kind}"))),
         };
         let header = Header {
@@ -80,7 +83,10 @@ impl Header {
         offset: u64,
         records: &mut Vec<Record>,
     ) -> Result<(), TraceError> {
-        let mut context = Context::new(self.time_us);
+        let mut context = match self.kind {
+            Kind::Untimed => Context::untimed(self.time_us),
+            _ => Context::new(self.time_us),
+        };
         let mut rest = payload;
         for number in 0..self.records {
             let record = context.decode(&mut rest).ok_or_else(|| {

@@ -84,14 +84,14 @@ impl<R: Read> Reader<R> {
             return Err(damaged(offset, "the checksum of a block does not match"));
         }
         match header.kind {
-            Kind::Records => header.decode_records(&self.payload, offset, records)?,
             Kind::End => self.end(offset)?,
+            _ => header.decode_records(&self.payload, offset, records)?,
         }
         self.blocks += 1;
         self.summary.records += records.len() as u64;
         self.summary.lost = header.lost;
         self.summary.whole_bytes += (HEADER_BYTES + self.payload.len()) as u64;
-        Ok(header.kind == Kind::Records)
+        Ok(header.kind != Kind::End)
     }
 
     /// The header of the next block; `None` where the trace ends, torn or not.

@@ -3,7 +3,7 @@
 //! A record is a tag byte (operation in the low four bits, then flags), then LEB128 numbers: the
 //! time since the record before it in microseconds; the inode's difference to the record before it,
 //! zigzag, unless the tag says that it is the same; offset and length, where the operation has
-//! them. An offset that goes on where the inode's last record in this block ended is left out, and
+//! them; nanoseconds that it took, since format 3. An offset that goes on where the inode's last record in this block ended is left out, and
 //! offset and length in whole blocks are counted in blocks. Nothing refers to an earlier block.
 
 use std::collections::HashMap;
@@ -62,8 +62,10 @@ impl Operation {
 /// An operation on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Microseconds since recording began.
+    /// When it ended: microseconds since recording began.
     pub time_us: u64,
+    /// How long it took in the file system, in nanoseconds; 0 if that is not known.
+    pub took_ns: u64,
     /// What was done.
     pub operation: Operation,
     /// A write that was durable when it returned.
@@ -77,8 +79,8 @@ pub struct Record {
     pub len: u64,
 }
 
-/// Longest record: tag and four numbers.
-pub(crate) const RECORD_BYTES_MAX: usize = 1 + 4 * 10;
+/// Longest record: tag and five numbers.
+pub(crate) const RECORD_BYTES_MAX: usize = 1 + 5 * 10;
 
 const BLOCK_BYTES: u64 = 4096;
 const OPERATION_MASK: u8 = 0x0f;
@@ -94,12 +96,19 @@ pub(crate) struct Context {
     ino: u64,
     /// Where the last record of each inode ended.
     ends: HashMap<u64, u64>,
+    /// Records say how long operations took.
+    is_timed: bool,
 }
 
 impl Context {
     /// At the start of a block.
     pub fn new(time_us: u64) -> Self {
-        Self { time_us, ino: 0, ends: HashMap::new() }
+        Self { time_us, ino: 0, ends: HashMap::new(), is_timed: true }
+    }
+
+    /// The same, of format 2 and before.
+    pub fn untimed(time_us: u64) -> Self {
+        Self { is_timed: false, ..Self::new(time_us) }
     }
 
     fn end(&self, ino: u64) -> u64 {
@@ -140,6 +149,9 @@ impl Context {
         if operation.has_len() {
             put(out, len / unit);
         }
+        if self.is_timed {
+            put(out, record.took_ns);
+        }
         self.follow(&Record { offset, len, ..*record });
     }
 
@@ -162,7 +174,9 @@ impl Context {
             true => take(bytes)?.checked_mul(unit)?,
         };
         let len = if operation.has_len() { take(bytes)?.checked_mul(unit)? } else { 0 };
-        let record = Record { time_us, operation, durable: tag & DURABLE != 0, ino, offset, len };
+        let took_ns = if self.is_timed { take(bytes)? } else { 0 };
+        let durable = tag & DURABLE != 0;
+        let record = Record { time_us, took_ns, operation, durable, ino, offset, len };
         self.follow(&record);
         Some(record)
     }
@@ -235,12 +249,13 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_in_sequence_takes_three_bytes() {
+    fn what_goes_on_in_sequence_takes_five_bytes() {
         let mut out = Vec::new();
         let mut context = Context::new(0);
         for at in 0..100 {
             let write = Record {
                 time_us: at * 20,
+                took_ns: 2000,
                 operation: Operation::Write,
                 durable: false,
                 ino: 7,
@@ -249,6 +264,6 @@ mod tests {
             };
             context.encode(&write, &mut out);
         }
-        assert_eq!(out.len(), 301, "the first names its inode");
+        assert_eq!(out.len(), 501, "the first names its inode");
     }
 }

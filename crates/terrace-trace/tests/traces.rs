@@ -65,6 +65,7 @@ fn writes(n: u64) -> Vec<Record> {
     (0..n)
         .map(|at| Record {
             time_us: at * at,
+            took_ns: at * 700,
             operation: Operation::Write,
             durable: at % 3 == 0,
             ino: 5 + at % 7,
@@ -77,8 +78,9 @@ fn writes(n: u64) -> Vec<Record> {
 fn record() -> impl Strategy<Value = Record> {
     let number = || prop_oneof![0..10u64, (0..1u64 << 20).prop_map(|n| n * 4096), any::<u64>()];
     let operation = prop::sample::select(Operation::ALL.to_vec());
-    (0..1u64 << 40, operation, any::<bool>(), number(), number(), number()).prop_map(
-        |(time_us, operation, durable, ino, offset, len)| {
+    let times = (0..1u64 << 40, number());
+    (times, operation, any::<bool>(), number(), number(), number()).prop_map(
+        |((time_us, took_ns), operation, durable, ino, offset, len)| {
             let has_len = matches!(
                 operation,
                 Operation::Read | Operation::Write | Operation::Allocate | Operation::Deallocate
@@ -86,7 +88,7 @@ fn record() -> impl Strategy<Value = Record> {
             let has_offset = has_len || operation == Operation::Truncate;
             let (offset, len) =
                 (if has_offset { offset } else { 0 }, if has_len { len } else { 0 });
-            Record { time_us, operation, durable, ino, offset, len }
+            Record { time_us, took_ns, operation, durable, ino, offset, len }
         },
     )
 }
@@ -250,6 +252,7 @@ fn many_records_take_a_few_bytes_each() {
             let (ino, block) = (2 + (at >> 40) % 50, (at >> 33) % 25_000);
             Record {
                 time_us: number * 25,
+                took_ns: 1500 + at % 4000,
                 operation,
                 durable: false,
                 ino,
@@ -259,7 +262,7 @@ fn many_records_take_a_few_bytes_each() {
         })
         .collect();
     let bytes = written(&records, Ending::Asked);
-    assert!(bytes.len() < records.len() * 8, "{} bytes", bytes.len());
+    assert!(bytes.len() < records.len() * 10, "{} bytes", bytes.len());
     assert_eq!(read(&bytes).unwrap().0, records);
 }
 
@@ -274,4 +277,13 @@ fn times_never_go_back() {
         .map(|record| record.time_us)
         .collect();
     assert_eq!(times, [10, 10, 12]);
+}
+
+#[test]
+fn a_trace_of_before_has_all_but_durations() {
+    let records: Vec<Record> =
+        writes(50).into_iter().map(|record| Record { took_ns: 0, ..record }).collect();
+    let (found, summary) = read(include_bytes!("golden/2.0.trace")).unwrap();
+    assert_eq!(found, records);
+    assert_eq!((summary.ending, summary.lost), (Ending::Asked, 0));
 }

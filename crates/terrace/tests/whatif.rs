@@ -209,7 +209,9 @@ fn write_trace(path: &str, ending: Ending, lost: u64) {
     let mut time_us = 0;
     let mut push = |operation, ino, offset, len| {
         time_us += 100;
-        writer.push(&Record { time_us, operation, durable: false, ino, offset, len }).unwrap();
+        writer
+            .push(&Record { time_us, took_ns: 0, operation, durable: false, ino, offset, len })
+            .unwrap();
     };
     for ino in 2..302 {
         push(Operation::Create, ino, 0, 0);

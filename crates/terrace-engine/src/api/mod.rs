@@ -12,6 +12,7 @@ use terrace_store::sync::{Arc, Mutex};
 use terrace_trace::Operation;
 
 use crate::base::options::{OpenOptions, Progress};
+use crate::base::recorder::Span;
 use crate::base::types::{
     Attr, DirEntry, Fallocate, FileKind, Ino, NewInode, RenameFlags, SetAttr, StatFs, WriteOptions,
     XattrFlags,
@@ -132,9 +133,11 @@ impl Volume {
     /// # Errors
     /// `EISDIR` and `EINVAL` for the size of what has none, `EFBIG`, `ENOSPC`, `EROFS`.
     pub fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr> {
+        let recorder = &self.parts.recorder;
+        let begun = recorder.begin();
         let attr = self.parts.attributes.setattr(ino, set)?;
         if let Some(size) = set.size {
-            self.parts.recorder.note(Operation::Truncate, ino, size, 0, false);
+            recorder.note(recorder.end(begun), Operation::Truncate, ino, size, 0, false);
         }
         Ok(attr)
     }
@@ -152,13 +155,14 @@ impl Volume {
     /// # Errors
     /// `EEXIST`, `ENOENT` in a removed directory, `ENOSPC`, `EROFS`, …
     pub fn create(&self, parent: Ino, name: &[u8], new: &NewInode) -> FsResult<Attr> {
+        let recorder = &self.parts.recorder;
+        let begun = recorder.begin();
         let attr = self.parts.names.create(parent, name, new)?;
-        if new.kind == FileKind::Regular {
-            self.parts.recorder.note(Operation::Create, attr.ino, 0, 0, false);
-            if self.parts.recorder.is_on() {
-                let [here, anywhere] = Kinds::of(parent.0, name).to_numbers();
-                self.parts.recorder.note(Operation::Kinds, attr.ino, here, anywhere, false);
-            }
+        if let Some(span) = recorder.end(begun).filter(|_| new.kind == FileKind::Regular) {
+            recorder.note(Some(span), Operation::Create, attr.ino, 0, 0, false);
+            let [here, anywhere] = Kinds::of(parent.0, name).to_numbers();
+            let part = Some(span.untimed());
+            recorder.note(part, Operation::Kinds, attr.ino, here, anywhere, false);
         }
         Ok(attr)
     }
@@ -173,8 +177,10 @@ impl Volume {
         if new.kind != FileKind::Regular {
             return fail(libc::EINVAL);
         }
+        let recorder = &self.parts.recorder;
+        let begun = recorder.begin();
         let attr = self.parts.names.create_unnamed(parent, new, linkable)?;
-        self.parts.recorder.note(Operation::Create, attr.ino, 0, 0, false);
+        recorder.note(recorder.end(begun), Operation::Create, attr.ino, 0, 0, false);
         Ok(attr)
     }
 
@@ -238,8 +244,10 @@ impl Volume {
     /// # Errors
     /// `EISDIR`, `EINVAL`; `EIO` with device and place.
     pub fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
+        let recorder = &self.parts.recorder;
+        let begun = recorder.begin();
         let len = self.parts.files.read(ino, offset, buf)?;
-        self.parts.recorder.note(Operation::Read, ino, offset, len as u64, false);
+        recorder.note(recorder.end(begun), Operation::Read, ino, offset, len as u64, false);
         Ok(len)
     }
 
@@ -250,9 +258,16 @@ impl Volume {
     where
         D: FnOnce(FsResult<&[u8]>) + Send + 'static,
     {
-        let begun = Files::read_later(&self.parts.files, ino, offset, len_bytes, done);
-        let note = |len| self.parts.recorder.note(Operation::Read, ino, offset, len as u64, false);
-        begun.map(note).is_some()
+        let begun = self.parts.recorder.begin();
+        let recorder = begun.map(|_| Arc::clone(&self.parts.recorder));
+        let noted = move |read: FsResult<&[u8]>| {
+            if let (Some(recorder), Ok(bytes)) = (recorder, &read) {
+                let (span, len) = (recorder.end(begun), bytes.len() as u64);
+                recorder.note(span, Operation::Read, ino, offset, len, false);
+            }
+            done(read);
+        };
+        Files::read_later(&self.parts.files, ino, offset, len_bytes, noted).is_some()
     }
 
     /// Writes `data`, atomically up to [`ATOMIC_WRITE_BYTES_MAX`](crate::ATOMIC_WRITE_BYTES_MAX);
@@ -270,8 +285,10 @@ impl Volume {
         if data.is_empty() {
             return Ok(0);
         }
+        let begun = self.parts.recorder.begin();
         let len = self.parts.files.write(ino, offset, data, options)?;
-        self.note_write(ino, offset, len, options.append, options.durable);
+        let span = self.parts.recorder.end(begun);
+        self.note_write(span, ino, offset, len, options.append, options.durable);
         Ok(len)
     }
 
@@ -280,8 +297,10 @@ impl Volume {
     /// # Errors
     /// `ENOSPC`, `EIO`.
     pub fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()> {
+        let recorder = &self.parts.recorder;
+        let begun = recorder.begin();
         self.parts.files.fsync(ino, data_only)?;
-        self.parts.recorder.note(Operation::Fsync, ino, 0, 0, false);
+        recorder.note(recorder.end(begun), Operation::Fsync, ino, 0, 0, false);
         Ok(())
     }
 
@@ -290,8 +309,9 @@ impl Volume {
     /// # Errors
     /// `EINVAL`, `EFBIG`, `ENODEV`, `ENOSPC`.
     pub fn fallocate(&self, ino: Ino, mode: Fallocate, offset: u64, len: u64) -> FsResult<()> {
+        let begun = self.parts.recorder.begin();
         self.parts.files.fallocate(ino, mode, offset, len)?;
-        self.note_fallocate(mode, ino, offset, len);
+        self.note_fallocate(self.parts.recorder.end(begun), mode, ino, offset, len);
         Ok(())
     }
 
@@ -323,9 +343,13 @@ impl Volume {
         to_offset: u64,
         len: u64,
     ) -> FsResult<u64> {
+        let recorder = &self.parts.recorder;
+        let begun = recorder.begin();
         let copied = self.parts.files.copy_range(from, from_offset, to, to_offset, len)?;
-        self.parts.recorder.note(Operation::Read, from, from_offset, copied, false);
-        self.note_write(to, to_offset, copied as usize, false, false);
+        let span = recorder.end(begun);
+        let part = span.map(Span::untimed);
+        recorder.note(part, Operation::Read, from, from_offset, copied, false);
+        self.note_write(span, to, to_offset, copied as usize, false, false);
         Ok(copied)
     }
 

@@ -6,7 +6,7 @@ use terrace_store::error::FsResult;
 use terrace_trace::{Facts, Operation, TierFacts};
 
 use super::Volume;
-use crate::base::recorder::{Recorded, Recording};
+use crate::base::recorder::{Recorded, Recording, Span};
 use crate::base::types::{Fallocate, FileMap, Ino, MapFrom, Status, Time};
 use crate::base::why::FileWhy;
 use crate::tools::ranking::FileRanking;
@@ -111,13 +111,14 @@ impl Volume {
     #[inline]
     pub(crate) fn note_write(
         &self,
+        span: Option<Span>,
         ino: Ino,
         offset: u64,
         len: usize,
         append: bool,
         durable: bool,
     ) {
-        if self.parts.recorder.is_on() {
+        if span.is_some() {
             let len = len as u64;
             let end = if append {
                 self.parts.attributes.getattr(ino).map(|attr| attr.size).ok()
@@ -126,22 +127,30 @@ impl Volume {
             };
             let offset = end.map_or(offset, |end| end.saturating_sub(len));
             let durable = durable || self.parts.options.durable;
-            self.parts.recorder.note(Operation::Write, ino, offset, len, durable);
+            self.parts.recorder.note(span, Operation::Write, ino, offset, len, durable);
         }
     }
 
     #[inline]
-    pub(crate) fn note_fallocate(&self, mode: Fallocate, ino: Ino, offset: u64, len: u64) {
+    pub(crate) fn note_fallocate(
+        &self,
+        span: Option<Span>,
+        mode: Fallocate,
+        ino: Ino,
+        offset: u64,
+        len: u64,
+    ) {
         let operation = match mode {
             Fallocate::Allocate => Operation::Allocate,
             // Neither data nor size: nothing that placement sees.
             Fallocate::AllocateKeepSize => return,
             Fallocate::PunchHole | Fallocate::ZeroRangeKeepSize => Operation::Deallocate,
             Fallocate::ZeroRange => {
-                self.parts.recorder.note(Operation::Deallocate, ino, offset, len, false);
+                let part = span.map(Span::untimed);
+                self.parts.recorder.note(part, Operation::Deallocate, ino, offset, len, false);
                 Operation::Allocate
             }
         };
-        self.parts.recorder.note(operation, ino, offset, len, false);
+        self.parts.recorder.note(span, operation, ino, offset, len, false);
     }
 }

@@ -52,9 +52,23 @@ pub(crate) struct Recorder {
     session: Mutex<Option<Session>>,
 }
 
-/// A record without its time, and when it was made, in nanoseconds after the recorder's epoch: in a
-/// microsecond one thread may do two things, whose order counts.
+/// A record without its time, and when the operation ended, in nanoseconds after the recorder's
+/// epoch: in a microsecond one thread may do two things, whose order counts.
 type Noted = (u64, Record);
+
+/// When an operation ended, and how long it took, in nanoseconds after the recorder's epoch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    ended_ns: u64,
+    took_ns: u64,
+}
+
+impl Span {
+    /// Of a part of an operation whose other part has the time of both.
+    pub fn untimed(self) -> Self {
+        Self { took_ns: 0, ..self }
+    }
+}
 
 #[derive(Debug)]
 struct Session {
@@ -94,24 +108,55 @@ impl Recorder {
         self.is_on()
     }
 
+    /// An operation begins: now, in nanoseconds after the epoch. `None` if nobody records: then it
+    /// is never noted, even if somebody does when it ends.
+    #[inline]
+    pub fn begin(&self) -> Option<u64> {
+        self.is_on().then(|| self.now_ns())
+    }
+
+    /// The operation that began then has ended.
+    #[inline]
+    pub fn end(&self, begun_ns: Option<u64>) -> Option<Span> {
+        begun_ns.map(|begun_ns| {
+            let ended_ns = self.now_ns();
+            Span { ended_ns, took_ns: ended_ns.saturating_sub(begun_ns) }
+        })
+    }
+
     /// An operation was done. `len` and `offset` in bytes; 0 where it has none.
     #[inline]
-    pub fn note(&self, operation: Operation, ino: Ino, offset: u64, len: u64, durable: bool) {
-        if self.is_on() {
-            self.keep(Record { time_us: 0, operation, durable, ino: ino.0, offset, len });
+    pub fn note(
+        &self,
+        span: Option<Span>,
+        operation: Operation,
+        ino: Ino,
+        offset: u64,
+        len: u64,
+        durable: bool,
+    ) {
+        if let Some(Span { ended_ns, took_ns }) = span {
+            let record =
+                Record { time_us: 0, took_ns, operation, durable, ino: ino.0, offset, len };
+            self.keep(ended_ns, record);
         }
     }
 
+    /// Something happened to a file in an operation that is not recorded.
+    pub fn note_moment(&self, operation: Operation, ino: Ino) {
+        let span = self.end(self.begin()).map(Span::untimed);
+        self.note(span, operation, ino, 0, 0, false);
+    }
+
     #[cold]
-    fn keep(&self, record: Record) {
-        let now_ns = self.now_ns();
+    fn keep(&self, ended_ns: u64, record: Record) {
         let first = record.ino.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         for at in 0..TRIES {
             let buffer = &self.buffers[(first as usize + at) % BUFFERS];
             if let Some(mut records) =
                 buffer.try_lock().filter(|records| records.len() < BUFFER_RECORDS_MAX)
             {
-                records.push((now_ns, record));
+                records.push((ended_ns, record));
                 return;
             }
         }
@@ -190,7 +235,7 @@ impl Session {
         for buffer in buffers {
             all.append(&mut buffer.lock());
         }
-        // Operations left over from the recording before began earlier.
+        // Operations left over from the recording before ended earlier.
         all.retain(|(time_ns, _)| *time_ns >= self.started_ns);
         all.sort_by_key(|(time_ns, _)| *time_ns);
         let timed = all.into_iter();
@@ -207,7 +252,8 @@ mod tests {
     use super::*;
 
     fn note(recorder: &Recorder, ino: u64, offset: u64) {
-        recorder.note(Operation::Write, Ino(ino), offset, 10, false);
+        let span = recorder.end(recorder.begin());
+        recorder.note(span, Operation::Write, Ino(ino), offset, 10, false);
     }
 
     /// All that is recorded now, and how many operations are lost.
@@ -249,6 +295,31 @@ mod tests {
         }
         let over = recorder.take(token, true, 16 << 10).unwrap_err();
         assert_eq!(over.errno(), libc::ECANCELED);
+    }
+
+    #[test]
+    fn operations_have_their_time_and_parts_of_one_have_it_once() {
+        let recorder = Recorder::default();
+        let before = recorder.begin();
+        assert!(before.is_none(), "nobody records");
+        let token = recorder.start().unwrap();
+        recorder.note(recorder.end(before), Operation::Read, Ino(1), 0, 1, false);
+        let begun = recorder.begin();
+        while recorder.now_ns() < begun.unwrap() + 3_000_000 {}
+        let span = recorder.end(begun);
+        recorder.note(span.map(Span::untimed), Operation::Read, Ino(1), 0, 1, false);
+        recorder.note(span, Operation::Write, Ino(1), 0, 1, false);
+        recorder.note_moment(Operation::Remove, Ino(1));
+        let (records, _) = take_all(&recorder, token, true);
+        let took: Vec<_> = records.iter().map(|r| (r.operation, r.took_ns >= 3_000_000)).collect();
+        let expected =
+            [(Operation::Read, false), (Operation::Write, true), (Operation::Remove, false)];
+        assert_eq!(took, expected, "what began before the recording is not in it");
+        let began_us = records[1].time_us - records[1].took_ns / 1000;
+        assert!(
+            records[0].took_ns == 0 && began_us < records[0].time_us,
+            "the time is that of the end"
+        );
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Inodes {
         if self.health.is_read_only() || inode.deleted.swap(true, Ordering::AcqRel) {
             return;
         }
-        self.recorder.note(terrace_trace::Operation::Remove, inode.ino, 0, 0, false);
+        self.recorder.note_moment(terrace_trace::Operation::Remove, inode.ino);
         if let Ok((_, file)) = inner.file_mut() {
             let shown = file.life.ended(Time::now().0);
             self.kin.note(file, shown);
