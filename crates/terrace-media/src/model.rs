@@ -66,7 +66,7 @@ impl FromStr for DeviceModel {
     }
 }
 
-/// Waits shorter than this spin, because a sleep overshoots by about as much.
+/// The last part of a wait is spun through, because a sleep overshoots by about as much.
 const SPIN_BELOW: Duration = Duration::from_micros(50);
 
 /// One device's model at work. Times are nanoseconds since the throttle was made.
@@ -122,10 +122,10 @@ impl Throttle {
             if left.is_zero() {
                 return;
             }
-            if left < SPIN_BELOW {
+            if left <= SPIN_BELOW {
                 std::hint::spin_loop();
             } else {
-                std::thread::sleep(left);
+                std::thread::sleep(left - SPIN_BELOW);
             }
         }
     }

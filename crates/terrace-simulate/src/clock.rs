@@ -2,7 +2,7 @@
 //!
 //! Invariants: time never goes back. A disk moves one transfer at a time, in the order in which
 //! they were asked for, as the models of `terrace-media` do; latencies overlap. An operation that
-//! waits for the disk delays everything that the trace has after it.
+//! takes longer than in the trace delays everything that the trace has after it.
 
 use terrace_media::DeviceModel;
 
@@ -10,7 +10,7 @@ use terrace_media::DeviceModel;
 #[derive(Debug)]
 pub(crate) struct Clock {
     now_ns: i64,
-    /// How much later than in the trace operations come, since others before them waited.
+    /// How much later than in the trace operations come, since others before them took longer.
     delay_ns: i64,
     disk: DeviceModel,
     /// When the transfers asked for so far are through.
@@ -26,10 +26,15 @@ impl Clock {
         self.now_ns
     }
 
-    /// When an operation comes that the trace has at `time_us`.
-    pub fn arrival_ns(&self, time_us: u64) -> i64 {
-        let time_ns = i64::try_from(time_us.saturating_mul(1000)).unwrap_or(i64::MAX);
-        time_ns.saturating_add(self.delay_ns).max(self.now_ns)
+    /// When an operation begins that took so long in the trace, until `time_us`.
+    pub fn arrival_ns(&self, time_us: u64, took_ns: u64) -> i64 {
+        let begun_ns = ns(time_us.saturating_mul(1000)).saturating_sub(ns(took_ns));
+        begun_ns.saturating_add(self.delay_ns).max(self.now_ns)
+    }
+
+    /// An operation took so much longer than in the trace.
+    pub fn delay(&mut self, longer_ns: i64) {
+        self.delay_ns = self.delay_ns.saturating_add(longer_ns);
     }
 
     /// Whether nobody has anything for the disk to do.
@@ -62,7 +67,6 @@ impl Clock {
     /// A program waits until then. Returns how long.
     pub fn wait_until(&mut self, done_ns: i64) -> u64 {
         let wait_ns = done_ns.saturating_sub(self.now_ns).max(0);
-        self.delay_ns = self.delay_ns.saturating_add(wait_ns);
         self.now_ns += wait_ns;
         wait_ns as u64
     }
@@ -72,18 +76,8 @@ fn ns(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
-/// How long a device without a queue takes to read.
-pub(crate) fn read_ns(device: &DeviceModel, bytes: u64) -> u64 {
-    device.read_latency_ns.saturating_add(transfer_ns(bytes, device.read_bytes_per_s))
-}
-
-/// How long a device without a queue takes to write.
-pub(crate) fn write_ns(device: &DeviceModel, bytes: u64) -> u64 {
-    device.write_latency_ns.saturating_add(transfer_ns(bytes, device.write_bytes_per_s))
-}
-
-/// 0 bytes per second are without limit.
-fn transfer_ns(bytes: u64, bytes_per_s: u64) -> u64 {
+/// How long bytes occupy a device. 0 bytes per second are without limit.
+pub(crate) fn transfer_ns(bytes: u64, bytes_per_s: u64) -> u64 {
     match bytes_per_s {
         0 => 0,
         _ => u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(bytes_per_s))
@@ -102,7 +96,9 @@ mod tests {
         assert_eq!(clock.read(1_000_000), 30_000_000, "after the other's transfer");
         assert_eq!(clock.write(0), 40_000_000, "with a flush");
         assert_eq!(clock.wait_until(20_000_000), 20_000_000);
-        assert_eq!((clock.arrival_ns(0), clock.arrival_ns(1000)), (20_000_000, 21_000_000));
+        clock.delay(20_000_000);
+        assert_eq!((clock.arrival_ns(0, 0), clock.arrival_ns(1000, 0)), (20_000_000, 21_000_000));
+        assert_eq!(clock.arrival_ns(1000, 300_000), 20_700_000, "it began before it ended");
         assert_eq!(clock.wait_until(5), 0);
         clock.set(100_000_000);
         assert_eq!(clock.read(0), 110_000_000, "an idle disk begins at once");

@@ -4,6 +4,8 @@ use terrace_media::DeviceModel;
 use terrace_policy::{Params, Placement};
 use terrace_trace::Facts;
 
+use crate::cost::Costs;
+
 /// Bytes of a block.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
 
@@ -32,10 +34,8 @@ pub struct Config {
     pub params: Params,
     /// What movers may write to PM, and to the disks together, in bytes per day; 0: any number.
     pub wear: [u64; 2],
-    /// How fast PM is.
-    pub pm: DeviceModel,
-    /// How fast the page cache is.
-    pub dram: DeviceModel,
+    /// What the engine costs besides waiting for the disk.
+    pub costs: Costs,
     /// How fast the disks are, all of them together as one.
     pub disk: DeviceModel,
 }
@@ -51,8 +51,7 @@ impl Config {
             durable: facts.durable,
             params: Params::default(),
             wear: [0; 2],
-            pm: "pm".parse().expect("there is such a model"),
-            dram: DRAM,
+            costs: Costs::Devices { pm: "pm".parse().expect("there is such a model"), dram: DRAM },
             disk,
         }
     }

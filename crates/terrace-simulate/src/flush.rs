@@ -8,6 +8,7 @@ use std::time::Duration;
 use terrace_policy::{DirtyState, is_crowded, writeback_due};
 
 use crate::config::BLOCK_BYTES;
+use crate::cost::Work;
 use crate::file::Place;
 use crate::volume::Volume;
 
@@ -49,7 +50,9 @@ pub(crate) fn take_pages(volume: &mut Volume, ino: u64, from: u64, to: u64) {
 
 /// A program waits until all of a file is durable.
 pub(crate) fn flush_and_wait(volume: &mut Volume, ino: u64) {
+    let dirty = volume.files.get(&ino).map_or(0, |file| file.blocks_at(Place::Dirty));
     if let Some(done_ns) = flush(volume, ino) {
+        volume.work(Work::Flush, dirty * BLOCK_BYTES);
         volume.wait(done_ns);
     }
 }

@@ -11,8 +11,10 @@
 //! afterwards what of it was right. `simulation` lets time
 //! pass and does one operation after the other.
 
+mod calibration;
 mod clock;
 mod config;
+mod cost;
 mod file;
 mod flush;
 mod hindsight;
@@ -25,8 +27,10 @@ mod simulation;
 mod volume;
 mod write;
 
+pub use calibration::Calibration;
 pub use config::{Config, DRAM};
 pub use hindsight::Hindsight;
+pub use cost::{Cost, Costs, Work};
 pub use outcome::{Advice, GOOD_ENOUGH_PERCENT, Outcome, advice};
 pub use prices::{BadPrices, Prices};
 pub use simulation::Simulation;

@@ -2,14 +2,15 @@
 
 use terrace_policy::{Param, fetch_blocks, reads_past_cache};
 
-use crate::clock::read_ns;
 use crate::config::BLOCK_BYTES;
+use crate::cost::Work;
 use crate::file::Place;
 use crate::volume::Volume;
 
 /// A program reads a range, all of it before the end of the file.
 pub(crate) fn read(volume: &mut Volume, ino: u64, offset: u64, end: u64) {
     if offset == end {
+        volume.work(Work::ReadNothing, 0);
         return;
     }
     let (from, to) = (offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES));
@@ -51,10 +52,16 @@ pub(crate) fn read(volume: &mut Volume, ino: u64, offset: u64, end: u64) {
 }
 
 fn count_read(volume: &mut Volume, pm_bytes: u64, cache_bytes: u64, disk_bytes: u64) {
-    let (pm, dram) = (volume.config.pm, volume.config.dram);
-    let from = |device, bytes| if bytes > 0 { read_ns(device, bytes) } else { 0 };
-    volume.outcome.io_ns += from(&pm, pm_bytes) + from(&dram, cache_bytes);
-    volume.outcome.all_pm_ns += from(&pm, pm_bytes + cache_bytes + disk_bytes);
+    for (work, bytes) in [(Work::ReadPm, pm_bytes), (Work::ReadCache, cache_bytes)] {
+        if bytes > 0 {
+            volume.work(work, bytes);
+        }
+    }
+    if pm_bytes + cache_bytes + disk_bytes > 0 {
+        volume.would_cost(Work::ReadPm, pm_bytes + cache_bytes + disk_bytes);
+    } else {
+        volume.work(Work::ReadNothing, 0);
+    }
     volume.outcome.read_pm_bytes += pm_bytes;
     volume.outcome.read_cache_bytes += cache_bytes;
     volume.outcome.read_disk_bytes += disk_bytes;
@@ -96,6 +103,7 @@ fn fetch(volume: &mut Volume, ino: u64, start: u64, blocks: u64, sequential: boo
         let room = volume.room_for_clean();
         (start..start + fetched).for_each(|block| volume.clean.insert((ino, block), room));
     }
+    volume.work(Work::ReadDisk, fetched * BLOCK_BYTES);
     let done_ns = volume.clock.read(fetched * BLOCK_BYTES);
     volume.wait(done_ns);
 }

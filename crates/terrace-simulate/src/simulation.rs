@@ -7,6 +7,7 @@ use terrace_policy::{Kinds, Life, Param};
 use terrace_trace::{Operation, Record};
 
 use crate::config::{BLOCK_BYTES, Config};
+use crate::cost::Work;
 use crate::file::Place;
 use crate::flush::{flush_and_wait, write_back_due, write_back_oldest};
 use crate::migrate::Mover;
@@ -25,34 +26,67 @@ pub struct Simulation {
     volume: Volume,
     mover: Mover,
     next_tick_ns: i64,
+    /// By the last operation.
+    waited_ns: u64,
 }
 
 impl Simulation {
     /// An empty volume.
     pub fn new(config: Config) -> Self {
         let mover = Mover::new(&config);
-        Self { volume: Volume::new(config), mover, next_tick_ns: NS_PER_SECOND }
+        Self { volume: Volume::new(config), mover, next_tick_ns: NS_PER_SECOND, waited_ns: 0 }
     }
 
-    /// Does the next operation of the trace.
-    pub fn step(&mut self, record: &Record) {
-        let arrival_ns = self.volume.clock.arrival_ns(record.time_us);
+    /// Does the next operation of the trace; how long it takes, in nanoseconds.
+    pub fn step(&mut self, record: &Record) -> u64 {
+        let arrival_ns = self.volume.clock.arrival_ns(record.time_us, record.took_ns);
         self.advance(arrival_ns);
         self.volume.outcome.operations += 1;
+        let (io_ns, waited_ns) = (self.volume.outcome.io_ns, self.volume.outcome.disk_wait_ns);
+        self.volume.doing.clear();
+        self.operate(record);
+        let took_ns = self.volume.outcome.io_ns - io_ns;
+        self.waited_ns = self.volume.outcome.disk_wait_ns - waited_ns;
+        // A trace that does not say how long an operation took has it in the time between two.
+        let longer_ns = match record.took_ns {
+            0 => self.waited_ns as i64,
+            recorded_ns => took_ns as i64 - recorded_ns as i64,
+        };
+        self.volume.clock.delay(longer_ns);
+        took_ns
+    }
+
+    /// What the engine did in the last operation, each with its bytes, and how long it waited for
+    /// the disk meanwhile, in nanoseconds.
+    pub(crate) fn last(&self) -> (&[(Work, u64)], u64) {
+        (&self.volume.doing, self.waited_ns)
+    }
+
+    fn operate(&mut self, record: &Record) {
         let ino = record.ino;
         let end = record.offset.saturating_add(record.len);
         match record.operation {
-            Operation::Create => self.create(ino),
+            Operation::Create => {
+                self.volume.work(Work::Create, 0);
+                self.create(ino);
+            }
             Operation::Read => read(&mut self.volume, ino, record.offset, end),
             Operation::Write => {
                 let durable = record.durable || self.volume.config.durable;
                 write(&mut self.volume, &mut self.mover, ino, record.offset, end, durable);
             }
             Operation::Fsync => self.fsync(ino),
-            Operation::Truncate => self.truncate(ino, record.offset),
-            Operation::Allocate => self.grow(ino, end),
+            Operation::Truncate => {
+                self.volume.work(Work::Truncate, 0);
+                self.truncate(ino, record.offset);
+            }
+            Operation::Allocate => {
+                self.volume.work(Work::Allocate, 0);
+                self.grow(ino, end);
+            }
             Operation::Deallocate => {
                 self.volume.hindsight.discarded(ino, record.offset..end);
+                self.volume.work(Work::Allocate, 0);
                 self.punch(ino, record.offset.div_ceil(BLOCK_BYTES), end / BLOCK_BYTES)
             }
             Operation::Remove => self.remove(ino),
@@ -112,6 +146,7 @@ impl Simulation {
     }
 
     fn fsync(&mut self, ino: u64) {
+        self.volume.work(Work::Fsync, 0);
         let sync_blocks = self.volume.config.params.get(Param::SyncBlocks);
         let judged = self.volume.edit(ino, |file| file.synchronicity.synced(sync_blocks));
         self.volume.judge(judged);

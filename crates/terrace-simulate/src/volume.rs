@@ -14,6 +14,7 @@ use terrace_policy::{
 
 use crate::clock::Clock;
 use crate::config::{BLOCK_BYTES, Config};
+use crate::cost::Work;
 use crate::file::{EXTENT_BLOCKS_MAX, Extent, File, PLACES, Place};
 use crate::hindsight::Judge;
 use crate::outcome::Outcome;
@@ -36,6 +37,8 @@ pub(crate) struct Volume {
     pub siblings: Siblings,
     pub hindsight: Judge,
     pub outcome: Outcome,
+    /// What the engine has done in the operation that is under way, each with its bytes.
+    pub doing: Vec<(Work, u64)>,
 }
 
 impl Volume {
@@ -56,6 +59,7 @@ impl Volume {
             cold: ColdList::default(),
             siblings: Siblings::default(),
             outcome: Outcome::default(),
+            doing: Vec::new(),
         }
     }
 
@@ -220,6 +224,20 @@ impl Volume {
                 at += blocks;
             }
         }
+    }
+
+    /// The engine does something for a program.
+    pub fn work(&mut self, work: Work, bytes: u64) {
+        self.doing.push((work, bytes));
+        self.outcome.io_ns += self.config.costs.ns(work, bytes);
+        if work.is_everywhere() {
+            self.would_cost(work, bytes);
+        }
+    }
+
+    /// What that would cost if everything were in PM.
+    pub fn would_cost(&mut self, work: Work, bytes: u64) {
+        self.outcome.all_pm_ns += self.config.costs.ns(work, bytes);
     }
 
     /// A program waits for the disk.

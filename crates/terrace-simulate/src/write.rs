@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use terrace_policy::{Param, Stroke, Target, is_large, next_counter, prefers_disk};
 
-use crate::clock::write_ns;
 use crate::config::BLOCK_BYTES;
+use crate::cost::Work;
 use crate::file::{Extent, Place, area_on_media};
 use crate::flush::{flush_and_wait, note_dirty, take_pages};
 use crate::hindsight::Written;
@@ -42,7 +42,7 @@ pub(crate) fn write(
         write_piece(volume, mover, ino, at, piece_end, durable);
         at = piece_end;
     }
-    volume.outcome.all_pm_ns += write_ns(&volume.config.pm, end - offset);
+    volume.would_cost(Work::WritePm, end - offset);
     if durable {
         flush_and_wait(volume, ino);
     }
@@ -72,15 +72,15 @@ fn write_piece(
     let shown =
         volume.edit(ino, |file| file.life.wrote(Stroke { offset, len, durable }, await_bytes));
     volume.showed(ino, shown);
-    let (device, counted) = match placed {
-        Placed::Pm => (volume.config.pm, &mut volume.outcome.written_pm_bytes),
-        Placed::LargeAsync => (volume.config.dram, &mut volume.outcome.written_large_async_bytes),
-        Placed::Bulk => (volume.config.dram, &mut volume.outcome.written_bulk_bytes),
-        Placed::PmFull => (volume.config.dram, &mut volume.outcome.written_pm_full_bytes),
-        Placed::JoinsDirty => (volume.config.dram, &mut volume.outcome.written_joins_dirty_bytes),
+    let (work, counted) = match placed {
+        Placed::Pm => (Work::WritePm, &mut volume.outcome.written_pm_bytes),
+        Placed::LargeAsync => (Work::WriteCache, &mut volume.outcome.written_large_async_bytes),
+        Placed::Bulk => (Work::WriteCache, &mut volume.outcome.written_bulk_bytes),
+        Placed::PmFull => (Work::WriteCache, &mut volume.outcome.written_pm_full_bytes),
+        Placed::JoinsDirty => (Work::WriteCache, &mut volume.outcome.written_joins_dirty_bytes),
     };
     *counted += len;
-    volume.outcome.io_ns += write_ns(&device, len);
+    volume.work(work, len);
     let place = if placed == Placed::Pm { Place::Pm } else { Place::Dirty };
     let how = Written { in_pm: place == Place::Pm, under_pressure, durable };
     volume.hindsight.wrote(ino, offset..end, how);

@@ -514,7 +514,9 @@ fn mixture(seed: u64, operations: u64) -> Vec<Record> {
 
 fn outcome_of(config: Config, records: &[Record]) -> Outcome {
     let mut simulation = Simulation::new(config);
-    records.iter().for_each(|record| simulation.step(record));
+    for record in &records {
+        simulation.step(record);
+    }
     simulation.outcome()
 }
 

@@ -23,13 +23,22 @@ pub enum DiskKind {
     Device(PathBuf),
 }
 
+/// How slow its devices are; without a model, as slow as they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Models {
+    /// Of PM.
+    pub pm: Option<DeviceModel>,
+    /// Of the disk.
+    pub disk: Option<DeviceModel>,
+}
+
 /// A formatted volume, open unless it was closed.
 #[derive(Debug)]
 pub struct Bed {
     pm_path: PathBuf,
     disk_path: Option<PathBuf>,
     open: OpenOptions,
-    model: Option<DeviceModel>,
+    models: Models,
     running: Option<Running>,
 }
 
@@ -63,10 +72,10 @@ impl Bed {
         disk: &DiskKind,
         open: OpenOptions,
     ) -> Result<Self> {
-        Self::modelled(directory, name, pm_bytes, disk, open, None)
+        Self::modelled(directory, name, pm_bytes, disk, open, Models::default())
     }
 
-    /// As [`Bed::new`], with PM as slow as the model says.
+    /// As [`Bed::new`], with devices as slow as the models say.
     ///
     /// # Errors
     /// If the system or the engine refuses.
@@ -76,7 +85,7 @@ impl Bed {
         pm_bytes: u64,
         disk: &DiskKind,
         open: OpenOptions,
-        model: Option<DeviceModel>,
+        models: Models,
     ) -> Result<Self> {
         let pm_path = directory.join(format!("{name}-pm"));
         Pm::create_file(&pm_path, pm_bytes)?;
@@ -89,7 +98,7 @@ impl Bed {
                 Some(path)
             }
         };
-        let mut bed = Self { pm_path, disk_path, open, model, running: None };
+        let mut bed = Self { pm_path, disk_path, open, models, running: None };
         let devices = bed.open_devices()?;
         map_all(&devices.pm);
         let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
@@ -104,9 +113,10 @@ impl Bed {
     fn open_devices(&self) -> Result<Devices> {
         let pm = Pm::open(
             &self.pm_path,
-            &PmOpenOptions { model: self.model, ..PmOpenOptions::default() },
+            &PmOpenOptions { model: self.models.pm, ..PmOpenOptions::default() },
         )?;
-        let open = |path: &PathBuf| open_disk(path, &DiskOpenOptions::default());
+        let options = DiskOpenOptions { model: self.models.disk, ..DiskOpenOptions::default() };
+        let open = |path: &PathBuf| open_disk(path, &options);
         Ok(Devices { pm, disk: self.disk_path.as_ref().map(open).transpose()? })
     }
 

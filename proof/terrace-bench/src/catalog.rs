@@ -23,6 +23,7 @@ use crate::prediction;
 use crate::read_migration;
 use crate::report::Unit;
 use crate::rocksdb;
+use crate::simulated;
 use crate::small_migration;
 use crate::stream;
 use crate::streaming;
@@ -440,6 +441,13 @@ static CATALOG: &[Benchmark] = &[
         mounts: true,
         room: prediction::room,
         run: prediction::run,
+    }),
+    Benchmark::Measurement(Measurement {
+        title: "predicted beside measured time",
+        rows: || owned(simulated::ROWS),
+        mounts: true,
+        room: simulated::room,
+        run: simulated::run,
     }),
     Benchmark::Measurement(Measurement {
         title: "mount and recovery of 1 million files",

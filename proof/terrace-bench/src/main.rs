@@ -74,6 +74,7 @@ mod reach;
 mod read_migration;
 mod report;
 mod rocksdb;
+mod simulated;
 mod small_migration;
 mod stage;
 mod stream;

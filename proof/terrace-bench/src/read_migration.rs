@@ -10,7 +10,7 @@ use terrace_engine::{Counter, Ino, OpenOptions, Volume};
 use terrace_media::{DeviceModel, create_disk_file};
 use terrace_policy::Param;
 
-use crate::bed::{Bed, DiskKind};
+use crate::bed::{Bed, DiskKind, Models};
 use crate::disk::disk_directory;
 use crate::engine::{DURABLE, FILE, write_all};
 use crate::interrupt;
@@ -113,7 +113,8 @@ fn beside(
             ..OpenOptions::default()
         };
         let disk = DiskKind::Device(disk);
-        let bed = Bed::modelled(memory.path(), name, pm_bytes(options), &disk, open, Some(model))?;
+        let models = Models { pm: Some(model), ..Models::default() };
+        let bed = Bed::modelled(memory.path(), name, pm_bytes(options), &disk, open, models)?;
         sides.push(Files::fill(bed.volume(), data_bytes(options))?);
         beds.push(bed);
     }

@@ -85,6 +85,15 @@ pub fn fill_random(database: &Path, puts: u64) -> Result<()> {
     db_bench(Fill::Database { benchmark: "fillrandom", puts, smaller: 8 }, database, puts).map(drop)
 }
 
+/// As many puts in random order, then as many over them, with a sixty-fourth of RocksDB's sizes.
+///
+/// # Errors
+/// If `db_bench` is missing or fails.
+pub fn fill_and_overwrite(database: &Path, puts: u64) -> Result<()> {
+    let benchmark = "fillrandom,overwrite";
+    db_bench(Fill::Database { benchmark, puts, smaller: 64 }, database, puts).map(drop)
+}
+
 /// RocksDB's sizes are as much smaller as the database is smaller than one of 8 GiB.
 fn database(benchmark: &'static str, sizes: Sizes) -> Fill {
     let puts = sizes.database_bytes / (KEY_BYTES + VALUE_BYTES);
