@@ -35,7 +35,7 @@ pub use base::heritage::{Effect, Heritage};
 pub use base::options::{CACHE_BYTES_MIN, OpenOptions, Progress};
 pub use base::patience::let_waits_end;
 pub use base::pin::{PIN_XATTR, parse_pin, pin_value};
-pub use base::recorder::{Recorded, Recording};
+pub use base::recorder::{Recorded, Recording, serve};
 pub use base::speeds::SpeedStats;
 pub use base::types::*;
 pub use base::waits::{WaitCause, WaitStats};

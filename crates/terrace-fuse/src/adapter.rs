@@ -101,6 +101,7 @@ impl TerraceFs {
 impl FileSystem for TerraceFs {
     fn answer(&self, request: &Request<'_>, reply: Reply) {
         patience::begin(&request.operation);
+        terrace_engine::serve(request.caller.pid);
         match reply.past() {
             None => self.answer_first(request, reply),
             Some(past) => self.answer_again(request, &past, reply),

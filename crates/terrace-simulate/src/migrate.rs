@@ -1,7 +1,8 @@
-//! Migration: what moves between PM and the disk, one group at a time.
+//! Migration: what moves between PM and the disk: a group of a file, or what many files have
+//! little of.
 //!
-//! Invariant: at most one move is under way. It has chosen its blocks when it began; when it ends,
-//! those move that are still where they were and were not written since.
+//! Invariant: what is under way is one transfer of the disk. It has chosen its blocks when it
+//! began; when it ends, those move that are still where they were and were not written since.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,6 +21,13 @@ const HOT_FILES: usize = 64;
 
 /// Files of which the coldest part is looked for, coldest first.
 const COLD_FILES: usize = 16;
+
+/// A file that has more cold blocks moves by itself.
+const ALONE_BLOCKS: u64 = 256;
+/// Least blocks that are to leave PM at once.
+const LITTLE_BLOCKS: u64 = 256;
+/// Most blocks that leave it at once: what the engine's buffers hold.
+const TOGETHER_BLOCKS_MAX: u64 = 4096;
 
 /// Why data moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +51,7 @@ struct Move {
 /// The mover's state.
 #[derive(Debug)]
 pub(crate) struct Mover {
-    under_way: Option<(i64, Move)>,
+    under_way: Option<(i64, Vec<Move>)>,
     /// Chosen, and to be done next.
     planned: VecDeque<Move>,
     /// There was nothing to do: it looks again at the next tick, or sooner.
@@ -163,29 +171,48 @@ impl Mover {
         false
     }
 
-    /// Something cold of one of the coldest files, under more and more pressure.
+    /// Something cold of one of the coldest files, or of those that have little of it, under more
+    /// and more pressure.
     fn plan_cold(&mut self, volume: &mut Volume) -> bool {
         let lately_ns = volume.lately_ns();
+        let most = volume.blocks_too_many().max(LITTLE_BLOCKS).min(TOGETHER_BLOCKS_MAX);
         let mut looked_at: Vec<(u64, i64)> = Vec::new();
-        while looked_at.len() < COLD_FILES && self.planned.is_empty() {
-            let Some((ino, rank_ns)) = volume.pop_coldest() else { break };
-            looked_at.push((ino, rank_ns));
-            self.plan_under(volume, Pressure::Low, lately_ns, ino);
-        }
         for pressure in Pressure::RISING {
-            looked_at
-                .iter()
-                .for_each(|&(ino, _)| self.plan_under(volume, pressure, lately_ns, ino));
+            let (mut at, mut in_vain) = (0, 0);
+            while in_vain < COLD_FILES && self.planned_blocks() < most {
+                if at == looked_at.len() {
+                    let Some(coldest) = volume.pop_coldest() else { break };
+                    looked_at.push(coldest);
+                }
+                let (before, planned) = (self.planned_blocks(), self.planned.len());
+                self.plan_under(volume, pressure, lately_ns, looked_at[at].0);
+                at += 1;
+                match self.planned_blocks() - before {
+                    0 => in_vain += 1,
+                    little if little <= ALONE_BLOCKS => {}
+                    _ => {
+                        // Behind others it is next.
+                        if planned > 0 {
+                            self.planned.truncate(planned);
+                        }
+                        break;
+                    }
+                }
+            }
+            if !self.planned.is_empty() {
+                break;
+            }
         }
         looked_at.into_iter().for_each(|(ino, rank_ns)| volume.cold.note(ino, rank_ns));
         !self.planned.is_empty()
     }
 
-    /// Plans to move what of a file is cold, if nothing is planned yet.
+    fn planned_blocks(&self) -> u64 {
+        self.planned.iter().map(|planned| planned.blocks).sum()
+    }
+
+    /// Plans to move what of a file is cold.
     fn plan_under(&mut self, volume: &mut Volume, pressure: Pressure, lately_ns: i64, ino: u64) {
-        if !self.planned.is_empty() {
-            return;
-        }
         let (params, file) = (&volume.config.params, &volume.files[&ino]);
         let is_scarce = volume.config.placement().is_scarce(volume.pm_space(), params);
         let counts_as_it_is = pressure >= Pressure::High && is_scarce;
@@ -222,6 +249,7 @@ impl Mover {
         }
     }
 
+    /// Begins with a move, and with those planned behind it that leave PM with it.
     fn begin(&mut self, volume: &mut Volume, mut next: Move) {
         if next.reason == Reason::Reverse && !volume.pm_has_room(next.blocks) {
             return;
@@ -235,8 +263,18 @@ impl Mover {
             return;
         };
         next.blocks = blocks;
-        let bytes = next.blocks * BLOCK_BYTES;
-        let done_ns = if next.reason == Reason::Reverse {
+        let (reason, mut together, mut all) = (next.reason, vec![next], blocks);
+        while reason == Reason::Write
+            && let Some(&other) = self.planned.front()
+            && all + other.blocks <= most_together(volume, other.ino == together[0].ino)
+            && let Some(blocks) = self.may_write(volume, &other)
+        {
+            self.planned.pop_front();
+            together.push(Move { blocks, ..other });
+            all += blocks;
+        }
+        let bytes = all * BLOCK_BYTES;
+        let done_ns = if reason == Reason::Reverse {
             volume.clock.read(bytes)
         } else {
             volume.clock.write(bytes)
@@ -244,7 +282,7 @@ impl Mover {
         let now = Duration::from_nanos(volume.clock.now_ns().max(0) as u64);
         let pause_ns = i64::try_from(self.pace.pause(bytes, now).as_nanos()).unwrap_or(i64::MAX);
         let ends_ns = done_ns.max(volume.clock.now_ns().saturating_add(pause_ns));
-        self.under_way = Some((ends_ns, next));
+        self.under_way = Some((ends_ns, together));
     }
 
     /// How many of a move's blocks the budget of their target lets move now; `None`: none. They are
@@ -262,27 +300,30 @@ impl Mover {
 
     /// Data that the move under way has copied takes effect.
     pub fn finish(&mut self, volume: &mut Volume) {
-        let Some((_, done)) = self.under_way.take() else { return };
-        let (source, target) = (
-            source(done.reason),
-            if done.reason == Reason::Reverse { Place::Pm } else { Place::Disk },
-        );
-        if volume.files.contains_key(&done.ino) {
-            // PM may have filled up meanwhile.
-            let has_room = target == Place::Disk || volume.pm_has_room(done.blocks);
-            let moved = match has_room {
-                true => volume.edit(done.ino, |file| {
-                    file.relocate(done.block, done.block + done.blocks, target, |_, extent| {
-                        extent.place == source
-                            && extent.mtime_ns <= done.chosen_ns
-                            && done.cut.is_cold(extent.mtime_ns)
-                    })
-                }),
-                false => Vec::new(),
-            };
-            settle(volume, &done, &moved);
-        }
+        let done = self.under_way.take().map(|(_, moves)| moves);
+        done.iter().flatten().for_each(|done| settle(volume, done));
         self.wake(volume);
+    }
+}
+
+/// Data that was copied takes effect, as far as it was not changed meanwhile.
+fn settle(volume: &mut Volume, done: &Move) {
+    let (source, target) =
+        (source(done.reason), if done.reason == Reason::Reverse { Place::Pm } else { Place::Disk });
+    if volume.files.contains_key(&done.ino) {
+        // PM may have filled up meanwhile.
+        let has_room = target == Place::Disk || volume.pm_has_room(done.blocks);
+        let moved = match has_room {
+            true => volume.edit(done.ino, |file| {
+                file.relocate(done.block, done.block + done.blocks, target, |_, extent| {
+                    extent.place == source
+                        && extent.mtime_ns <= done.chosen_ns
+                        && done.cut.is_cold(extent.mtime_ns)
+                })
+            }),
+            false => Vec::new(),
+        };
+        count(volume, done, &moved);
     }
 }
 
@@ -321,12 +362,21 @@ fn is_wanted(volume: &Volume, reason: Reason) -> bool {
     }
 }
 
+/// How many blocks of one file, or of several, leave PM together at most. A limit is kept best with
+/// little at a time.
+fn most_together(volume: &Volume, is_one_file: bool) -> u64 {
+    match is_one_file && volume.config.params.get(Param::MigrateRate) > 0 {
+        true => group_blocks(volume),
+        false => TOGETHER_BLOCKS_MAX,
+    }
+}
+
 fn group_blocks(volume: &Volume) -> u64 {
     volume.config.params.get(Param::Group) / BLOCK_BYTES
 }
 
 /// Counts what has moved, and keeps or drops its pages.
-fn settle(volume: &mut Volume, done: &Move, moved: &[(u64, u64)]) {
+fn count(volume: &mut Volume, done: &Move, moved: &[(u64, u64)]) {
     let bytes = moved.iter().map(|&(_, blocks)| blocks).sum::<u64>() * BLOCK_BYTES;
     let room = volume.room_for_clean();
     let used = volume.clean.len() + volume.blocks_at(Place::Dirty);

@@ -244,7 +244,19 @@ mod tests {
         (gap_us, operation, 1..6u64, range, prop::bool::weighted(0.1)).prop_map(
             |(gap_us, operation, ino, (offset, len), durable)| {
                 let len = if operation == Operation::Truncate { 0 } else { len };
-                (gap_us, Record { time_us: 0, took_ns: 0, operation, durable, ino, offset, len })
+                (
+                    gap_us,
+                    Record {
+                        time_us: 0,
+                        took_ns: 0,
+                        caller: 0,
+                        operation,
+                        durable,
+                        ino,
+                        offset,
+                        len,
+                    },
+                )
             },
         )
     }

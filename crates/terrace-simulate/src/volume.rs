@@ -96,6 +96,13 @@ impl Volume {
             )
     }
 
+    /// How many blocks have to leave PM for it to be no fuller than formula (1) has it.
+    pub fn blocks_too_many(&self) -> u64 {
+        let threshold = self.utilization.threshold_percent(&self.config.params);
+        let percent = f64::max(self.pm_used_percent() - threshold, 0.0);
+        (percent / 100.0 * self.config.pm_blocks() as f64) as u64
+    }
+
     /// Whether so many blocks more would have to leave PM at once.
     pub fn pm_is_left(&self, blocks: u64) -> bool {
         let threshold = self.utilization.threshold_percent(&self.config.params);

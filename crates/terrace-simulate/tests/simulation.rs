@@ -49,7 +49,16 @@ impl Run {
         len: u64,
         durable: bool,
     ) -> &mut Run {
-        self.0.step(&Record { time_us: self.1, took_ns: 0, operation, durable, ino, offset, len });
+        self.0.step(&Record {
+            time_us: self.1,
+            took_ns: 0,
+            caller: 0,
+            operation,
+            durable,
+            ino,
+            offset,
+            len,
+        });
         self
     }
 
@@ -481,6 +490,7 @@ fn mixture(seed: u64, operations: u64) -> Vec<Record> {
     let mut records: Vec<Record> = (1..=20)
         .map(|ino| Record {
             took_ns: 0,
+            caller: 0,
             time_us: 0,
             operation: Operation::Create,
             durable: false,
@@ -502,6 +512,7 @@ fn mixture(seed: u64, operations: u64) -> Vec<Record> {
         records.push(Record {
             time_us: number * 500,
             took_ns: 0,
+            caller: 0,
             operation,
             durable: false,
             ino,
@@ -514,7 +525,7 @@ fn mixture(seed: u64, operations: u64) -> Vec<Record> {
 
 fn outcome_of(config: Config, records: &[Record]) -> Outcome {
     let mut simulation = Simulation::new(config);
-    for record in &records {
+    for record in records {
         simulation.step(record);
     }
     simulation.outcome()

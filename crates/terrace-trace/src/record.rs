@@ -3,7 +3,7 @@
 //! A record is a tag byte (operation in the low four bits, then flags), then LEB128 numbers: the
 //! time since the record before it in microseconds; the inode's difference to the record before it,
 //! zigzag, unless the tag says that it is the same; offset and length, where the operation has
-//! them; nanoseconds that it took, since format 3. An offset that goes on where the inode's last record in this block ended is left out, and
+//! them; since format 3, nanoseconds that it took, and who asked for it. An offset that goes on where the inode's last record in this block ended is left out, and
 //! offset and length in whole blocks are counted in blocks. Nothing refers to an earlier block.
 
 use std::collections::HashMap;
@@ -66,6 +66,9 @@ pub struct Record {
     pub time_us: u64,
     /// How long it took in the file system, in nanoseconds; 0 if that is not known.
     pub took_ns: u64,
+    /// Which thread of a program asked for it: threads have numbers from 1, as they come. 0 if that
+    /// is not known.
+    pub caller: u64,
     /// What was done.
     pub operation: Operation,
     /// A write that was durable when it returned.
@@ -79,8 +82,8 @@ pub struct Record {
     pub len: u64,
 }
 
-/// Longest record: tag and five numbers.
-pub(crate) const RECORD_BYTES_MAX: usize = 1 + 5 * 10;
+/// Longest record: tag and six numbers.
+pub(crate) const RECORD_BYTES_MAX: usize = 1 + 6 * 10;
 
 const BLOCK_BYTES: u64 = 4096;
 const OPERATION_MASK: u8 = 0x0f;
@@ -96,7 +99,7 @@ pub(crate) struct Context {
     ino: u64,
     /// Where the last record of each inode ended.
     ends: HashMap<u64, u64>,
-    /// Records say how long operations took.
+    /// Records say how long operations took, and who asked for them.
     is_timed: bool,
 }
 
@@ -151,6 +154,7 @@ impl Context {
         }
         if self.is_timed {
             put(out, record.took_ns);
+            put(out, record.caller);
         }
         self.follow(&Record { offset, len, ..*record });
     }
@@ -174,9 +178,12 @@ impl Context {
             true => take(bytes)?.checked_mul(unit)?,
         };
         let len = if operation.has_len() { take(bytes)?.checked_mul(unit)? } else { 0 };
-        let took_ns = if self.is_timed { take(bytes)? } else { 0 };
+        let (took_ns, caller) = match self.is_timed {
+            true => (take(bytes)?, take(bytes)?),
+            false => (0, 0),
+        };
         let durable = tag & DURABLE != 0;
-        let record = Record { time_us, took_ns, operation, durable, ino, offset, len };
+        let record = Record { time_us, took_ns, caller, operation, durable, ino, offset, len };
         self.follow(&record);
         Some(record)
     }
@@ -249,13 +256,14 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_in_sequence_takes_five_bytes() {
+    fn what_goes_on_in_sequence_takes_six_bytes() {
         let mut out = Vec::new();
         let mut context = Context::new(0);
         for at in 0..100 {
             let write = Record {
                 time_us: at * 20,
                 took_ns: 2000,
+                caller: 1,
                 operation: Operation::Write,
                 durable: false,
                 ino: 7,
@@ -264,6 +272,6 @@ mod tests {
             };
             context.encode(&write, &mut out);
         }
-        assert_eq!(out.len(), 501, "the first names its inode");
+        assert_eq!(out.len(), 601, "the first names its inode");
     }
 }

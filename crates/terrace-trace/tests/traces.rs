@@ -66,6 +66,7 @@ fn writes(n: u64) -> Vec<Record> {
         .map(|at| Record {
             time_us: at * at,
             took_ns: at * 700,
+            caller: at % 3,
             operation: Operation::Write,
             durable: at % 3 == 0,
             ino: 5 + at % 7,
@@ -78,9 +79,9 @@ fn writes(n: u64) -> Vec<Record> {
 fn record() -> impl Strategy<Value = Record> {
     let number = || prop_oneof![0..10u64, (0..1u64 << 20).prop_map(|n| n * 4096), any::<u64>()];
     let operation = prop::sample::select(Operation::ALL.to_vec());
-    let times = (0..1u64 << 40, number());
+    let times = (0..1u64 << 40, number(), number());
     (times, operation, any::<bool>(), number(), number(), number()).prop_map(
-        |((time_us, took_ns), operation, durable, ino, offset, len)| {
+        |((time_us, took_ns, caller), operation, durable, ino, offset, len)| {
             let has_len = matches!(
                 operation,
                 Operation::Read | Operation::Write | Operation::Allocate | Operation::Deallocate
@@ -88,7 +89,7 @@ fn record() -> impl Strategy<Value = Record> {
             let has_offset = has_len || operation == Operation::Truncate;
             let (offset, len) =
                 (if has_offset { offset } else { 0 }, if has_len { len } else { 0 });
-            Record { time_us, took_ns, operation, durable, ino, offset, len }
+            Record { time_us, took_ns, caller, operation, durable, ino, offset, len }
         },
     )
 }
@@ -253,6 +254,7 @@ fn many_records_take_a_few_bytes_each() {
             Record {
                 time_us: number * 25,
                 took_ns: 1500 + at % 4000,
+                caller: 1 + at % 8,
                 operation,
                 durable: false,
                 ino,
@@ -262,7 +264,7 @@ fn many_records_take_a_few_bytes_each() {
         })
         .collect();
     let bytes = written(&records, Ending::Asked);
-    assert!(bytes.len() < records.len() * 10, "{} bytes", bytes.len());
+    assert!(bytes.len() < records.len() * 11, "{} bytes", bytes.len());
     assert_eq!(read(&bytes).unwrap().0, records);
 }
 
@@ -280,9 +282,9 @@ fn times_never_go_back() {
 }
 
 #[test]
-fn a_trace_of_before_has_all_but_durations() {
+fn a_trace_of_before_has_all_but_durations_and_callers() {
     let records: Vec<Record> =
-        writes(50).into_iter().map(|record| Record { took_ns: 0, ..record }).collect();
+        writes(50).into_iter().map(|record| Record { took_ns: 0, caller: 0, ..record }).collect();
     let (found, summary) = read(include_bytes!("golden/2.0.trace")).unwrap();
     assert_eq!(found, records);
     assert_eq!((summary.ending, summary.lost), (Ending::Asked, 0));

@@ -210,7 +210,16 @@ fn write_trace(path: &str, ending: Ending, lost: u64) {
     let mut push = |operation, ino, offset, len| {
         time_us += 100;
         writer
-            .push(&Record { time_us, took_ns: 0, operation, durable: false, ino, offset, len })
+            .push(&Record {
+                time_us,
+                took_ns: 0,
+                caller: 0,
+                operation,
+                durable: false,
+                ino,
+                offset,
+                len,
+            })
             .unwrap();
     };
     for ino in 2..302 {

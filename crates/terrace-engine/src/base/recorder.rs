@@ -5,13 +5,14 @@
 //! if none is. At most one recording runs; one whose owner has not asked for records for [`LEASE`]
 //! counts as abandoned, and may be replaced.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use terrace_store::error::{FsResult, fail};
-use terrace_store::sync::Mutex;
 use terrace_store::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use terrace_store::sync::{HashMap, Mutex, thread_local};
 use terrace_trace::{BlockEncoder, Facts, Operation, Record};
 
 use crate::base::types::{Ino, Time};
@@ -56,11 +57,28 @@ pub(crate) struct Recorder {
 /// epoch: in a microsecond one thread may do two things, whose order counts.
 type Noted = (u64, Record);
 
-/// When an operation ended, and how long it took, in nanoseconds after the recorder's epoch.
+thread_local! {
+    static CALLER: Cell<u32> = const { Cell::new(0) };
+}
+
+/// From now on, the calling thread serves this thread of a program; 0: nobody in particular.
+pub fn serve(thread_id: u32) {
+    CALLER.with(|caller| caller.set(thread_id));
+}
+
+/// When an operation began, in nanoseconds after the recorder's epoch, and who asked for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    begun_ns: u64,
+    caller: u32,
+}
+
+/// When an operation ended, and how long it took, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     ended_ns: u64,
     took_ns: u64,
+    caller: u32,
 }
 
 impl Span {
@@ -79,6 +97,8 @@ struct Session {
     encoder: BlockEncoder,
     /// Taken from the buffers, in the order of their times.
     waiting: VecDeque<Record>,
+    /// The numbers of threads of programs in this trace.
+    callers: HashMap<u64, u64>,
 }
 
 impl Default for Recorder {
@@ -108,19 +128,20 @@ impl Recorder {
         self.is_on()
     }
 
-    /// An operation begins: now, in nanoseconds after the epoch. `None` if nobody records: then it
-    /// is never noted, even if somebody does when it ends.
+    /// An operation begins. `None` if nobody records: then it is never noted, even if somebody does
+    /// when it ends.
     #[inline]
-    pub fn begin(&self) -> Option<u64> {
-        self.is_on().then(|| self.now_ns())
+    pub fn begin(&self) -> Option<Begun> {
+        let begun = || Begun { begun_ns: self.now_ns(), caller: CALLER.with(Cell::get) };
+        self.is_on().then(begun)
     }
 
     /// The operation that began then has ended.
     #[inline]
-    pub fn end(&self, begun_ns: Option<u64>) -> Option<Span> {
-        begun_ns.map(|begun_ns| {
+    pub fn end(&self, begun: Option<Begun>) -> Option<Span> {
+        begun.map(|Begun { begun_ns, caller }| {
             let ended_ns = self.now_ns();
-            Span { ended_ns, took_ns: ended_ns.saturating_sub(begun_ns) }
+            Span { ended_ns, took_ns: ended_ns.saturating_sub(begun_ns), caller }
         })
     }
 
@@ -135,9 +156,10 @@ impl Recorder {
         len: u64,
         durable: bool,
     ) {
-        if let Some(Span { ended_ns, took_ns }) = span {
+        if let Some(Span { ended_ns, took_ns, caller }) = span {
+            let (ino, caller) = (ino.0, caller.into());
             let record =
-                Record { time_us: 0, took_ns, operation, durable, ino: ino.0, offset, len };
+                Record { time_us: 0, took_ns, caller, operation, durable, ino, offset, len };
             self.keep(ended_ns, record);
         }
     }
@@ -193,6 +215,7 @@ impl Recorder {
             last_asked: Instant::now(),
             encoder: BlockEncoder::new(0),
             waiting: VecDeque::new(),
+            callers: HashMap::default(),
         });
         self.is_on.store(true, Ordering::Relaxed);
         Ok(token)
@@ -238,10 +261,17 @@ impl Session {
         // Operations left over from the recording before ended earlier.
         all.retain(|(time_ns, _)| *time_ns >= self.started_ns);
         all.sort_by_key(|(time_ns, _)| *time_ns);
-        let timed = all.into_iter();
-        self.waiting = timed
-            .map(|(ns, record)| Record { time_us: (ns - self.started_ns) / 1000, ..record })
-            .collect();
+        for (ended_ns, record) in all {
+            let time_us = (ended_ns - self.started_ns) / 1000;
+            let caller = self.number_of(record.caller);
+            self.waiting.push_back(Record { time_us, caller, ..record });
+        }
+    }
+
+    /// The trace tells threads apart, and does not name them.
+    fn number_of(&mut self, thread_id: u64) -> u64 {
+        let next = self.callers.len() as u64 + 1;
+        if thread_id == 0 { 0 } else { *self.callers.entry(thread_id).or_insert(next) }
     }
 }
 
@@ -305,7 +335,7 @@ mod tests {
         let token = recorder.start().unwrap();
         recorder.note(recorder.end(before), Operation::Read, Ino(1), 0, 1, false);
         let begun = recorder.begin();
-        while recorder.now_ns() < begun.unwrap() + 3_000_000 {}
+        while recorder.now_ns() < begun.unwrap().begun_ns + 3_000_000 {}
         let span = recorder.end(begun);
         recorder.note(span.map(Span::untimed), Operation::Read, Ino(1), 0, 1, false);
         recorder.note(span, Operation::Write, Ino(1), 0, 1, false);
@@ -320,6 +350,19 @@ mod tests {
             records[0].took_ns == 0 && began_us < records[0].time_us,
             "the time is that of the end"
         );
+    }
+
+    #[test]
+    fn threads_of_programs_are_told_apart_and_not_named() {
+        let recorder = Recorder::default();
+        let token = recorder.start().unwrap();
+        for thread_id in [4711, 17, 4711, 0] {
+            serve(thread_id);
+            note(&recorder, 1, 0);
+        }
+        let (records, _) = take_all(&recorder, token, true);
+        let callers: Vec<u64> = records.iter().map(|record| record.caller).collect();
+        assert_eq!(callers, [1, 2, 1, 0]);
     }
 
     #[test]
