@@ -3,14 +3,15 @@
 //!
 //! What an operation took is what its work costs, each time and per byte, and how long it waited
 //! for the disk, of which the simulation has the model. So the costs are a linear least-squares
-//! problem, in which no cost is negative. Every second operation goes into it; the others are
-//! there to tell how well it fits.
+//! problem, in which no cost is negative. Half of the operations go into it; the others are there
+//! to tell how well it fits.
 
+use serde::Serialize;
 use terrace_trace::Record;
 
 use crate::config::Config;
 use crate::cost::{Cost, Costs, Work};
-use crate::simulation::Simulation;
+use crate::replay::{Done, Replay};
 
 const WORKS: usize = Work::ALL.len();
 /// For each kind of work, its times and its KiB.
@@ -28,44 +29,30 @@ const KIB: f64 = 1024.0;
 /// Learns costs from a trace. See the module.
 #[derive(Debug)]
 pub struct Calibration {
-    simulation: Simulation,
-    /// What the least squares are made of: products of the amounts of work in an operation with
-    /// each other, and with what it took.
+    replay: Replay,
+    squares: Squares,
+}
+
+/// What the least squares are made of: products of the amounts of work in an operation with each
+/// other, and with what it took.
+#[derive(Debug)]
+struct Squares {
     products: [[f64; UNKNOWNS]; UNKNOWNS],
     times: [f64; UNKNOWNS],
     operations: [u64; WORKS],
     timed: u64,
 }
 
-impl Calibration {
-    /// `recorded`: the volume that was recorded, with the model of its disk.
-    pub fn new(recorded: Config) -> Self {
-        Self {
-            simulation: Simulation::new(recorded),
-            products: [[0.0; UNKNOWNS]; UNKNOWNS],
-            times: [0.0; UNKNOWNS],
-            operations: [0; WORKS],
-            timed: 0,
-        }
-    }
-
-    /// Whether an operation that took time is one of those from which costs are learnt: `number`
-    /// counts them, from 0.
-    pub fn is_learnt_from(number: u64) -> bool {
-        number.is_multiple_of(2)
-    }
-
-    /// Does the next operation of the trace.
-    pub fn step(&mut self, record: &Record) {
-        self.simulation.step(record);
+impl Squares {
+    fn note(&mut self, done: Done<'_>) {
+        let Done { record, waited_ns, works, .. } = done;
         if record.took_ns == 0 {
             return;
         }
         self.timed += 1;
-        if !Self::is_learnt_from(self.timed - 1) {
+        if !is_learnt_from(self.timed - 1) {
             return;
         }
-        let (works, waited_ns) = self.simulation.last();
         let bytes: u64 = works.iter().map(|&(_, bytes)| bytes).sum();
         let longest_ns = LONGEST_NS + bytes * LONGEST_BYTE_NS;
         let Some(worked_ns) = record.took_ns.checked_sub(waited_ns).filter(|&ns| ns <= longest_ns)
@@ -88,16 +75,41 @@ impl Calibration {
             }
         }
     }
+}
 
-    /// What was learnt, by the order of [`Work::ALL`]; `None` for work that was done too seldom.
-    pub fn costs(&self) -> [Option<Cost>; Work::ALL.len()] {
-        let solved = least(&self.products, &self.times);
+/// Whether costs are learnt from an operation that took time: `number` counts these, from 0. Half of
+/// them are, and of those that come in a rhythm, too.
+fn is_learnt_from(number: u64) -> bool {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 0
+}
+
+impl Calibration {
+    /// `recorded`: the volume that was recorded, with the model of its disk.
+    pub fn new(recorded: Config) -> Self {
+        let squares = Squares {
+            products: [[0.0; UNKNOWNS]; UNKNOWNS],
+            times: [0.0; UNKNOWNS],
+            operations: [0; WORKS],
+            timed: 0,
+        };
+        Self { replay: Replay::new(recorded), squares }
+    }
+
+    /// The next operation of the trace.
+    pub fn push(&mut self, record: &Record) {
+        self.replay.push(record, &mut |done| self.squares.note(done));
+    }
+
+    /// The trace has ended: what was learnt, by the order of [`Work::ALL`]; `None` for work that was done too seldom.
+    pub fn finish(mut self) -> [Option<Cost>; Work::ALL.len()] {
+        self.replay.finish(&mut |done| self.squares.note(done));
+        let solved = least(&self.squares.products, &self.squares.times);
         std::array::from_fn(|work| {
             let cost = Cost {
                 each_ns: solved[2 * work].round() as u64,
                 byte_ps: (solved[2 * work + 1] * 1000.0 / KIB).round() as u64,
             };
-            (self.operations[work] >= OPERATIONS_MIN).then_some(cost)
+            (self.squares.operations[work] >= OPERATIONS_MIN).then_some(cost)
         })
     }
 }
@@ -114,6 +126,59 @@ fn least(products: &[[f64; UNKNOWNS]; UNKNOWNS], times: &[f64; UNKNOWNS]) -> [f6
         }
     }
     unknowns
+}
+
+/// How well costs fit the trace that they were learnt from: its other operations, as they were
+/// measured and as they are predicted for the volume that was recorded.
+#[derive(Debug)]
+pub struct Check {
+    replay: Replay,
+    fit: Fit,
+    timed: u64,
+}
+
+/// Measured and predicted time in the same operations, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Fit {
+    /// What they took when they were recorded.
+    pub measured_ns: u64,
+    /// What they take when they are simulated.
+    pub predicted_ns: u64,
+}
+
+impl Fit {
+    /// How much of the measured time is predicted; `None` if none was measured.
+    pub fn ratio(self) -> Option<f64> {
+        (self.measured_ns > 0).then(|| self.predicted_ns as f64 / self.measured_ns as f64)
+    }
+}
+
+impl Check {
+    /// `recorded`: the volume that was recorded, with the costs that were learnt.
+    pub fn new(recorded: Config) -> Self {
+        Self { replay: Replay::new(recorded), fit: Fit::default(), timed: 0 }
+    }
+
+    /// The next operation of the trace.
+    pub fn push(&mut self, record: &Record) {
+        self.replay.push(record, &mut |done| note(&mut self.fit, &mut self.timed, done));
+    }
+
+    /// The trace has ended.
+    pub fn finish(mut self) -> Fit {
+        self.replay.finish(&mut |done| note(&mut self.fit, &mut self.timed, done));
+        self.fit
+    }
+}
+
+fn note(fit: &mut Fit, timed: &mut u64, done: Done<'_>) {
+    if done.record.took_ns > 0 {
+        if !is_learnt_from(*timed) {
+            fit.measured_ns += done.record.took_ns;
+            fit.predicted_ns += done.took_ns;
+        }
+        *timed += 1;
+    }
 }
 
 impl Costs {

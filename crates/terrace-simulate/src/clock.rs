@@ -1,6 +1,7 @@
 //! Virtual time, and the queue at the disk.
 //!
-//! Invariants: time never goes back. A disk moves one transfer at a time, in the order in which
+//! Invariants: time goes back only to where an operation began, when it is done: others may have
+//! begun meanwhile. A disk moves one transfer at a time, in the order in which
 //! they were asked for, as the models of `terrace-media` do; latencies overlap. An operation that
 //! takes longer than in the trace delays everything that the trace has after it.
 
@@ -44,6 +45,11 @@ impl Clock {
 
     pub fn set(&mut self, now_ns: i64) {
         self.now_ns = self.now_ns.max(now_ns);
+    }
+
+    /// An operation that began then is done; the next may begin before its end.
+    pub fn go_back(&mut self, begun_ns: i64) {
+        self.now_ns = begun_ns;
     }
 
     /// A read of the disk that begins now; when it is done.

@@ -19,6 +19,10 @@ pub(crate) enum Place {
     Disk,
 }
 
+/// Entries of a log that its inode's record holds, and those of a page of PM.
+const RECORD_ENTRIES: u64 = 3;
+const PAGE_ENTRIES: u64 = 63;
+
 /// How many places there are.
 pub(crate) const PLACES: usize = 3;
 
@@ -44,6 +48,8 @@ pub(crate) fn area_on_media(blocks: u32) -> u32 {
 pub(crate) struct File {
     extents: BTreeMap<u64, Extent>,
     blocks_in: [u64; PLACES],
+    /// Entries of its log.
+    pub entries: u64,
     /// It was made while recording: what is not known of it is a hole. Else that was there before.
     pub is_new: bool,
     pub size_bytes: u64,
@@ -65,6 +71,8 @@ pub(crate) struct File {
     pub read_end: u64,
     /// Since when it has dirty pages.
     pub dirty_since_ns: i64,
+    /// When those are on the disk that are on their way.
+    pub flushed_ns: i64,
 }
 
 impl File {
@@ -76,6 +84,11 @@ impl File {
     /// Blocks in one place.
     pub fn blocks_at(&self, place: Place) -> u64 {
         self.blocks_in[place as usize]
+    }
+
+    /// Blocks of PM that its log takes.
+    pub fn log_blocks(&self) -> u64 {
+        if self.entries <= RECORD_ENTRIES { 0 } else { self.entries.div_ceil(PAGE_ENTRIES) }
     }
 
     /// Size in blocks.
@@ -187,6 +200,7 @@ impl File {
         }
         for &(start, extent) in &moving {
             self.cut(start, start + u64::from(extent.blocks));
+            self.entries += 1;
             self.put(
                 start,
                 Extent { place, area_blocks: area_on_media(extent.area_blocks), ..extent },

@@ -48,23 +48,21 @@ pub(crate) fn take_pages(volume: &mut Volume, ino: u64, from: u64, to: u64) {
     volume.clean.shrink(room);
 }
 
-/// A program waits until all of a file is durable.
+/// A program waits until all of a file is durable, with what is on its way to the disk already.
 pub(crate) fn flush_and_wait(volume: &mut Volume, ino: u64) {
-    let dirty = volume.files.get(&ino).map_or(0, |file| file.blocks_at(Place::Dirty));
-    if let Some(done_ns) = flush(volume, ino) {
+    let Some(file) = volume.files.get(&ino) else { return };
+    let (dirty, under_way_ns) = (file.blocks_at(Place::Dirty), file.flushed_ns);
+    // One flush of a file at a time.
+    volume.wait(under_way_ns);
+    if dirty > 0 {
+        let done_ns = flush(volume, ino);
         volume.work(Work::Flush, dirty * BLOCK_BYTES);
         volume.wait(done_ns);
     }
 }
 
-/// Takes a file's dirty pages to the disk, in one run. When they are there; `None` if there are
-/// none.
-fn flush(volume: &mut Volume, ino: u64) -> Option<i64> {
-    let file = volume.files.get(&ino)?;
-    let blocks = file.blocks_at(Place::Dirty);
-    if blocks == 0 {
-        return None;
-    }
+/// Takes a file's dirty pages to the disk, in one run; when they are there.
+fn flush(volume: &mut Volume, ino: u64) -> i64 {
     let pieces = volume.edit(ino, |file| {
         file.committed_bytes = file.size_bytes;
         file.is_rewritten = false;
@@ -72,11 +70,18 @@ fn flush(volume: &mut Volume, ino: u64) -> Option<i64> {
     });
     volume.forget_if_clean(ino);
     let room = volume.room_for_clean();
-    for (start, blocks) in pieces {
+    for &(start, blocks) in &pieces {
         (start..start + blocks).for_each(|block| volume.clean.insert((ino, block), room));
     }
-    volume.outcome.written_back_bytes += blocks * BLOCK_BYTES;
-    Some(volume.clock.write(blocks * BLOCK_BYTES))
+    let bytes = blocks_of(&pieces) * BLOCK_BYTES;
+    volume.outcome.written_back_bytes += bytes;
+    let done_ns = volume.clock.write(bytes);
+    volume.edit(ino, |file| file.flushed_ns = done_ns);
+    done_ns
+}
+
+fn blocks_of(pieces: &[(u64, u64)]) -> u64 {
+    pieces.iter().map(|&(_, blocks)| blocks).sum()
 }
 
 /// Looks at the file that has been dirty for the longest time.

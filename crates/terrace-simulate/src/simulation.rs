@@ -37,16 +37,11 @@ impl Simulation {
         Self { volume: Volume::new(config), mover, next_tick_ns: NS_PER_SECOND, waited_ns: 0 }
     }
 
-    /// Does the next operation of the trace; how long it takes, in nanoseconds.
+    /// Does the next operation of a trace of one thread that never thinks less than it did; how long
+    /// it takes, in nanoseconds.
     pub fn step(&mut self, record: &Record) -> u64 {
-        let arrival_ns = self.volume.clock.arrival_ns(record.time_us, record.took_ns);
-        self.advance(arrival_ns);
-        self.volume.outcome.operations += 1;
-        let (io_ns, waited_ns) = (self.volume.outcome.io_ns, self.volume.outcome.disk_wait_ns);
-        self.volume.doing.clear();
-        self.operate(record);
-        let took_ns = self.volume.outcome.io_ns - io_ns;
-        self.waited_ns = self.volume.outcome.disk_wait_ns - waited_ns;
+        let begins_ns = self.volume.clock.arrival_ns(record.time_us, record.took_ns);
+        let took_ns = self.step_at(record, begins_ns);
         // A trace that does not say how long an operation took has it in the time between two.
         let longer_ns = match record.took_ns {
             0 => self.waited_ns as i64,
@@ -56,10 +51,28 @@ impl Simulation {
         took_ns
     }
 
-    /// What the engine did in the last operation, each with its bytes, and how long it waited for
-    /// the disk meanwhile, in nanoseconds.
-    pub(crate) fn last(&self) -> (&[(Work, u64)], u64) {
-        (&self.volume.doing, self.waited_ns)
+    /// Does an operation that begins then; how long it takes. Others may begin before it ends.
+    pub(crate) fn step_at(&mut self, record: &Record, begins_ns: i64) -> u64 {
+        self.advance(begins_ns);
+        let begun_ns = self.volume.clock.now_ns();
+        self.volume.outcome.operations += 1;
+        let (io_ns, waited_ns) = (self.volume.outcome.io_ns, self.volume.outcome.disk_wait_ns);
+        self.volume.doing.clear();
+        self.operate(record);
+        let took_ns = self.volume.outcome.io_ns - io_ns;
+        self.waited_ns = self.volume.outcome.disk_wait_ns - waited_ns;
+        self.volume.clock.go_back(begun_ns);
+        took_ns
+    }
+
+    /// What the engine did in the last operation, each with its bytes.
+    pub(crate) fn works(&self) -> &[(Work, u64)] {
+        &self.volume.doing
+    }
+
+    /// How long the last operation waited for the disk, in nanoseconds.
+    pub(crate) fn waited_ns(&self) -> u64 {
+        self.waited_ns
     }
 
     fn operate(&mut self, record: &Record) {
@@ -129,6 +142,7 @@ impl Simulation {
     fn tick(&mut self) {
         self.volume.utilization.tick(self.volume.traffic);
         write_back_due(&mut self.volume);
+        self.volume.reclaim();
         self.mover.choose(&mut self.volume);
     }
 
@@ -207,8 +221,12 @@ impl Simulation {
             let shown = self.volume.edit(ino, |file| file.life.ended(now_ns));
             self.volume.showed(ino, shown);
             self.volume.hindsight.removed(ino);
+            let file = &self.volume.files[&ino];
+            let pm_blocks = file.blocks_at(Place::Pm) + file.log_blocks();
             self.discard(ino, 0, u64::MAX);
+            self.volume.edit(ino, |file| file.entries = 0);
             self.volume.files.remove(&ino);
+            self.volume.note_removed(pm_blocks);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What the simulated volume holds: its files, its page cache, its time, and what it has counted.
 //!
-//! Invariants: `blocks_in` is the sum over all files. Dirty and clean pages together fit the page
+//! Invariants: `blocks_in` and `log_blocks` are sums over all files. Dirty and clean pages together fit the page
 //! cache's budget. Files with dirty pages are in `dirty_files`, with the time of the first; files
 //! with blocks in PM are in `cold`.
 
@@ -20,6 +20,9 @@ use crate::hindsight::Judge;
 use crate::outcome::Outcome;
 use crate::pages::CleanPages;
 
+/// Removed files that wait before they are reclaimed together, at most for a second.
+const REMOVED_BATCH: u64 = 64;
+
 /// The state that all operations share.
 #[derive(Debug)]
 pub(crate) struct Volume {
@@ -27,6 +30,10 @@ pub(crate) struct Volume {
     pub clock: Clock,
     pub files: FxHashMap<u64, File>,
     blocks_in: [u64; PLACES],
+    /// Blocks of PM that logs take.
+    log_blocks: u64,
+    /// Files that were removed and are not reclaimed yet, and their blocks in PM.
+    removed: (u64, u64),
     pub clean: CleanPages,
     pub dirty_files: BTreeSet<(i64, u64)>,
     pub traffic: Traffic,
@@ -50,6 +57,8 @@ impl Volume {
             config,
             files: FxHashMap::default(),
             blocks_in: [0; PLACES],
+            log_blocks: 0,
+            removed: (0, 0),
             clean: CleanPages::default(),
             dirty_files: BTreeSet::new(),
             traffic: Traffic::default(),
@@ -74,7 +83,21 @@ impl Volume {
 
     pub fn pm_space(&self) -> PmSpace {
         let blocks = self.config.pm_blocks();
-        PmSpace { blocks, free: blocks.saturating_sub(self.blocks_at(Place::Pm)) }
+        let used = self.blocks_at(Place::Pm) + self.log_blocks + self.removed.1;
+        PmSpace { blocks, free: blocks.saturating_sub(used) }
+    }
+
+    /// A file is gone that had so many blocks in PM. They are used until it is reclaimed.
+    pub fn note_removed(&mut self, pm_blocks: u64) {
+        self.removed = (self.removed.0 + 1, self.removed.1 + pm_blocks);
+        if self.removed.0 >= REMOVED_BATCH {
+            self.reclaim();
+        }
+    }
+
+    /// Frees what removed files had; whether that was anything.
+    pub fn reclaim(&mut self) -> bool {
+        std::mem::take(&mut self.removed).1 > 0
     }
 
     /// Whether so many blocks fit into PM that move there.
@@ -162,8 +185,9 @@ impl Volume {
     /// Changes a file, and what the volume knows of it.
     pub fn edit<R>(&mut self, ino: u64, change: impl FnOnce(&mut File) -> R) -> R {
         let file = self.files.entry(ino).or_default();
-        let before = file.blocks_in();
+        let (before, log_before) = (file.blocks_in(), file.log_blocks());
         let result = change(file);
+        self.log_blocks = self.log_blocks - log_before + file.log_blocks();
         for ((total, before), after) in self.blocks_in.iter_mut().zip(before).zip(file.blocks_in())
         {
             *total = *total - before + after;
@@ -273,7 +297,9 @@ impl Volume {
             assert!(self.cold.contains(*ino), "{ino}");
             assert!(file.committed_bytes <= file.size_bytes);
         }
-        let kept = self.config.placement().kept_blocks(self.config.pm_blocks());
-        assert!(self.pm_space().free >= kept.min(self.config.pm_blocks()));
+        assert_eq!(self.log_blocks, self.files.values().map(File::log_blocks).sum::<u64>());
+        let blocks = self.config.pm_blocks();
+        let kept = self.config.placement().kept_blocks(blocks).min(blocks);
+        assert!(self.blocks_at(Place::Pm) + kept <= blocks);
     }
 }

@@ -119,12 +119,20 @@ fn decide(volume: &mut Volume, ino: u64, from: u64, to: u64, durable: bool) -> (
     {
         Placed::Bulk
     } else {
-        match volume.config.placement().place_write(volume.pm_space(), to - from, false) {
-            Target::Pm => Placed::Pm,
-            Target::PageCache => Placed::PmFull,
-        }
+        place_in_pm(volume, to - from)
     };
     (placed, counter)
+}
+
+/// PM takes a write if it has room, after it has reclaimed removed files at the latest.
+fn place_in_pm(volume: &mut Volume, blocks: u64) -> Placed {
+    loop {
+        match volume.config.placement().place_write(volume.pm_space(), blocks, false) {
+            Target::Pm => return Placed::Pm,
+            Target::PageCache if volume.reclaim() => {}
+            Target::PageCache => return Placed::PmFull,
+        }
+    }
 }
 
 /// The new version of a range takes the place of the old one.
@@ -151,6 +159,7 @@ fn replace(
         file.read_in_a_row = 0;
         file.size_bytes = file.size_bytes.max(end);
         if place == Place::Pm {
+            file.entries += 1;
             file.committed_bytes = file.size_bytes;
         }
     });

@@ -138,6 +138,17 @@ fn a_trace_has_what_programs_did_and_nothing_before_or_after() {
         ]
     );
     assert!(records.iter().all(|record| record.ino == ino), "{records:?}");
+    // One thread did all of it, and everything but the file's end has its time.
+    let of_threads = records.iter().filter(|r| r.operation != Operation::Remove);
+    assert!(
+        of_threads.clone().all(|r| r.caller == records[0].caller && r.caller > 0),
+        "{records:?}"
+    );
+    let timed = of_threads.filter(|r| r.operation != Operation::Kinds);
+    assert!(timed.clone().count() == 5 && timed.clone().all(|r| r.took_ns > 0), "{records:?}");
+    let begun_us = |r: &Record| r.time_us.saturating_sub(r.took_ns / 1000);
+    let in_turn: Vec<_> = timed.collect();
+    assert!(in_turn.windows(2).all(|pair| begun_us(pair[1]) + 1 >= pair[0].time_us), "{records:?}");
     assert!(records.is_sorted_by_key(|record| record.time_us));
 
     // The place is free again, and a time limit ends a recording, too.
@@ -275,6 +286,41 @@ fn a_simulation_compares_sizes_and_says_which_is_enough() {
         (3.37 * f64::from(1u32 << 30) + 7.19 * f64::from(64 << 20) + 26.0 * f64::from(1u32 << 30))
             / 1e9;
     assert!((cost - expected).abs() < 0.001, "{cost} {expected}");
+}
+
+#[test]
+fn a_trace_with_times_has_the_prediction_beside_them() {
+    let place = Place::new();
+    let (trace, untimed) = (place.path("trace"), place.path("untimed"));
+    write_trace(&untimed, Ending::Asked, 0);
+    let (facts, mut records, _) = read_trace(&untimed);
+    // Half a microsecond each, and one for 4 KiB.
+    for record in &mut records {
+        record.took_ns = 500 + record.len / 4096 * 1000;
+    }
+    let mut writer = Writer::new(File::create(&trace).unwrap(), &facts).unwrap();
+    records.iter().for_each(|record| writer.push(record).unwrap());
+    writer.finish(Ending::Asked, 0).unwrap();
+    let args = ["simulate", &trace, "--pm", "1G", "--quiet"];
+    let text = terrace(args).ok();
+    let fits = "as predicted for the volume that was recorded (1.00)";
+    assert!(text.lines().nth(1).is_some_and(|line| line.ends_with(fits)), "{text}");
+    let json: serde_json::Value =
+        serde_json::from_str(&terrace([&args[..], &["--json"]].concat()).ok()).unwrap();
+    let all_ns: u64 = records.iter().map(|record| record.took_ns).sum();
+    let (measured, io_ns) = (&json["trace"]["fit"]["measured_ns"], &json["results"][0]["io_ns"]);
+    assert!(measured.as_u64().unwrap() < all_ns && io_ns.as_u64().unwrap() > all_ns / 100 * 99);
+    let write = json["trace"]["costs"].as_array().unwrap().iter().find(|c| c["work"] == "write_pm");
+    assert!(
+        write.is_some_and(|cost| cost["each_ns"].as_u64().unwrap().abs_diff(500) < 50),
+        "{json}"
+    );
+    let other = ["simulate", &trace, "--costs", &untimed, "--quiet"];
+    terrace(other).fails(1, &[&untimed, "does not say how long operations took"]);
+    let text = terrace(["simulate", &untimed, "--costs", &trace, "--quiet"]).ok();
+    assert!(!text.contains("as predicted") && !text.contains("devices alone"), "{text}");
+    let text = terrace(["simulate", &untimed, "--quiet"]).ok();
+    assert!(text.contains("times are those of devices alone"), "{text}");
 }
 
 #[test]

@@ -108,6 +108,10 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "MODEL", default_value = "nvme-ssd",
           value_parser = clap::builder::PossibleValuesParser::new(DeviceModel::NAMES))]
     pub disk: String,
+    /// Another trace that says how long operations took, on this kind of machine and disk: for what
+    /// the trace itself does not show; may be repeated
+    #[arg(long = "costs", value_name = "TRACE")]
+    pub costs: Vec<PathBuf>,
     /// Prices per GB, a name and a price per line, where they differ from the default
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
@@ -176,6 +180,11 @@ because PM was full or DRAM idle, and moved to PM; how often writers waited
 for pages; how long all operations took, and how many times as long as with
 everything in PM; and the price of PM, page cache and disks. docs/WHATIF.md
 says what is modelled.
+
+A trace says how long operations took. Half of them tell what the engine
+itself costs, and the others how well the prediction fits the volume that was
+recorded: the first lines compare the two. It fits if --disk is the model of
+the disks that were recorded.
 
 {}",
         size::HELP

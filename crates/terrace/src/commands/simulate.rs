@@ -10,8 +10,8 @@ use std::thread;
 use anyhow::{Context, Result, bail};
 use terrace_media::DeviceModel;
 use terrace_policy::OutOfRange;
-use terrace_simulate::{Config, Outcome, Prices, Simulation};
-use terrace_trace::{Ending, Facts, Reader, Record, Summary};
+use terrace_simulate::{Calibration, Check, Config, Costs, Fit, Outcome, Prices, Replay};
+use terrace_trace::{Ending, Reader, Record, Summary};
 
 use crate::cli::measure::{SimulateArgs, ThresholdValues, WearValues};
 use crate::exit::Usage;
@@ -43,7 +43,11 @@ struct Pass {
 pub fn run(args: &SimulateArgs, quiet: bool) -> Result<()> {
     let prices = args.prices.as_deref().map_or_else(|| Ok(Prices::default()), read_prices)?;
     let facts = open(&args.trace)?.facts().clone();
-    let choices = choices(args, &facts)?;
+    let disk: DeviceModel = args.disk.parse()?;
+    let (costs, fit) = learn(args, disk)?;
+    let recorded = Config::new(&facts, disk);
+    let recorded = Config { costs: costs.unwrap_or(recorded.costs), ..recorded };
+    let choices = choices(args, recorded)?;
     let passes = simulate(&args.trace, &choices, quiet)?;
     let Some(first) = passes.first().filter(|pass| pass.summary.records > 0) else {
         bail!("{}: nothing was recorded: there is nothing to compare", args.trace.display());
@@ -56,6 +60,8 @@ pub fn run(args: &SimulateArgs, quiet: bool) -> Result<()> {
         duration_us: first.last_us,
         disk: args.disk.clone(),
         disk_bytes: facts.disk_bytes(),
+        fit,
+        costs: whatif::costs(costs.as_ref()),
     };
     let row = |(choice, pass): (Choice, &Pass)| {
         let (pm_bytes, cache_bytes) = (choice.config.pm_bytes, choice.config.cache_bytes);
@@ -85,10 +91,32 @@ fn read_prices(path: &Path) -> Result<Prices> {
     Prices::parse(&fs::read_to_string(path).with_context(about)?).with_context(about)
 }
 
+/// What the engine costs, as the traces have it, and how well that fits the first of them; `None`
+/// if none says how long operations took.
+fn learn(args: &SimulateArgs, disk: DeviceModel) -> Result<(Option<Costs>, Option<Fit>)> {
+    let mut known = Vec::new();
+    for path in std::iter::once(&args.trace).chain(&args.costs) {
+        let mut calibration = Calibration::new(Config::new(open(path)?.facts(), disk));
+        for_each_record(path, &|_| {}, |record| calibration.push(record))?;
+        let costs = calibration.finish();
+        if path != &args.trace && costs.iter().all(Option::is_none) {
+            bail!("{}: does not say how long operations took: record it again", path.display());
+        }
+        known.push(costs);
+    }
+    if known.iter().flatten().all(Option::is_none) {
+        return Ok((None, None));
+    }
+    let costs = Costs::learnt(&known);
+    let recorded = Config::new(open(&args.trace)?.facts(), disk);
+    let mut check = Check::new(Config { costs, ..recorded });
+    for_each_record(&args.trace, &|_| {}, |record| check.push(record))?;
+    let fit = check.finish();
+    Ok((Some(costs), Some(fit).filter(|fit| fit.ratio().is_some())))
+}
+
 /// Every combination of PM, page cache and thresholds.
-fn choices(args: &SimulateArgs, facts: &Facts) -> Result<Vec<Choice>> {
-    let disk: DeviceModel = args.disk.parse()?;
-    let recorded = Config::new(facts, disk);
+fn choices(args: &SimulateArgs, recorded: Config) -> Result<Vec<Choice>> {
     let pm_sizes = match &args.pm[..] {
         [] => PM_PARTS.iter().map(|(times, part)| recorded.pm_bytes / part * times).collect(),
         sizes => sizes.to_vec(),
@@ -180,18 +208,30 @@ fn simulate(path: &Path, choices: &[Choice], quiet: bool) -> Result<Vec<Pass>> {
 }
 
 fn pass(path: &Path, config: &Config, advance: &dyn Fn(u64)) -> Result<Pass> {
-    let mut reader = open(path)?;
-    let mut simulation = Simulation::new(config.clone());
-    let (mut records, mut last_us): (Vec<Record>, u64) = (Vec::new(), 0);
+    let (mut replay, mut last_us) = (Replay::new(config.clone()), 0);
+    let summary = for_each_record(path, advance, |record| {
+        last_us = record.time_us;
+        replay.push(record, &mut |_| {});
+    })?;
+    replay.finish(&mut |_| {});
+    Ok(Pass { outcome: replay.outcome(), summary, last_us })
+}
+
+/// Reads a trace once; `advance` is told of bytes that were read.
+fn for_each_record(
+    path: &Path,
+    advance: &dyn Fn(u64),
+    mut visit: impl FnMut(&Record),
+) -> Result<Summary> {
+    let (mut reader, mut records) = (open(path)?, Vec::new());
     loop {
         let before_bytes = reader.summary().whole_bytes;
         let goes_on =
             reader.next_block(&mut records).with_context(|| path.display().to_string())?;
-        records.iter().for_each(|record| simulation.step(record));
-        last_us = records.last().map_or(last_us, |record| record.time_us);
+        records.iter().for_each(&mut visit);
         advance(reader.summary().whole_bytes - before_bytes);
         if !goes_on {
-            return Ok(Pass { outcome: simulation.outcome(), summary: reader.summary(), last_us });
+            return Ok(reader.summary());
         }
     }
 }

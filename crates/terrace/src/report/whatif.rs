@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use terrace_engine::counted;
-use terrace_simulate::{Advice, GOOD_ENOUGH_PERCENT, Outcome, advice};
+use terrace_simulate::{Advice, Cost, Costs, Fit, GOOD_ENOUGH_PERCENT, Outcome, Work, advice};
 
 use super::{Table, line};
 use crate::size::format_size;
@@ -33,6 +33,29 @@ pub struct Trace {
     pub disk: String,
     /// Their size together.
     pub disk_bytes: u64,
+    /// How well the volume that was recorded is predicted, if the trace says how long operations
+    /// took.
+    pub fit: Option<Fit>,
+    /// What the engine was found to cost; empty if no trace says it.
+    pub costs: Vec<WorkCost>,
+}
+
+/// What a kind of work costs.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct WorkCost {
+    work: Work,
+    #[serde(flatten)]
+    cost: Cost,
+}
+
+/// Costs that were learnt, by the kind of work.
+pub fn costs(costs: Option<&Costs>) -> Vec<WorkCost> {
+    match costs {
+        Some(Costs::Measured(costs)) => {
+            Work::ALL.into_iter().zip(*costs).map(|(work, cost)| WorkCost { work, cost }).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// A simulated volume.
@@ -140,13 +163,26 @@ pub fn text(trace: &Trace, rows: &[Row]) -> String {
 }
 
 fn head(trace: &Trace) -> String {
-    let Trace { path, operations, lost, torn, duration_us, disk, disk_bytes } = trace;
+    let Trace { path, operations, lost, torn, duration_us, disk, disk_bytes, fit, costs } = trace;
     let mut text = line(&format!(
         "{path}: {} in {}; disk: {disk}, {}",
         counted(*operations, "operation", "operations"),
         seconds(duration_us * 1000),
         format_size(*disk_bytes)
     ));
+    if let Some((fit, ratio)) = fit.and_then(|fit| Some((fit, fit.ratio()?))) {
+        let _ = writeln!(
+            text,
+            "half of the operations: {} as measured, {} as predicted for the volume that was \
+             recorded ({ratio:.2})",
+            seconds(fit.measured_ns),
+            seconds(fit.predicted_ns)
+        );
+    }
+    if costs.is_empty() {
+        text +=
+            "the trace does not say how long operations took: times are those of devices alone\n";
+    }
     if *lost > 0 {
         let lost = counted(*lost, "operation was", "operations were");
         let _ = writeln!(
@@ -261,6 +297,8 @@ mod tests {
             duration_us: 90_000_000,
             disk: "hdd".into(),
             disk_bytes: 1 << 40,
+            fit: None,
+            costs: Vec::new(),
         }
     }
 
@@ -274,16 +312,33 @@ mod tests {
         let text = text(&trace(), &rows);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "day.trace: 1234 operations in 90.0 s; disk: hdd, 1 TiB");
-        assert!(lines[2].contains("READ PM") && !lines[2].contains("SET"), "{text}");
+        assert!(lines[1].contains("times are those of devices alone"), "{text}");
+        assert!(lines[3].contains("READ PM") && !lines[3].contains("SET"), "{text}");
         for part in [
             "1 GiB", "75.0 %", "25.0 %", "100.0 %", "1 MiB", "20 B", "2 MiB", "1.600 s", "1.60",
             "97.5 %", "$12.35",
         ] {
-            assert!(lines[3].contains(part), "{part}: {text}");
+            assert!(lines[4].contains(part), "{part}: {text}");
         }
         let last = "enough: 2 GiB of PM, 256 MiB of page cache: 3.0 % slower than the best, 4 \
                     GiB of PM, 256 MiB of page cache";
         assert_eq!(*lines.last().unwrap(), last);
+    }
+
+    #[test]
+    fn what_was_predicted_stands_beside_what_was_measured() {
+        let known = Costs::Measured([Cost { each_ns: 5, byte_ps: 7 }; Work::ALL.len()]);
+        let fit = Fit { measured_ns: 2_000_000_000, predicted_ns: 1_800_000_000 };
+        let trace = Trace { fit: Some(fit), costs: costs(Some(&known)), ..trace() };
+        let rows = [row(1 << 30, 100, &[])];
+        let text = text(&trace, &rows);
+        let line = "half of the operations: 2.000 s as measured, 1.800 s as predicted for the \
+                    volume that was recorded (0.90)";
+        assert_eq!(text.lines().nth(1), Some(line));
+        let json = serde_json::to_value(json(&trace, &rows)).unwrap();
+        assert_eq!(json["trace"]["fit"]["measured_ns"], 2_000_000_000u64);
+        let first = serde_json::json!({"work": "create", "each_ns": 5, "byte_ps": 7});
+        assert_eq!(json["trace"]["costs"][0], first);
     }
 
     #[test]

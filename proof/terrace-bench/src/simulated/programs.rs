@@ -55,11 +55,11 @@ pub fn build(root: &Path, less: u64) -> Result<()> {
             forget_cached(&fs::File::open(root.join(format!("part{object}/source{source}.h")))?)?;
         }
     }
-    run(Command::new("make").args(["-s", "-j2", "-C"]).arg(root)).map(drop)
+    run(Command::new("make").args(["-s", "-C"]).arg(root)).map(drop)
 }
 
 fn source_text(object: u64, source: u64, random: &mut Random) -> String {
-    let functions = 20 + random.below(180);
+    let functions = 10 + random.below(50);
     let mut text = String::new();
     for function in 0..functions {
         let number = random.below(1 << 20);
@@ -77,6 +77,30 @@ fn makefile(objects: u64) -> String {
         "OBJECTS = {}\n\nprogram: main.o $(OBJECTS)\n\tcc -o $@ $^\n\n%.o: %.c\n\tcc -c -o $@ $<\n",
         names.join(" ")
     )
+}
+
+/// What costs the engine something where no file data is in PM: a write and an fsync of each file,
+/// and reads of what the page cache has and has not.
+pub fn calibration(root: &Path, less: u64) -> Result<()> {
+    let root = open_directory(root)?;
+    let mut random = Random::new();
+    let mut buffer = vec![0; FILLING.len()];
+    for number in 0..1600 / less {
+        interrupt::check()?;
+        let len_bytes = 4096 << random.below(8);
+        let file = create(&root, &format!("file{number}"), OFlags::EXCL)?;
+        write_all(&file, len_bytes)?;
+        file.sync_all()?;
+        // One that has nothing to do, too.
+        file.sync_all()?;
+        for other in [number, random.below(number + 1)] {
+            let file = open_at(&root, &format!("file{other}"), OFlags::RDONLY | OFlags::CLOEXEC)?;
+            forget_cached(&file)?;
+            let read_bytes = (4096 << random.below(5)).min(file.metadata()?.len() as usize);
+            std::os::unix::fs::FileExt::read_exact_at(&file, &mut buffer[..read_bytes], 0)?;
+        }
+    }
+    Ok(())
 }
 
 const MAILS: u64 = 4000;

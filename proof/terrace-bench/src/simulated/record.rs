@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use terrace_engine::{OpenOptions, Volume};
 use terrace_fuse::{MountConfig, mount};
 use terrace_media::DeviceModel;
+use terrace_policy::Params;
 use terrace_trace::{Ending, Writer};
 
 use crate::bed::{Bed, DiskKind, Models};
@@ -16,7 +17,6 @@ use crate::stage::memory_directory;
 
 /// Room that the disks of these volumes have. Their files are sparse.
 const DISK_BYTES: u64 = 1 << 30;
-const CACHE_BYTES: u64 = 64 << 20;
 /// How often what was recorded is fetched, as `terrace record` does.
 const FETCH_EVERY: Duration = Duration::from_millis(100);
 const BLOCK_BYTES_MAX: usize = 1 << 20;
@@ -24,18 +24,34 @@ const BLOCK_BYTES_MAX: usize = 1 << 20;
 /// A program, told where to work.
 pub type Program = fn(&Path, u64) -> Result<()>;
 
-/// Runs a program on a new volume with so much PM and a disk of this model; returns the trace of
-/// all that it did. `less`: how much less than usual it is to do.
+/// A volume to record.
+#[derive(Clone, Debug)]
+pub struct Bare {
+    /// Size of its PM in bytes.
+    pub pm_bytes: u64,
+    /// PM takes file data up to this usage.
+    pub pm_full_percent: u8,
+    /// Budget of its page cache in bytes.
+    pub cache_bytes: u64,
+    /// Model of its disk.
+    pub disk: DeviceModel,
+    /// Thresholds of its policy.
+    pub params: Params,
+}
+
+/// Runs a program on a new volume; returns the trace of all that it did. `less`: how much less than
+/// usual it is to do.
 ///
 /// The disk is a file in memory, so that nothing but its model makes it slow.
 ///
 /// # Errors
 /// If the system, the engine or the program refuses, or if operations were lost.
-pub fn record(pm_bytes: u64, disk: DeviceModel, program: Program, less: u64) -> Result<Vec<u8>> {
+pub fn record(bare: Bare, program: Program, less: u64) -> Result<Vec<u8>> {
+    let Bare { pm_bytes, pm_full_percent, cache_bytes, disk, params } = bare;
     let memory = memory_directory()?;
     let root = memory.path().join("mount");
     fs::create_dir(&root).with_context(|| format!("creating {}", root.display()))?;
-    let open = OpenOptions { cache_bytes: CACHE_BYTES, ..OpenOptions::default() };
+    let open = OpenOptions { pm_full_percent, cache_bytes, params, ..OpenOptions::default() };
     let models = Models { disk: Some(disk), ..Models::default() };
     let kind = DiskKind::Sparse(DISK_BYTES);
     let mut bed = Bed::modelled(memory.path(), "simulated", pm_bytes, &kind, open, models)?;
