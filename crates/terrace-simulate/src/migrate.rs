@@ -13,6 +13,7 @@ use terrace_policy::{
 };
 
 use crate::config::{BLOCK_BYTES, Config};
+use crate::cost::Work;
 use crate::file::{File, Place};
 use crate::volume::Volume;
 
@@ -281,6 +282,10 @@ impl Mover {
         };
         let now = Duration::from_nanos(volume.clock.now_ns().max(0) as u64);
         let pause_ns = i64::try_from(self.pace.pause(bytes, now).as_nanos()).unwrap_or(i64::MAX);
+        // The engine copies before the disk moves anything, and commits behind it.
+        let costs = &volume.config.costs;
+        let work_ns = costs.ns(Work::ReadPm, bytes).saturating_add(costs.ns(Work::Flush, bytes));
+        let done_ns = done_ns.saturating_add(i64::try_from(work_ns).unwrap_or(i64::MAX));
         let ends_ns = done_ns.max(volume.clock.now_ns().saturating_add(pause_ns));
         self.under_way = Some((ends_ns, together));
     }
