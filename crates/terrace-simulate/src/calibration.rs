@@ -77,8 +77,8 @@ impl Squares {
     }
 }
 
-/// Whether costs are learnt from an operation that took time: `number` counts these, from 0. Half of
-/// them are, and of those that come in a rhythm, too.
+/// Whether costs are learnt from an operation that took time: `number` counts these, from 0. Half
+/// of them are, and of those that come in a rhythm, too.
 fn is_learnt_from(number: u64) -> bool {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 0
 }
@@ -100,7 +100,8 @@ impl Calibration {
         self.replay.push(record, &mut |done| self.squares.note(done));
     }
 
-    /// The trace has ended: what was learnt, by the order of [`Work::ALL`]; `None` for work that was done too seldom.
+    /// The trace has ended: what was learnt, by the order of [`Work::ALL`]; `None` for work that
+    /// was done too seldom.
     pub fn finish(mut self) -> [Option<Cost>; Work::ALL.len()] {
         self.replay.finish(&mut |done| self.squares.note(done));
         let solved = least(&self.squares.products, &self.squares.times);

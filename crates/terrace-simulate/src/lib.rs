@@ -10,8 +10,9 @@
 //! `file` knows where the blocks of a file are, `pages` what the page cache holds, `clock` who
 //! waits for the disk how long, `cost` what the engine takes; `volume` holds them. `write` and
 //! `read` are operations on it, `flush` takes dirty pages to disk, `migrate` moves data between
-//! tiers. `hindsight` says afterwards what of it was right. `simulation` lets time
-//! pass and does one operation after the other.
+//! tiers. `hindsight` says afterwards what of it was right. `simulation` lets time pass and does
+//! one operation after the other, which `replay` brings; `calibration` compares them with what was
+//! recorded.
 
 mod calibration;
 mod clock;

@@ -176,7 +176,7 @@ impl Mover {
     /// and more pressure.
     fn plan_cold(&mut self, volume: &mut Volume) -> bool {
         let lately_ns = volume.lately_ns();
-        let most = volume.blocks_too_many().max(LITTLE_BLOCKS).min(TOGETHER_BLOCKS_MAX);
+        let most = volume.blocks_too_many().clamp(LITTLE_BLOCKS, TOGETHER_BLOCKS_MAX);
         let mut looked_at: Vec<(u64, i64)> = Vec::new();
         for pressure in Pressure::RISING {
             let (mut at, mut in_vain) = (0, 0);

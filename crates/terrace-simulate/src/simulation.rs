@@ -37,8 +37,8 @@ impl Simulation {
         Self { volume: Volume::new(config), mover, next_tick_ns: NS_PER_SECOND, waited_ns: 0 }
     }
 
-    /// Does the next operation of a trace of one thread that never thinks less than it did; how long
-    /// it takes, in nanoseconds.
+    /// Does the next operation of a trace of one thread that never thinks less than it did; how
+    /// long it takes, in nanoseconds.
     pub fn step(&mut self, record: &Record) -> u64 {
         let begins_ns = self.volume.clock.arrival_ns(record.time_us, record.took_ns);
         let took_ns = self.step_at(record, begins_ns);

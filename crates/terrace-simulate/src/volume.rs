@@ -1,8 +1,8 @@
 //! What the simulated volume holds: its files, its page cache, its time, and what it has counted.
 //!
-//! Invariants: `blocks_in` and `log_blocks` are sums over all files. Dirty and clean pages together fit the page
-//! cache's budget. Files with dirty pages are in `dirty_files`, with the time of the first; files
-//! with blocks in PM are in `cold`.
+//! Invariants: `blocks_in` and `log_blocks` are sums over all files. Dirty and clean pages together
+//! fit the page cache's budget. Files with dirty pages are in `dirty_files`, with the time of the
+//! first; files with blocks in PM are in `cold`.
 
 use std::collections::BTreeSet;
 

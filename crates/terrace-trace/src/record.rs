@@ -3,8 +3,9 @@
 //! A record is a tag byte (operation in the low four bits, then flags), then LEB128 numbers: the
 //! time since the record before it in microseconds; the inode's difference to the record before it,
 //! zigzag, unless the tag says that it is the same; offset and length, where the operation has
-//! them; since format 3, nanoseconds that it took, and who asked for it. An offset that goes on where the inode's last record in this block ended is left out, and
-//! offset and length in whole blocks are counted in blocks. Nothing refers to an earlier block.
+//! them; since format 3, nanoseconds that it took, and who asked for it. An offset that goes on
+//! where the inode's last record in this block ended is left out, and offset and length in whole
+//! blocks are counted in blocks. Nothing refers to an earlier block.
 
 use std::collections::HashMap;
 

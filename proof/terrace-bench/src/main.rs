@@ -16,6 +16,7 @@
 //! | `streaming`, `moving` | small writes beside a stream; a hot set that moves |
 //! | `policy`, `prediction` | what placement costs a write, and how often it is right |
 //! | `amplification`, `hindsight` | what rules cost the disk; whether data went where it belongs |
+//! | `simulated` | what the what-if simulator predicts, and what is measured |
 //! | `message` | what messages cost, by servers in processes of their own |
 //! | `large`, `dram` | mount and recovery of very many files; memory that inodes take |
 //! | `direct`, `daemon` | programs that are run directly; Terrace's own program |

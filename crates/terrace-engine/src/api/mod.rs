@@ -137,7 +137,7 @@ impl Volume {
         let begun = recorder.begin();
         let attr = self.parts.attributes.setattr(ino, set)?;
         if let Some(size) = set.size {
-            recorder.note(recorder.end(begun), Operation::Truncate, ino, size, 0, false);
+            recorder.note(recorder.end(begun), Operation::Truncate, ino, (size, 0), false);
         }
         Ok(attr)
     }
@@ -159,10 +159,10 @@ impl Volume {
         let begun = recorder.begin();
         let attr = self.parts.names.create(parent, name, new)?;
         if let Some(span) = recorder.end(begun).filter(|_| new.kind == FileKind::Regular) {
-            recorder.note(Some(span), Operation::Create, attr.ino, 0, 0, false);
+            recorder.note(Some(span), Operation::Create, attr.ino, (0, 0), false);
             let [here, anywhere] = Kinds::of(parent.0, name).to_numbers();
             let part = Some(span.untimed());
-            recorder.note(part, Operation::Kinds, attr.ino, here, anywhere, false);
+            recorder.note(part, Operation::Kinds, attr.ino, (here, anywhere), false);
         }
         Ok(attr)
     }
@@ -180,7 +180,7 @@ impl Volume {
         let recorder = &self.parts.recorder;
         let begun = recorder.begin();
         let attr = self.parts.names.create_unnamed(parent, new, linkable)?;
-        recorder.note(recorder.end(begun), Operation::Create, attr.ino, 0, 0, false);
+        recorder.note(recorder.end(begun), Operation::Create, attr.ino, (0, 0), false);
         Ok(attr)
     }
 
@@ -247,7 +247,7 @@ impl Volume {
         let recorder = &self.parts.recorder;
         let begun = recorder.begin();
         let len = self.parts.files.read(ino, offset, buf)?;
-        recorder.note(recorder.end(begun), Operation::Read, ino, offset, len as u64, false);
+        recorder.note(recorder.end(begun), Operation::Read, ino, (offset, len as u64), false);
         Ok(len)
     }
 
@@ -263,7 +263,7 @@ impl Volume {
         let noted = move |read: FsResult<&[u8]>| {
             if let (Some(recorder), Ok(bytes)) = (recorder, &read) {
                 let (span, len) = (recorder.end(begun), bytes.len() as u64);
-                recorder.note(span, Operation::Read, ino, offset, len, false);
+                recorder.note(span, Operation::Read, ino, (offset, len), false);
             }
             done(read);
         };
@@ -288,7 +288,7 @@ impl Volume {
         let begun = self.parts.recorder.begin();
         let len = self.parts.files.write(ino, offset, data, options)?;
         let span = self.parts.recorder.end(begun);
-        self.note_write(span, ino, offset, len, options.append, options.durable);
+        self.note_write(span, ino, offset, len, options);
         Ok(len)
     }
 
@@ -300,7 +300,7 @@ impl Volume {
         let recorder = &self.parts.recorder;
         let begun = recorder.begin();
         self.parts.files.fsync(ino, data_only)?;
-        recorder.note(recorder.end(begun), Operation::Fsync, ino, 0, 0, false);
+        recorder.note(recorder.end(begun), Operation::Fsync, ino, (0, 0), false);
         Ok(())
     }
 
@@ -348,8 +348,8 @@ impl Volume {
         let copied = self.parts.files.copy_range(from, from_offset, to, to_offset, len)?;
         let span = recorder.end(begun);
         let part = span.map(Span::untimed);
-        recorder.note(part, Operation::Read, from, from_offset, copied, false);
-        self.note_write(span, to, to_offset, copied as usize, false, false);
+        recorder.note(part, Operation::Read, from, (from_offset, copied), false);
+        self.note_write(span, to, to_offset, copied as usize, WriteOptions::default());
         Ok(copied)
     }
 

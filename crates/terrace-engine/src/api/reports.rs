@@ -7,7 +7,7 @@ use terrace_trace::{Facts, Operation, TierFacts};
 
 use super::Volume;
 use crate::base::recorder::{Recorded, Recording, Span};
-use crate::base::types::{Fallocate, FileMap, Ino, MapFrom, Status, Time};
+use crate::base::types::{Fallocate, FileMap, Ino, MapFrom, Status, Time, WriteOptions};
 use crate::base::why::FileWhy;
 use crate::tools::ranking::FileRanking;
 use crate::tools::stats::Stats;
@@ -115,19 +115,18 @@ impl Volume {
         ino: Ino,
         offset: u64,
         len: usize,
-        append: bool,
-        durable: bool,
+        options: WriteOptions,
     ) {
         if span.is_some() {
             let len = len as u64;
-            let end = if append {
+            let end = if options.append {
                 self.parts.attributes.getattr(ino).map(|attr| attr.size).ok()
             } else {
                 None
             };
             let offset = end.map_or(offset, |end| end.saturating_sub(len));
-            let durable = durable || self.parts.options.durable;
-            self.parts.recorder.note(span, Operation::Write, ino, offset, len, durable);
+            let durable = options.durable || self.parts.options.durable;
+            self.parts.recorder.note(span, Operation::Write, ino, (offset, len), durable);
         }
     }
 
@@ -147,10 +146,10 @@ impl Volume {
             Fallocate::PunchHole | Fallocate::ZeroRangeKeepSize => Operation::Deallocate,
             Fallocate::ZeroRange => {
                 let part = span.map(Span::untimed);
-                self.parts.recorder.note(part, Operation::Deallocate, ino, offset, len, false);
+                self.parts.recorder.note(part, Operation::Deallocate, ino, (offset, len), false);
                 Operation::Allocate
             }
         };
-        self.parts.recorder.note(span, operation, ino, offset, len, false);
+        self.parts.recorder.note(span, operation, ino, (offset, len), false);
     }
 }

@@ -145,15 +145,14 @@ impl Recorder {
         })
     }
 
-    /// An operation was done. `len` and `offset` in bytes; 0 where it has none.
+    /// An operation was done, from an offset on, of a length, in bytes; 0 where it has none.
     #[inline]
     pub fn note(
         &self,
         span: Option<Span>,
         operation: Operation,
         ino: Ino,
-        offset: u64,
-        len: u64,
+        (offset, len): (u64, u64),
         durable: bool,
     ) {
         if let Some(Span { ended_ns, took_ns, caller }) = span {
@@ -167,7 +166,7 @@ impl Recorder {
     /// Something happened to a file in an operation that is not recorded.
     pub fn note_moment(&self, operation: Operation, ino: Ino) {
         let span = self.end(self.begin()).map(Span::untimed);
-        self.note(span, operation, ino, 0, 0, false);
+        self.note(span, operation, ino, (0, 0), false);
     }
 
     #[cold]
@@ -283,7 +282,7 @@ mod tests {
 
     fn note(recorder: &Recorder, ino: u64, offset: u64) {
         let span = recorder.end(recorder.begin());
-        recorder.note(span, Operation::Write, Ino(ino), offset, 10, false);
+        recorder.note(span, Operation::Write, Ino(ino), (offset, 10), false);
     }
 
     /// All that is recorded now, and how many operations are lost.
@@ -333,12 +332,12 @@ mod tests {
         let before = recorder.begin();
         assert!(before.is_none(), "nobody records");
         let token = recorder.start().unwrap();
-        recorder.note(recorder.end(before), Operation::Read, Ino(1), 0, 1, false);
+        recorder.note(recorder.end(before), Operation::Read, Ino(1), (0, 1), false);
         let begun = recorder.begin();
         while recorder.now_ns() < begun.unwrap().begun_ns + 3_000_000 {}
         let span = recorder.end(begun);
-        recorder.note(span.map(Span::untimed), Operation::Read, Ino(1), 0, 1, false);
-        recorder.note(span, Operation::Write, Ino(1), 0, 1, false);
+        recorder.note(span.map(Span::untimed), Operation::Read, Ino(1), (0, 1), false);
+        recorder.note(span, Operation::Write, Ino(1), (0, 1), false);
         recorder.note_moment(Operation::Remove, Ino(1));
         let (records, _) = take_all(&recorder, token, true);
         let took: Vec<_> = records.iter().map(|r| (r.operation, r.took_ns >= 3_000_000)).collect();

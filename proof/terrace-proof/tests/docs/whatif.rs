@@ -21,8 +21,11 @@ const STEPS: &[Step] = &[
     Step::new("terrace simulate day.trace --pm 4G --set cold_age=10,30,120 --set group=4M")
         .prints(&["cold_age=10", "cold_age=120"]),
     Step::new("terrace simulate day.trace --pm 4G --wear disk:off,100G/day,10G/day")
-        .prints(&["wear_disk=off", "wear_disk=10737418240"])
-        .then("rm day.trace"),
+        .prints(&["wear_disk=off", "wear_disk=10737418240"]),
+    Step::new("terrace simulate day.trace --costs busy.trace")
+        .before("cp day.trace busy.trace")
+        .prints(&["as predicted for the volume that was recorded"])
+        .then("rm day.trace busy.trace"),
 ];
 
 #[test]
