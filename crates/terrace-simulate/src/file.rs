@@ -22,6 +22,8 @@ pub(crate) enum Place {
 /// Entries of a log that its inode's record holds, and those of a page of PM.
 const RECORD_ENTRIES: u64 = 3;
 const PAGE_ENTRIES: u64 = 63;
+/// A log is written anew when it has so many times as many entries as are live, and a page more.
+const DEAD_FACTOR: u64 = 4;
 
 /// How many places there are.
 pub(crate) const PLACES: usize = 3;
@@ -89,6 +91,15 @@ impl File {
     /// Blocks of PM that its log takes.
     pub fn log_blocks(&self) -> u64 {
         if self.entries <= RECORD_ENTRIES { 0 } else { self.entries.div_ceil(PAGE_ENTRIES) }
+    }
+
+    /// Its log has an entry more.
+    pub fn note_entry(&mut self) {
+        let live = self.extents.len() as u64;
+        self.entries += 1;
+        if self.entries > DEAD_FACTOR * live + PAGE_ENTRIES {
+            self.entries = live;
+        }
     }
 
     /// Size in blocks.
@@ -200,7 +211,7 @@ impl File {
         }
         for &(start, extent) in &moving {
             self.cut(start, start + u64::from(extent.blocks));
-            self.entries += 1;
+            self.note_entry();
             self.put(
                 start,
                 Extent { place, area_blocks: area_on_media(extent.area_blocks), ..extent },

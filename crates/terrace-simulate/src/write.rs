@@ -159,7 +159,7 @@ fn replace(
         file.read_in_a_row = 0;
         file.size_bytes = file.size_bytes.max(end);
         if place == Place::Pm {
-            file.entries += 1;
+            file.note_entry();
             file.committed_bytes = file.size_bytes;
         }
     });
