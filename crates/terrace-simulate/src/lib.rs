@@ -33,8 +33,8 @@ mod write;
 
 pub use calibration::{Calibration, Check, Fit};
 pub use config::{Config, DRAM};
-pub use hindsight::Hindsight;
 pub use cost::{Cost, Costs, Work};
+pub use hindsight::Hindsight;
 pub use outcome::{Advice, GOOD_ENOUGH_PERCENT, Outcome, advice};
 pub use prices::{BadPrices, Prices};
 pub use replay::{Done, Replay};

@@ -11,7 +11,7 @@ use terrace_engine::{Counter, Ino, OpenOptions, PIN_XATTR, Volume, WriteOptions,
 use terrace_media::{DeviceModel, create_disk_file};
 use terrace_policy::Param;
 
-use crate::bed::{Bed, DiskKind};
+use crate::bed::{Bed, DiskKind, Models};
 use crate::disk::disk_directory;
 use crate::engine::{DURABLE, FILE, write_all};
 use crate::interrupt;
@@ -65,7 +65,8 @@ fn beside(options: &Options, progress: &Progress, name: &str, model: DeviceModel
         create_disk_file(&disk, DISK_BYTES)?;
         let open = OpenOptions { cache_bytes: CACHE_BYTES, ..OpenOptions::default() };
         let disk = DiskKind::Device(disk);
-        let bed = Bed::modelled(memory.path(), side, PM_BYTES, &disk, open, Some(model))?;
+        let models = Models { pm: Some(model), disk: None };
+        let bed = Bed::modelled(memory.path(), side, PM_BYTES, &disk, open, models)?;
         if side == "none" {
             bed.volume().tune(Param::Helpers, 0)?;
         }

@@ -146,7 +146,9 @@ fn replay(trace: &[u8], settings: Settings) -> Result<Hindsight> {
     let (mut simulation, mut records) = (Simulation::new(config), Vec::new());
     loop {
         let goes_on = reader.next_block(&mut records).context("what was just recorded")?;
-        records.iter().for_each(|record| simulation.step(record));
+        for record in &records {
+            simulation.step(record);
+        }
         if !goes_on {
             return Ok(simulation.outcome().hindsight);
         }
