@@ -120,7 +120,7 @@ impl Scene {
         self.volume.migrate(1).unwrap();
     }
 
-    /// Where the data of so many new files is, one letter for each.
+    /// The places of so many new files, one letter for each.
     fn write_files(&mut self, count: usize, bytes: usize) -> String {
         let inos: Vec<Ino> = (0..count).map(|_| self.write(bytes)).collect();
         let place = |ino| match runs(&self.volume, ino).split_once(' ') {

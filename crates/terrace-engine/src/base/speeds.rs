@@ -10,7 +10,7 @@ use terrace_layout::BLOCK_BYTES;
 use terrace_policy::{LONG_BLOCKS, Load, READ_CLASSES, Timed, is_long, is_timed, read_class};
 use terrace_store::sync::atomic::{AtomicU64, Ordering};
 
-/// What was timed of a device, or of the page cache. As JSON, it may be of a daemon of another
+/// Timed operations of a device, or of the page cache. As JSON, it may be of a daemon of another
 /// version: what that does not know is zero here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -68,7 +68,7 @@ pub(crate) struct Speeds {
     cache_writes: Meter,
 }
 
-/// What long writes go to.
+/// The target of a long write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WrittenTo {
     Pm,
@@ -130,7 +130,7 @@ impl Speeds {
         meter.add(blocks_of(bytes), begun.elapsed());
     }
 
-    /// What was timed so far; nothing of disks.
+    /// All that was timed so far; nothing of disks.
     pub fn load(&self) -> Load {
         Load {
             pm_reads: self.pm_reads.each_ref().map(Meter::timed),

@@ -83,7 +83,7 @@ impl Activity {
         }
     }
 
-    /// Which writes go past PM from now on.
+    /// From now on these writes go past PM.
     pub fn set_past(&self, past: Past) {
         self.past_share.store(past.share, Ordering::Relaxed);
         self.past_blocks.store(past.blocks, Ordering::Relaxed);
