@@ -23,7 +23,7 @@ pub struct DiskStats {
     pub timed_read_bytes: u64,
     /// How long these reads took, in nanoseconds.
     pub read_ns: u64,
-    /// Bytes of long writes, of [`LONG_BYTES`] and more.
+    /// Bytes of long writes: of 64 KiB and more.
     pub long_written_bytes: u64,
     /// How long these writes took, in nanoseconds.
     pub long_write_ns: u64,
