@@ -1,4 +1,4 @@
-//! What recovery says that it has undone: changes that a crash has cut off, and nothing else.
+//! Recovery says that it has undone changes if a crash has cut some off, and only then.
 
 mod rig;
 
@@ -16,12 +16,12 @@ fn remove(volume: &Volume, name: &str, ino: Ino) {
     volume.forget(ino, 1);
 }
 
-/// What a mount says of changes that are undone.
+/// A mount's words for changes that are undone.
 fn said(volume: &Volume) -> Vec<String> {
     volume.status().notes.into_iter().filter(|note| note.contains("undid")).collect()
 }
 
-/// What the next mount says of them after this one's death.
+/// The words of the next mount for them, after this one's death.
 fn said_after_death(rig: &Rig, volume: &Volume) -> Vec<String> {
     volume.abandon();
     said(&rig.open(90))
@@ -105,7 +105,7 @@ fn a_change_that_has_not_arrived_is_undone_and_said_once() {
             ino.0
         );
         assert!(matches!(&notes[..], [note] if note.ends_with(&torn)), "{notes:?}");
-        // What is left of it is no torn entry of a later mount, either.
+        // Its leftovers are no torn entry of a later mount, either.
         let mut left = vec![0; 32 + patch.len()];
         rig.pm.read(last, &mut left);
         assert!(left.chunks(SLOT_BYTES as usize).all(|slot| Stamp::of_entry(slot).is_none()));

@@ -1,5 +1,5 @@
 //! Memory and disks as helpers of a PM that is the slower one for what is asked: a slow module, or
-//! one that many threads share. What operations take under load is measured, by device, reads and
+//! one that many threads share. The times of operations under load are measured, by device, reads and
 //! writes apart. Reads move to where they are served faster; long writes go past PM where a disk
 //! takes them sooner.
 //!

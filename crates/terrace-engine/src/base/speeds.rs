@@ -31,7 +31,7 @@ impl SpeedStats {
         Self { device: device.to_owned(), operation: operation.to_owned(), timed, total_ns }
     }
 
-    /// What was added after `earlier`.
+    /// The operations that came after `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self {
             timed: self.timed.saturating_sub(earlier.timed),

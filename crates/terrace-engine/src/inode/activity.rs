@@ -56,7 +56,7 @@ pub(crate) struct Activity {
     pub shards: Vec<ShardActivity>,
     /// Free PM blocks below which data is to leave PM, as of the last look at the traffic.
     pub floor_blocks: AtomicU64,
-    /// Which writes go past PM, which is slower for them than a disk: those of so many blocks and
+    /// Writes go past a PM that is slower for them than a disk: those of so many blocks and
     /// more, and so many sixteenths of them.
     past_blocks: AtomicU64,
     past_share: AtomicU32,

@@ -81,12 +81,12 @@ pub(super) struct FreeSpace {
     pub undone: Option<String>,
     /// Inodes without names that are open.
     pub open: Vec<Ino>,
-    /// What count as used because these inodes of broken loans had it: their borrowers may have
+    /// Blocks that count as used because these inodes of broken loans had them: borrowers may have
     /// changed them since.
     pub lent: HashMap<Ino, Freed>,
 }
 
-/// What a daemon that died has left beside the devices.
+/// The things that a daemon which died has left beside the devices.
 #[derive(Clone, Copy)]
 pub(super) struct Outlived<'a> {
     pub heritage: Option<&'a Arc<dyn Heritage>>,

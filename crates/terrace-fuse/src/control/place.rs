@@ -49,7 +49,7 @@ pub(super) fn open(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// What a file is that no command opens.
+/// The kind of a file that no command opens, in words.
 fn special(kind: std::fs::FileType) -> Option<&'static str> {
     [
         (kind.is_fifo(), "named pipe"),
