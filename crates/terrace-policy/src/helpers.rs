@@ -1,7 +1,7 @@
 //! Memory and disks as helpers of a PM that is the slower one for what is asked: a slow module, or
 //! one that many threads share. The times of operations under load are measured, by device, reads
-//! and writes apart. Reads move to where they are served faster; long writes go past PM where a disk
-//! takes them sooner.
+//! and writes apart. Reads move to where they are served faster; long writes go past PM where a
+//! disk takes them sooner.
 //!
 //! The idea is that of Colloid (SOSP '24): balance the latencies of tiers under load, not how often
 //! they are used. Copies of one block in two tiers, as MOST keeps them, are not made: data in PM
