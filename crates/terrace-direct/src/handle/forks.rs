@@ -8,6 +8,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::thread;
 
 use super::shared;
 use crate::wiped::WipedOnFork;
@@ -16,7 +17,12 @@ use crate::wiped::WipedOnFork;
 static MARK: WipedOnFork = WipedOnFork::new();
 /// The mark of the process that may go direct.
 const FIRST: u32 = 1;
+/// Somebody has begun to start.
 static STARTED: AtomicBool = AtomicBool::new(false);
+/// Nobody is to wait for the start any longer: it has ended, or may never end.
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+/// How often a thread lets others run until the start, of microseconds, has ended.
+const TURNS_MAX: u32 = 10_000;
 /// The highest mark so far, of this process and those that it comes from.
 static LAST: AtomicU32 = AtomicU32::new(FIRST);
 /// The mark of the process that forks.
@@ -51,15 +57,27 @@ pub(super) fn is_unknown_child(opened_in: u32) -> bool {
 }
 
 /// Before the first file is opened. It takes no lock: a thread that forks meanwhile may leave one
-/// behind. Files that are opened before this has ended have the mark 0.
+/// behind. Files that are opened before this has ended have the mark 0, so threads that open their
+/// first files at once wait, but not for ever: the thread that starts may be the parent's.
 pub(super) fn start() {
-    if STARTED.load(SeqCst) || STARTED.swap(true, SeqCst) {
+    if IS_OVER.load(SeqCst) {
         return;
     }
-    // SAFETY: the functions are there as long as this library is.
-    let status = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
-    // Without one of them the mark stays 0, and all files take the mount.
-    let _ = status == 0 && MARK.start(FIRST);
+    if STARTED.swap(true, SeqCst) {
+        let is_over = (0..TURNS_MAX).any(|_| {
+            thread::yield_now();
+            IS_OVER.load(SeqCst)
+        });
+        if is_over {
+            return;
+        }
+    } else {
+        // SAFETY: the functions are there as long as this library is.
+        let status = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+        // Without one of them the mark stays 0, and all files take the mount.
+        let _ = status == 0 && MARK.start(FIRST);
+    }
+    IS_OVER.store(true, SeqCst);
 }
 
 extern "C" fn before() {

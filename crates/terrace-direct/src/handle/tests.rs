@@ -1,4 +1,5 @@
-//! Files of a file system that is no Terrace mount, and forks.
+//! Files of a file system that is no Terrace mount. `tests/forks.rs` has processes that fork: a
+//! fork while a file is opened takes the direct path away from it, which tests here would see.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -40,6 +41,24 @@ fn a_plain_file_takes_system_calls() {
     assert_eq!(usage.why, Some(Why::NotOurs));
     file.close().unwrap();
     assert_eq!(fs::read(directory.path().join("file")).unwrap(), b"aXYde");
+}
+
+/// The first files of a process: none is opened too early to go direct.
+#[test]
+fn threads_that_open_at_once_open_their_own() {
+    let directory = directory();
+    let barrier = std::sync::Barrier::new(8);
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let (path, barrier) = (directory.path().join(format!("file-{number}")), &barrier);
+            scope.spawn(move || {
+                barrier.wait();
+                let file = File::create(path).unwrap();
+                file.append(b"abc").unwrap();
+                assert_eq!(file.usage().why, Some(Why::NotOurs));
+            });
+        }
+    });
 }
 
 #[test]
@@ -133,96 +152,4 @@ fn threads_that_append_overwrite_nothing() {
     });
     assert_eq!(places.len(), 2000);
     assert!(places.into_iter().eq((0..2000).map(|i| i * 8)));
-}
-
-/// Runs `child` in a child, which has this thread alone, and returns its exit status.
-fn in_child(child: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child calls what it may behind a fork of a process with threads: files that take
-    // no locks.
-    match unsafe { libc::fork() } {
-        0 => {
-            let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
-            // SAFETY: it ends this process.
-            unsafe { libc::_exit(status.unwrap_or(99)) }
-        }
-        process => {
-            assert!(process > 0);
-            let mut status = 0;
-            // SAFETY: `status` lives during the call.
-            assert_eq!(unsafe { libc::waitpid(process, &raw mut status, 0) }, process);
-            libc::WEXITSTATUS(status)
-        }
-    }
-}
-
-#[test]
-fn children_go_on_with_a_file() {
-    let directory = directory();
-    let path = directory.path().join("file");
-    let file = File::create(&path).unwrap();
-    assert_eq!(file.append(b"parent").unwrap(), 0);
-    let status = in_child(|| {
-        let mine = File::create(&path).unwrap();
-        let grandchild = in_child(|| {
-            assert_eq!((file.append(b"1").unwrap(), mine.append(b"2").unwrap()), (6, 7));
-            0
-        });
-        assert_eq!(grandchild, 0);
-        assert_eq!((file.append(b"3").unwrap(), mine.append(b"4").unwrap()), (8, 9));
-        mine.close().unwrap();
-        drop(file);
-        7
-    });
-    assert_eq!(status, 7);
-    assert_eq!(fs::read(&path).unwrap(), b"parent1234");
-}
-
-/// Forks while threads open, use and close files: no child, and no thread, waits for ever.
-#[test]
-fn forks_amid_calls_end() {
-    let directory = directory();
-    let is_over = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for number in 0..3 {
-            let (path, is_over) = (directory.path().join(format!("file-{number}")), &is_over);
-            scope.spawn(move || {
-                while !is_over.load(Ordering::Relaxed) {
-                    let file = File::create(&path).unwrap();
-                    file.append(b"abc").unwrap();
-                    file.sync().unwrap();
-                }
-            });
-        }
-        let file = File::create(directory.path().join("file")).unwrap();
-        for round in 0..100 {
-            let status = in_child(|| {
-                let mine = File::create(directory.path().join("file")).unwrap();
-                let at = [file.append(b"a").unwrap(), mine.append(b"b").unwrap()];
-                i32::from(at == [2 * round, 2 * round + 1])
-            });
-            assert_eq!(status, 1, "round {round}");
-        }
-        is_over.store(true, Ordering::Relaxed);
-    });
-}
-
-/// A child of a bare system call has no right to its parent's files, and can open its own.
-#[test]
-fn a_child_that_nobody_notices_is_refused() {
-    let directory = directory();
-    let file = File::create(directory.path().join("file")).unwrap();
-    // SAFETY: as a fork.
-    let process = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
-    if process == 0 {
-        let is_refused = file.append(b"a").is_err_and(|error| error.errno() == libc::EBADF);
-        let own = File::create(directory.path().join("own"));
-        let is_own = own.is_ok_and(|own| own.append(b"abc").is_ok_and(|at| at == 0));
-        // SAFETY: it ends this process.
-        unsafe { libc::_exit(i32::from(is_refused) + 2 * i32::from(is_own)) };
-    }
-    let mut status = 0;
-    // SAFETY: `status` lives during the call.
-    assert_eq!(i64::from(unsafe { libc::waitpid(process as i32, &raw mut status, 0) }), process);
-    assert_eq!(libc::WEXITSTATUS(status), 3);
-    assert_eq!(file.append(b"a").unwrap(), 0);
 }
