@@ -292,3 +292,35 @@ fn what_was_promised_a_disk_reaches_it_although_metadata_fills_pm() {
     volume.close().unwrap();
     rig.must_be_sound();
 }
+
+/// Most pages that the log of a file has while single blocks of it are written again and again.
+fn most_log_pages(params: &[(Param, u64)]) -> u64 {
+    const BLOCKS: u64 = 16;
+    let rig = Rig::tiered(64 << 20);
+    let volume = rig.open_alone(params);
+    let file = create(&volume, "file");
+    let mut most = 0;
+    for round in 0..40 {
+        // The first block is written once: its entry keeps the front of the log from being dropped.
+        for block in u64::from(round > 0)..BLOCKS {
+            // Neighbours are not written one after the other.
+            let at = block * 5 % BLOCKS * BLOCK;
+            volume.write(file, at, &[round; 4096], WriteOptions::default()).unwrap();
+            most = most.max(volume.file_map(file).unwrap().log_pages);
+        }
+    }
+    let data = contents(&volume, file);
+    assert!(data[..4096] == [0; 4096] && data[4096..] == [39; 15 * 4096]);
+    volume.close().unwrap();
+    rig.must_be_sound();
+    most
+}
+
+#[test]
+fn while_data_has_to_leave_pm_logs_give_pages_back() {
+    let at =
+        |percent| [Param::MigrateMin, Param::MigrateAt, Param::MigrateMax].map(|p| (p, percent));
+    assert_eq!(most_log_pages(&at(1)), 1);
+    assert!(most_log_pages(&at(100)) >= 4);
+    assert!(most_log_pages(&[&at(1)[..], &[(Param::TightLogs, 0)]].concat()) >= 4);
+}

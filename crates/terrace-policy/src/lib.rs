@@ -8,6 +8,7 @@ mod groups;
 mod helpers;
 mod kinds;
 mod life;
+mod logs;
 mod pace;
 mod params;
 mod read_frequency;
@@ -29,6 +30,7 @@ pub use helpers::{
 };
 pub use kinds::{Kind, Kinds};
 pub use life::{Life, Stroke, Traits};
+pub use logs::{LogSlots, compacts_log, log_comes_back};
 pub use pace::Pace;
 pub use params::{OutOfRange, PARAMS, Param, Params, TUNABLES, Tunable, Unit};
 pub use read_frequency::is_read_dominated;
@@ -64,10 +66,6 @@ const READ_UNCACHED_BLOCKS: u64 = 16;
 const CROWDED_SHARE: u64 = 16;
 /// Least dirty pages with which a file is written back because the cache is crowded: 1 MiB.
 const LONG_FILE_PAGES: u64 = 256;
-/// A log may keep dead entries in so much of what is free in PM: one block in so many.
-const LOGS_SHARE: u64 = 32;
-/// Log slots in a block.
-const SLOTS_PER_BLOCK: u64 = 64;
 /// Least blocks that a miss of a sequential reader fetches.
 const FETCH_AHEAD_BLOCKS_MIN: u64 = 32;
 
@@ -162,20 +160,6 @@ pub fn reads_past_cache(blocks: u64) -> bool {
 /// there, and to make room for them, costs more than to verify them.
 pub fn keeps_random_read(blocks: u64) -> bool {
     blocks < READ_UNCACHED_BLOCKS
-}
-
-/// Whether a log of which `live` slots are live and `dead` ones are not is written anew. It may be
-/// half dead; while PM has room, three quarters, since each time costs as much as is live, whatever
-/// it gains.
-pub fn compacts_log(live: u64, dead: u64, pm: PmSpace) -> bool {
-    let may_be_dead = (pm.free / LOGS_SHARE * SLOTS_PER_BLOCK).min(3 * live).max(live);
-    dead > may_be_dead
-}
-
-/// Whether the part of a log that lies on a disk comes back to PM, now that the log is being
-/// written again: while it is small beside what PM has free.
-pub fn log_comes_back(live: u64, pm: PmSpace) -> bool {
-    live <= pm.free / LOGS_SHARE * SLOTS_PER_BLOCK
 }
 
 /// A file with dirty pages, as writeback sees it.
@@ -274,22 +258,6 @@ mod tests {
             Placement { pm_full_percent: 0 }.room_for_data(PmSpace { blocks: 1_000, free: 1_000 }),
             0
         );
-    }
-
-    #[test]
-    fn logs_may_be_half_dead_and_more_while_pm_has_room() {
-        let compacts = |dead, free| compacts_log(1000, dead, PmSpace { blocks: 1 << 20, free });
-        assert!(!compacts(1000, 0) && compacts(1001, 0));
-        assert!(!compacts(3000, 1 << 20) && compacts(3001, 1 << 20));
-        // 32 × 31 blocks, of which one in 32 may hold dead entries: 31 × 64 slots.
-        assert!(!compacts(1984, 32 * 31) && compacts(1985, 32 * 31));
-    }
-
-    #[test]
-    fn logs_come_back_while_they_are_small_beside_what_is_free() {
-        let comes_back = |live, free| log_comes_back(live, PmSpace { blocks: 1 << 20, free });
-        assert!(comes_back(1984, 32 * 31) && !comes_back(1985, 32 * 31));
-        assert!(!comes_back(1, 31));
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub enum Param {
     Helpers,
     /// Time without data that had to leave PM after which other data may come back.
     Settle,
+    /// Whether logs are written anew for little while data has to leave PM.
+    TightLogs,
 }
 
 /// What a threshold counts.
@@ -122,7 +124,7 @@ pub struct Tunable {
 }
 
 /// How many thresholds there are.
-pub const PARAMS: usize = 25;
+pub const PARAMS: usize = 26;
 
 const fn tunable(
     param: Param,
@@ -227,6 +229,10 @@ pub const TUNABLES: [Tunable; PARAMS] = [
     ),
     tunable(Param::Settle, "settle", Unit::Seconds, (0, 86_400), 10)
         .about("data comes back to PM if none had to leave it for so long; 0: at once"),
+    tunable(Param::TightLogs, "tight_logs", Unit::Switch, (0, 1), 1).about(
+        "1: while data has to leave PM, a log is written anew when half of it is dead; 0: only if \
+                that gains four pages, too",
+    ),
 ];
 
 impl Param {

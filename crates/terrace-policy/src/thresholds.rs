@@ -177,7 +177,13 @@ impl Dataflow {
 
     /// Whether no data had to leave PM for [`Param::Settle`] seconds: what comes back may stay.
     fn is_settled(&self, params: &Params) -> bool {
-        self.settled.is_none_or(|seconds| seconds >= params.get(Param::Settle))
+        self.settles_in_seconds(params) == 0
+    }
+
+    /// How many seconds without data that has to leave PM are still to come.
+    pub fn settles_in_seconds(&self, params: &Params) -> u64 {
+        let passed = self.settled.unwrap_or(u64::MAX);
+        params.get(Param::Settle).saturating_sub(passed)
     }
 
     /// The migration that is under way, as of the last second.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use terrace_policy::{Life, MeanTime, Overlap, Synchronicity};
+use terrace_policy::{Life, LogSlots, MeanTime, Overlap, Synchronicity, compacts_log};
 
 /// Most blocks of an extent.
 pub(crate) const EXTENT_BLOCKS_MAX: u64 = 1 << 20;
@@ -22,8 +22,6 @@ pub(crate) enum Place {
 /// Entries of a log that its inode's record holds, and those of a page of PM.
 const RECORD_ENTRIES: u64 = 3;
 const PAGE_ENTRIES: u64 = 63;
-/// A log is written anew when it has so many times as many entries as are live, and a page more.
-const DEAD_FACTOR: u64 = 4;
 
 /// How many places there are.
 pub(crate) const PLACES: usize = 3;
@@ -52,6 +50,8 @@ pub(crate) struct File {
     blocks_in: [u64; PLACES],
     /// Entries of its log.
     pub entries: u64,
+    /// How many there were when its log was last written anew.
+    pub entries_when_new: u64,
     /// It was made while recording: what is not known of it is a hole. Else that was there before.
     pub is_new: bool,
     pub size_bytes: u64,
@@ -95,10 +95,20 @@ impl File {
 
     /// Its log has an entry more.
     pub fn note_entry(&mut self) {
-        let live = self.extents.len() as u64;
         self.entries += 1;
-        if self.entries > DEAD_FACTOR * live + PAGE_ENTRIES {
-            self.entries = live;
+    }
+
+    /// Whether its log is so long that it may be written anew.
+    pub fn has_long_log(&self) -> bool {
+        self.entries > PAGE_ENTRIES
+    }
+
+    /// Its log is written anew if that is worth it. `is_tight`: data has to leave PM.
+    pub fn compact_log(&mut self, pm_free_blocks: u64, is_tight: bool) {
+        let live = self.extents.len() as u64;
+        let slots = LogSlots { all: self.entries, live, when_new: self.entries_when_new };
+        if self.has_long_log() && compacts_log(slots, pm_free_blocks, is_tight) {
+            (self.entries, self.entries_when_new) = (live, live);
         }
     }
 

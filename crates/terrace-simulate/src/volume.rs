@@ -134,6 +134,11 @@ impl Volume {
         self.config.params.get(Param::Migrate) == 1 && free < floor + blocks
     }
 
+    /// Whether a page that a log gives back keeps a page of data in PM.
+    fn logs_are_tight(&self) -> bool {
+        self.config.params.get(Param::TightLogs) == 1 && self.pm_is_left(0)
+    }
+
     /// A file is about to be written.
     pub fn meet(&mut self, ino: u64) {
         let file = self.files.entry(ino).or_default();
@@ -187,6 +192,11 @@ impl Volume {
         let file = self.files.entry(ino).or_default();
         let (before, log_before) = (file.blocks_in(), file.log_blocks());
         let result = change(file);
+        if file.has_long_log() {
+            let (free, is_tight) = (self.pm_space().free, self.logs_are_tight());
+            self.files.entry(ino).or_default().compact_log(free, is_tight);
+        }
+        let file = &self.files[&ino];
         self.log_blocks = self.log_blocks - log_before + file.log_blocks();
         for ((total, before), after) in self.blocks_in.iter_mut().zip(before).zip(file.blocks_in())
         {

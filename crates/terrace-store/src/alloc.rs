@@ -9,9 +9,12 @@
 //!   block that is taken back twice had two owners on media: nobody can tell what else is wrong, so
 //!   the volume must not be written any more (`freed_twice`).
 //! * `free` is the number of clear bits in all groups.
+//! * No run of clear bits of a group is longer than its `longest`.
 //! * Before blocks are freed, the commit is durable after which nothing on media refers to them.
 //! * Free space is not kept on media while mounted; a clean unmount writes it (see `checkpoint`), a
 //!   crash rebuilds it.
+
+use std::ops::Range;
 
 use crate::error::{FsError, FsResult};
 use crate::planted::{Bug, planted};
@@ -37,6 +40,8 @@ struct Group {
     /// What was freed since, in blocks of the group, while the checkpoint could not be read.
     freed: Vec<Run>,
     free: u64,
+    /// At most so many free blocks follow on each other: a search for more would be in vain.
+    longest: u64,
     /// Where the next search starts, in blocks of the group, by [`Use`].
     cursors: [u64; 2],
 }
@@ -67,8 +72,30 @@ impl Group {
             words,
             freed: Vec::new(),
             free,
+            longest: group_blocks,
             cursors: [Use::Data, Use::Metadata].map(|what| what.start(group_blocks)),
         }
+    }
+
+    /// A run of `want` free blocks of a loaded group, the next from the cursor on; if there is none
+    /// and not `exact`, the longest. `first`: where its use looks first.
+    fn find(&mut self, want: u64, exact: bool, cursor: u64, first: u64) -> Option<Run> {
+        let words = self.words.as_ref().expect("loaded");
+        let most = want.min(self.longest);
+        let mut longest: Option<Run> = None;
+        for starts in [cursor..u64::MAX, first..cursor, 0..first.min(cursor)] {
+            match find_run(words, starts, most) {
+                Some(run) if run.len == most => {
+                    return Some(run).filter(|_| !exact || most == want);
+                }
+                Some(run) if longest.is_none_or(|longest| longest.len < run.len) => {
+                    longest = Some(run);
+                }
+                _ => {}
+            }
+        }
+        self.longest = longest.map_or(0, |run| run.len);
+        longest.filter(|_| !exact)
     }
 }
 
@@ -198,13 +225,12 @@ impl DeviceAlloc {
 
     fn alloc_in_group(&self, g: usize, want: u64, exact: bool, what: Use) -> Option<Run> {
         let mut group = self.groups[g].lock();
-        if group.free < if exact { want } else { 1 } || !self.is_loaded(g, &mut group) {
+        let least = if exact { want } else { 1 };
+        if group.free < least || group.longest < least || !self.is_loaded(g, &mut group) {
             return None;
         }
         let cursor = group.cursors[what as usize];
-        let words = group.words.as_mut().expect("loaded");
-        let starts = [cursor, what.start(self.group_blocks), 0];
-        let found = starts.into_iter().find_map(|start| find_run(words, start, want, exact))?;
+        let found = group.find(want, exact, cursor, what.start(self.group_blocks))?;
         if planted(Bug::AllocInTwoSteps) {
             drop(group);
             group = self.groups[g].lock();
@@ -276,8 +302,15 @@ impl DeviceAlloc {
             let mut group = self.groups[g].lock();
             let part = Run { start: start % self.group_blocks, len: in_group };
             self.is_loaded(g, &mut group);
-            let taken = match &mut group.words {
-                Some(words) => self.clear(g, words, part),
+            let Group { words, longest, .. } = &mut *group;
+            let taken = match words {
+                Some(words) => {
+                    let cleared = self.clear(g, words, part);
+                    if *longest < self.group_blocks {
+                        *longest = (*longest).max(clear_around(words, part));
+                    }
+                    cleared
+                }
                 // A damaged group takes nothing back.
                 None if self.damaged.load(Ordering::Acquire) => 0,
                 None => {
@@ -413,23 +446,36 @@ fn run_end(words: &[u64], start: u64, limit: u64) -> u64 {
     next_bit(&words[..last], start, true).map_or(limit, |end| end.min(limit))
 }
 
-/// A run of `want` clear bits at or after `from`; if not `exact`, the longest shorter one will do.
-fn find_run(words: &[u64], from: u64, want: u64, exact: bool) -> Option<Run> {
+/// How many clear bits follow on each other around a run of them.
+fn clear_around(words: &[u64], run: Run) -> u64 {
+    let end = next_bit(words, run.start, true).unwrap_or(words.len() as u64 * 64);
+    let mut index = (run.start / 64) as usize;
+    // The bits of this word below the run, then whole words.
+    let mut set = words[index] & !(!0 << (run.start % 64));
+    while set == 0 && index > 0 {
+        index -= 1;
+        set = words[index];
+    }
+    end - (index as u64 * 64 + u64::from(64 - set.leading_zeros()))
+}
+
+/// The first run of `want` clear bits that starts in `starts`; if there is none, the longest.
+fn find_run(words: &[u64], starts: Range<u64>, want: u64) -> Option<Run> {
     let total = words.len() as u64 * 64;
-    let mut best: Option<Run> = None;
-    let mut at = from;
-    while let Some(start) = next_bit(words, at, false) {
+    let mut longest: Option<Run> = None;
+    let mut at = starts.start;
+    while let Some(start) = next_bit(words, at, false).filter(|&start| start < starts.end) {
         let end = run_end(words, start, (start + want).min(total));
         let run = Run { start, len: end - start };
         if run.len == want {
             return Some(run);
         }
-        if !exact && best.is_none_or(|b| b.len < run.len) {
-            best = Some(run);
+        if longest.is_none_or(|longest| longest.len < run.len) {
+            longest = Some(run);
         }
         at = end;
     }
-    best
+    longest
 }
 
 fn for_masks(run: Run, mut each: impl FnMut(usize, u64)) {
@@ -460,67 +506,4 @@ fn clear_bits(words: &mut [u64], run: Run) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn fresh(blocks: u64) -> DeviceAlloc {
-        DeviceAlloc::from_bitmap(blocks, 1024, 2, Vec::new())
-    }
-
-    proptest! {
-        #[test]
-        fn runs_never_overlap_and_counts_hold(
-            wants in proptest::collection::vec((1u64..300, any::<bool>()), 1..200),
-        ) {
-            let alloc = fresh(5000);
-            let mut owned: Vec<Run> = Vec::new();
-            let mut used = vec![false; 5000];
-            for (i, (want, give_back)) in wants.into_iter().enumerate() {
-                if let Some(run) = alloc.alloc(i % 2, want, [Use::Data, Use::Metadata][i % 2]) {
-                    prop_assert!(run.len >= 1 && run.len <= want);
-                    for b in run.start..run.start + run.len {
-                        prop_assert!(!std::mem::replace(&mut used[b as usize], true));
-                    }
-                    owned.push(run);
-                } else {
-                    prop_assert_eq!(alloc.free_blocks(), 0);
-                }
-                if give_back && !owned.is_empty() {
-                    let run = owned.swap_remove(i % owned.len());
-                    alloc.free(run);
-                    used[run.start as usize..(run.start + run.len) as usize].fill(false);
-                }
-                prop_assert_eq!(alloc.free_blocks(), used.iter().filter(|u| !**u).count() as u64);
-            }
-            let mut seen = vec![false; 5000];
-            alloc.visit_used(|r| seen[r.start as usize..(r.start + r.len) as usize].fill(true));
-            prop_assert_eq!(seen, used);
-        }
-    }
-
-    #[test]
-    fn a_full_device_says_so_and_recovers() {
-        let alloc = fresh(1500);
-        let mut runs = Vec::new();
-        while let Some(run) = alloc.alloc(0, 700, Use::Data) {
-            runs.push(run);
-        }
-        assert_eq!(alloc.free_blocks(), 0);
-        runs.into_iter().for_each(|r| alloc.free(r));
-        assert_eq!(alloc.free_blocks(), 1500);
-        assert_eq!(alloc.alloc(1, 1024, Use::Data).map(|r| r.len), Some(1024));
-    }
-
-    #[test]
-    fn a_double_free_is_noted_and_counts_hold() {
-        let alloc = fresh(1024);
-        let run = alloc.alloc(0, 4, Use::Data).unwrap();
-        alloc.free(run);
-        assert!(alloc.freed_twice().is_none() && !alloc.is_damaged());
-        alloc.free(run);
-        assert_eq!(alloc.freed_twice(), Some(run.start));
-        assert!(alloc.is_damaged());
-        assert_eq!(alloc.free_blocks(), 1024);
-    }
-}
+mod tests;

@@ -47,11 +47,11 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
 use terrace_layout::{
-    BLOCK_BYTES, INLINE_OFFSET, INLINE_SLOTS, InodeRecord, LogPageHeader, MediaStruct, PAGE_SLOTS,
-    SLOT_BYTES, page_seed,
+    BLOCK_BYTES, INLINE_OFFSET, INLINE_SLOTS, InodeRecord, LogPageHeader, MediaStruct, SLOT_BYTES,
+    page_seed,
 };
 use terrace_media::Pm;
-use terrace_policy::PmSpace;
+use terrace_policy::{LogSlots, compacts_log, log_comes_back};
 
 use self::append::Batch;
 use self::archive::ARCHIVE_START;
@@ -67,10 +67,6 @@ use crate::damage::{Damage, DamageKind, Structure};
 pub use crate::disks::FindDisk;
 use crate::sync::Arc;
 use crate::types::Ino;
-
-/// Compaction must be able to gain this many slots: it costs a journal record and a few pages'
-/// worth of stores.
-const COMPACTED_SLOTS_MIN: u64 = 4 * PAGE_SLOTS;
 
 /// The log of one inode, seen from DRAM.
 #[derive(Debug)]
@@ -186,21 +182,13 @@ impl Log {
     }
 
     /// Whether so much of the log is dead that compaction is worth its cost, or the log is in use
-    /// again and PM has room for its archive.
-    pub fn wants_compaction(&self, pm: PmSpace) -> bool {
-        let is_back = self.archive.is_some()
-            && self.has_pages()
-            && terrace_policy::log_comes_back(self.refs.slots, pm);
-        is_back
-            || self.pages.len() > 1
-                && self.slots
-                    > COMPACTED_SLOTS_MIN
-                        + (2 * self.slots_after_compaction).min(4 * self.refs.slots)
-                && terrace_policy::compacts_log(
-                    self.refs.slots,
-                    self.slots.saturating_sub(self.refs.slots),
-                    pm,
-                )
+    /// again and PM has room for its archive. `is_tight`: data has to leave PM.
+    pub fn wants_compaction(&self, pm_free_blocks: u64, is_tight: bool) -> bool {
+        let live = self.refs.slots;
+        let slots = LogSlots { all: self.slots, live, when_new: self.slots_after_compaction };
+        let is_back =
+            self.archive.is_some() && self.has_pages() && log_comes_back(live, pm_free_blocks);
+        is_back || self.pages.len() > 1 && compacts_log(slots, pm_free_blocks, is_tight)
     }
 }
 

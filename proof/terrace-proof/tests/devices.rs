@@ -260,7 +260,7 @@ fn a_budget_leaves_with_its_disk() {
         device(&volume, "add", &[&disk("third")])?;
         let rows = devices(&volume)?;
         ensure!(rows[1]["path"] == scratch.join("third").display().to_string(), "{rows:?}");
-        outlives("disk1: the disk that wear= has named is gone")?;
+        outlives("disk1: had no budget before this daemon")?;
         volume.check()
     });
 }

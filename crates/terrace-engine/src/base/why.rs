@@ -74,6 +74,10 @@ pub struct Leaning {
     pub high_percent: u64,
     /// Reverse migration begins if they are below this share.
     pub low_percent: u64,
+    /// Reverse migration waits for so many seconds more, because data had to leave PM.
+    pub settles_in_seconds: u64,
+    /// PM is slower than memory for what is read; none: that is not known.
+    pub pm_is_slower: Option<bool>,
 }
 
 /// Dirty pages of the file, and when they are written back.

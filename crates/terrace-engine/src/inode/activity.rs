@@ -56,6 +56,8 @@ pub(crate) struct Activity {
     pub shards: Vec<ShardActivity>,
     /// Free PM blocks below which data is to leave PM, as of the last look at the traffic.
     pub floor_blocks: AtomicU64,
+    /// While data has to leave PM, logs are written anew for little.
+    pub has_tight_logs: AtomicBool,
     /// Writes go past a PM that is slower for them than a disk: those of so many blocks and
     /// more, and so many sixteenths of them.
     past_blocks: AtomicU64,
@@ -75,6 +77,7 @@ impl Activity {
             store,
             shards,
             floor_blocks: AtomicU64::new(0),
+            has_tight_logs: AtomicBool::new(false),
             past_blocks: AtomicU64::new(u64::MAX),
             past_share: AtomicU32::new(0),
             long_writes: AtomicU32::new(0),
@@ -198,10 +201,22 @@ impl Activity {
         }
     }
 
+    /// Whether PM is so full that data has to leave it.
+    #[inline]
+    fn data_has_to_leave(&self) -> bool {
+        self.store.space.pm().free_blocks() < self.floor_blocks.load(Ordering::Relaxed)
+    }
+
+    /// Whether a page that a log gives back keeps a page of data in PM.
+    #[inline]
+    pub fn logs_are_tight(&self) -> bool {
+        self.data_has_to_leave() && self.has_tight_logs.load(Ordering::Relaxed)
+    }
+
     /// Called after a write to PM: wakes the shard's migration thread if PM is too full.
     #[inline]
     pub fn note_pm_use(&self, shard: usize) {
-        if self.store.space.pm().free_blocks() < self.floor_blocks.load(Ordering::Relaxed) {
+        if self.data_has_to_leave() {
             let activity = &self.shards[shard];
             if !activity.notified.load(Ordering::Relaxed) {
                 activity.notify();

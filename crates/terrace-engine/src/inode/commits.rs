@@ -70,7 +70,8 @@ impl Commits {
         inner.log.drop_dead_front(&self.store.pm, &source);
         inner.compact_if_wanted(
             self.store.io(&source),
-            self.store.space.pm_space(),
+            self.store.space.pm().free_blocks(),
+            self.activity.logs_are_tight(),
             &self.store.journals[shard],
         )?;
         // The log's next commit may be the one that finds no room.

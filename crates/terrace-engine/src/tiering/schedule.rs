@@ -76,6 +76,20 @@ pub(crate) struct Pulse {
     quiet_ticks: u32,
 }
 
+/// Where data leans, as of the last second with traffic.
+#[derive(Debug)]
+pub(crate) struct Leanings {
+    /// How full PM may be.
+    pub threshold_percent: f64,
+    /// The migration that follows from reads.
+    pub flow: Flow,
+    pub second: Traffic,
+    /// Reverse migration waits for so long.
+    pub settles_in_seconds: u64,
+    /// PM is slower than memory for what is read; `None`: that is not known.
+    pub pm_is_slower: Option<bool>,
+}
+
 /// The limit of migration that is kept, and since when.
 #[derive(Debug)]
 pub(crate) struct Paced {
@@ -126,6 +140,8 @@ impl Schedule {
     pub fn set_floor(&self) {
         let pulse = self.pulse.lock();
         self.store_floor(pulse.utilization.threshold_percent(&self.tuning.params()));
+        let has_tight_logs = self.tuning.get(Param::TightLogs) == 1;
+        self.activity.has_tight_logs.store(has_tight_logs, Ordering::Relaxed);
         if self.tuning.get(Param::Helpers) == 0 {
             self.activity.set_past(Past::NONE);
         }
@@ -361,11 +377,16 @@ impl Schedule {
         self.activity.shards.iter().for_each(|shard| shard.migration.ring());
     }
 
-    /// How full PM may be, in percent, and where reads lean, as of the last second with traffic.
-    pub fn leanings(&self) -> (f64, Flow, Traffic) {
-        let pulse = self.pulse.lock();
-        let threshold = pulse.utilization.threshold_percent(&self.tuning.params());
-        (threshold, pulse.dataflow.under_way(), pulse.dataflow.last_second())
+    /// See [`Leanings`].
+    pub fn leanings(&self) -> Leanings {
+        let (pulse, params) = (self.pulse.lock(), self.tuning.params());
+        Leanings {
+            threshold_percent: pulse.utilization.threshold_percent(&params),
+            flow: pulse.dataflow.under_way(),
+            second: pulse.dataflow.last_second(),
+            settles_in_seconds: pulse.dataflow.settles_in_seconds(&params),
+            pm_is_slower: pulse.helpers.pm_reads_are_slower(&params),
+        }
     }
 
     /// What migration does, and why.
@@ -384,6 +405,9 @@ impl Schedule {
             _ if logs_leave(used, &params) => "log migration: PM is fuller than its threshold",
             _ if self.activity.has_misplaced() => "pins: data waits for its tier",
             _ if self.conditions.full_tier().is_some() => "demotion: a disk tier is nearly full",
+            Flow::PmBusy if pulse.helpers.pm_reads_are_slower(&params) == Some(true) => {
+                "read migration: PM is slower than memory"
+            }
             Flow::PmBusy => "read migration: reads lean towards PM",
             Flow::DramBusy => "reverse migration: reads lean towards DRAM",
             Flow::Balanced => "idle",

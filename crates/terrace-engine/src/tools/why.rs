@@ -102,7 +102,7 @@ impl Reports {
 
     /// The tiers of these blocks, and when data leaves them.
     fn leaves(&self, blocks: &Blocks) -> Vec<Leaves> {
-        let (threshold_percent, ..) = self.schedule.leanings();
+        let threshold_percent = self.schedule.leanings().threshold_percent;
         let tiers = self.store.space.tiers().filter(|&tier| {
             blocks
                 .range((tier.into(), Rule::Unknown)..)
@@ -130,20 +130,22 @@ impl Reports {
     }
 
     fn leaning(&self) -> Leaning {
-        let (_, flow, second) = self.schedule.leanings();
+        let leanings = self.schedule.leanings();
         let param = |param| self.placement.tuning.get(param);
-        let migration = match flow {
+        let migration = match leanings.flow {
             Flow::Balanced => "none",
             Flow::PmBusy => "read",
             Flow::DramBusy => "reverse",
         };
         Leaning {
             migration: migration.into(),
-            pm_read_bytes: second.pm_read,
-            dram_read_bytes: second.dram_read,
+            pm_read_bytes: leanings.second.pm_read,
+            dram_read_bytes: leanings.second.dram_read,
             seconds: param(Param::FlowSeconds),
             high_percent: param(Param::FlowHigh),
             low_percent: param(Param::FlowLow),
+            settles_in_seconds: leanings.settles_in_seconds,
+            pm_is_slower: leanings.pm_is_slower,
         }
     }
 

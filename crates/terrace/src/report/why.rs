@@ -172,19 +172,28 @@ fn read_migration(why: &FileWhy) -> String {
     format!(
         "pm to a disk and the page cache: if it is read-dominated ({dominated}: {} read since it \
          was last written, and it takes more than {}), while DRAM idles: {} s in a row with more \
-         than {} % as much read from PM as from DRAM ({})",
+         than {} % as much read from PM as from DRAM ({}); and unless PM is as fast as memory ({})",
         counted(why.blocks_read, "block was", "blocks were"),
         why.blocks_read_of_others,
         why.leaning.seconds,
         why.leaning.high_percent,
-        last_second(why, "read")
+        last_second(why, "read"),
+        match why.leaning.pm_is_slower {
+            None => "that is not known yet",
+            Some(true) => "it is slower",
+            Some(false) => "it is: nothing moves",
+        }
     )
 }
 
 fn reverse_migration(why: &FileWhy) -> String {
+    let waits = match why.leaning.settles_in_seconds {
+        0 => String::new(),
+        seconds => format!("; it waits for {seconds} s more, because data had to leave PM"),
+    };
     format!(
         "disks to pm: if it is read ({} read since it was last written), while PM idles: {} s in \
-         a row with less than {} % as much read from PM as from DRAM ({})",
+         a row with less than {} % as much read from PM as from DRAM ({}){waits}",
         counted(why.blocks_read, "block was", "blocks were"),
         why.leaning.seconds,
         why.leaning.low_percent,
@@ -250,6 +259,8 @@ mod tests {
                 seconds: 4,
                 high_percent: 200,
                 low_percent: 50,
+                settles_in_seconds: 0,
+                pm_is_slower: Some(false),
             },
             dirty: Dirty { bytes: 4096, seconds: 2, after_seconds: 5, cache_percent: 3 },
             ..FileWhy::default()
@@ -274,7 +285,8 @@ earlier when much is dirty (3 % of the page cache is)
 written 12 s ago, counts as 30 s older, being bulk, so all of it is cold
   pm to a disk and the page cache: if it is read-dominated (it is not: 1 block was read since it \
 was last written, and it takes more than 32), while DRAM idles: 4 s in a row with more than 200 % \
-as much read from PM as from DRAM (in the last second with traffic 0 B and 4 KiB)
+as much read from PM as from DRAM (in the last second with traffic 0 B and 4 KiB); and unless PM \
+is as fast as memory (it is: nothing moves)
   disks to pm: if it is read (1 block was read since it was last written), while PM idles: 4 s in \
 a row with less than 50 % as much read from PM as from DRAM (in the last second with traffic 0 B \
 and 4 KiB: so it moves now)
@@ -294,6 +306,18 @@ and 4 KiB: so it moves now)
         assert_eq!(prospects(&pinned), expected);
         let off = FileWhy { migrates: false, dirty: Dirty::default(), ..of_two_tiers() };
         assert!(prospects(&off)[0].starts_with("nothing moves by itself"));
+    }
+
+    #[test]
+    fn what_holds_a_migration_up_is_said() {
+        let with = |settles_in_seconds, pm_is_slower| {
+            let leaning = Leaning { settles_in_seconds, pm_is_slower, ..of_two_tiers().leaning };
+            prospects(&FileWhy { leaning, ..of_two_tiers() }).join("\n")
+        };
+        let text = with(7, None);
+        assert!(text.contains("; it waits for 7 s more, because data had to leave PM\n"), "{text}");
+        assert!(text.contains("memory (that is not known yet)\n"), "{text}");
+        assert!(with(0, Some(true)).contains("memory (it is slower)\n"));
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use terrace_layout::{
     AttrEntry, BlockAddr, TARGET_PIECE_BYTES_MAX, TargetEntry, XattrEntry, slots_for,
 };
-use terrace_policy::PmSpace;
 use terrace_store::error::FsResult;
 use terrace_store::file::PmIo;
 use terrace_store::index::Extent;
@@ -33,7 +32,7 @@ pub(crate) struct Replacement {
 }
 
 impl Inner {
-    /// Rewrites the log with what is live, if it is worth it.
+    /// Rewrites the log with what is live, if it is worth it. `is_tight`: data has to leave PM.
     ///
     /// # Errors
     /// PM errors. A lack of space is none, nor is an entry that cannot be read: the log stays as it
@@ -41,10 +40,11 @@ impl Inner {
     pub fn compact_if_wanted(
         &mut self,
         io: PmIo<'_>,
-        space: PmSpace,
+        pm_free_blocks: u64,
+        is_tight: bool,
         journal: &Journal,
     ) -> FsResult<()> {
-        if !self.log.wants_compaction(space) {
+        if !self.log.wants_compaction(pm_free_blocks, is_tight) {
             return Ok(());
         }
         match self.compact(io, journal) {
