@@ -32,7 +32,7 @@ const BACK: &str = "engine: hot set that moves, until as many reads are served a
 pub const ROWS: &[&str] = &[RATE, HITS, BACK];
 
 const REACH: f64 = 0.8;
-const ROUNDS_MAX: u32 = 3;
+const ROUNDS_MAX: u32 = 5;
 /// As many as a server has: while some wait for the disk, others go on.
 const THREADS: u64 = 16;
 const PM_BYTES: u64 = 16 << 20;

@@ -22,7 +22,7 @@ const LARGE_PM: &str = "PM with room for all";
 /// The disk, which writes all tables and nothing else.
 const DISK_ALONE: &str = "the disk, sequentially";
 /// Where a round of one side takes seconds.
-const LONG_ROUNDS: u32 = 3;
+const LONG_ROUNDS: u32 = 5;
 
 /// On a mount with a small PM and a disk.
 const fn small_pm(name: &'static str, how: OnFiles, against: &'static [Against]) -> Contest {
