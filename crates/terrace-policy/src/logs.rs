@@ -28,7 +28,8 @@ pub struct LogSlots {
 pub fn compacts_log(slots: LogSlots, pm_free_blocks: u64, is_tight: bool) -> bool {
     let LogSlots { all, live, when_new } = slots;
     let (gain, free) = if is_tight { (0, 0) } else { (GAIN_SLOTS_MIN, pm_free_blocks) };
-    // A log that was no shorter when it was new would be as long again.
+    // A log that has not doubled since it was new would be nearly as long again, unless much of
+    // what was live then is dead by now.
     let has_grown = all > gain + (2 * when_new).min(4 * live);
     has_grown && all.saturating_sub(live) > dead_slots_max(live, free)
 }

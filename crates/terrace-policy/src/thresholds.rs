@@ -180,7 +180,7 @@ impl Dataflow {
         self.settles_in_seconds(params) == 0
     }
 
-    /// How many seconds without data that has to leave PM are still to come.
+    /// Seconds that reverse migration still waits if no data has to leave PM meanwhile.
     pub fn settles_in_seconds(&self, params: &Params) -> u64 {
         let passed = self.settled.unwrap_or(u64::MAX);
         params.get(Param::Settle).saturating_sub(passed)

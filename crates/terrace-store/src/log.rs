@@ -47,8 +47,8 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
 use terrace_layout::{
-    BLOCK_BYTES, INLINE_OFFSET, INLINE_SLOTS, InodeRecord, LogPageHeader, MediaStruct, SLOT_BYTES,
-    page_seed,
+    BLOCK_BYTES, INLINE_OFFSET, INLINE_SLOTS, InodeRecord, LogPageHeader, MediaStruct, PAGE_SLOTS,
+    SLOT_BYTES, page_seed,
 };
 use terrace_media::Pm;
 use terrace_policy::{LogSlots, compacts_log, log_comes_back};
@@ -184,11 +184,13 @@ impl Log {
     /// Whether so much of the log is dead that compaction is worth its cost, or the log is in use
     /// again and PM has room for its archive. `is_tight`: data has to leave PM.
     pub fn wants_compaction(&self, pm_free_blocks: u64, is_tight: bool) -> bool {
-        let live = self.refs.slots;
+        let (live, pages) = (self.refs.slots, self.pages.len() as u64);
         let slots = LogSlots { all: self.slots, live, when_new: self.slots_after_compaction };
         let is_back =
             self.archive.is_some() && self.has_pages() && log_comes_back(live, pm_free_blocks);
-        is_back || self.pages.len() > 1 && compacts_log(slots, pm_free_blocks, is_tight)
+        // The live entries of an archive would come to PM.
+        let gives_pages = live.div_ceil(PAGE_SLOTS) < pages;
+        is_back || pages > 1 && compacts_log(slots, pm_free_blocks, is_tight && gives_pages)
     }
 }
 

@@ -9,6 +9,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::shared;
 use crate::wiped::WipedOnFork;
@@ -21,8 +22,8 @@ const FIRST: u32 = 1;
 static STARTED: AtomicBool = AtomicBool::new(false);
 /// Nobody is to wait for the start any longer: it has ended, or may never end.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
-/// How often a thread lets others run until the start, of microseconds, has ended.
-const TURNS_MAX: u32 = 10_000;
+/// The start takes microseconds, but its thread may not get a processor at once.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// The highest mark so far, of this process and those that it comes from.
 static LAST: AtomicU32 = AtomicU32::new(FIRST);
 /// The mark of the process that forks.
@@ -64,12 +65,12 @@ pub(super) fn start() {
         return;
     }
     if STARTED.swap(true, SeqCst) {
-        let is_over = (0..TURNS_MAX).any(|_| {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
             thread::yield_now();
-            IS_OVER.load(SeqCst)
-        });
-        if is_over {
-            return;
+            if IS_OVER.load(SeqCst) {
+                return;
+            }
         }
     } else {
         // SAFETY: the functions are there as long as this library is.

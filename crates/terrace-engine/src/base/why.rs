@@ -76,7 +76,9 @@ pub struct Leaning {
     pub low_percent: u64,
     /// Reverse migration waits for so many seconds more, because data had to leave PM.
     pub settles_in_seconds: u64,
-    /// PM is slower than memory for what is read; none: that is not known.
+    /// Read migration needs a PM that takes so much longer than memory; 0: it does not.
+    pub helpers_percent: u64,
+    /// PM takes so much longer for what is read; none: that is not known.
     pub pm_is_slower: Option<bool>,
 }
 

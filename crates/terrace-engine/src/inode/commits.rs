@@ -61,7 +61,7 @@ impl Commits {
         Ok(())
     }
 
-    /// After a commit: drops dead log pages, compacts a log that is mostly dead.
+    /// After a commit: drops dead log pages, compacts a log of which enough is dead.
     ///
     /// # Errors
     /// Fatal ones only.

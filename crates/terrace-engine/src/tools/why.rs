@@ -145,6 +145,7 @@ impl Reports {
             high_percent: param(Param::FlowHigh),
             low_percent: param(Param::FlowLow),
             settles_in_seconds: leanings.settles_in_seconds,
+            helpers_percent: param(Param::Helpers),
             pm_is_slower: leanings.pm_is_slower,
         }
     }

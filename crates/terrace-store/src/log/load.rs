@@ -68,7 +68,7 @@ impl Log {
             let kind = DamageKind::Wrong("does not reach its tail".into());
             return Err(log.damage(pm, record_at, Structure::Log, kind).into());
         }
-        log.slots_after_compaction = log.slots / 2;
+        log.slots_after_compaction = log.slots.div_ceil(2);
         Ok(log)
     }
 

@@ -169,27 +169,33 @@ fn coldness(why: &FileWhy) -> String {
 
 fn read_migration(why: &FileWhy) -> String {
     let dominated = if why.opinion.read_dominated { "it is" } else { "it is not" };
+    let unless = match why.leaning.helpers_percent {
+        0 => String::new(),
+        percent => {
+            let is = match why.leaning.pm_is_slower {
+                None => "that is not known yet",
+                Some(true) => "it takes longer",
+                Some(false) => "it does: nothing moves",
+            };
+            format!("; unless PM takes less than {percent} % longer than memory ({is})")
+        }
+    };
     format!(
         "pm to a disk and the page cache: if it is read-dominated ({dominated}: {} read since it \
          was last written, and it takes more than {}), while DRAM idles: {} s in a row with more \
-         than {} % as much read from PM as from DRAM ({}); and unless PM is as fast as memory ({})",
+         than {} % as much read from PM as from DRAM ({}){unless}",
         counted(why.blocks_read, "block was", "blocks were"),
         why.blocks_read_of_others,
         why.leaning.seconds,
         why.leaning.high_percent,
-        last_second(why, "read"),
-        match why.leaning.pm_is_slower {
-            None => "that is not known yet",
-            Some(true) => "it is slower",
-            Some(false) => "it is: nothing moves",
-        }
+        last_second(why, "read")
     )
 }
 
 fn reverse_migration(why: &FileWhy) -> String {
     let waits = match why.leaning.settles_in_seconds {
         0 => String::new(),
-        seconds => format!("; it waits for {seconds} s more, because data had to leave PM"),
+        seconds => format!("; it waits for {seconds} s of use more, because data had to leave PM"),
     };
     format!(
         "disks to pm: if it is read ({} read since it was last written), while PM idles: {} s in \
@@ -260,6 +266,7 @@ mod tests {
                 high_percent: 200,
                 low_percent: 50,
                 settles_in_seconds: 0,
+                helpers_percent: 25,
                 pm_is_slower: Some(false),
             },
             dirty: Dirty { bytes: 4096, seconds: 2, after_seconds: 5, cache_percent: 3 },
@@ -285,8 +292,8 @@ earlier when much is dirty (3 % of the page cache is)
 written 12 s ago, counts as 30 s older, being bulk, so all of it is cold
   pm to a disk and the page cache: if it is read-dominated (it is not: 1 block was read since it \
 was last written, and it takes more than 32), while DRAM idles: 4 s in a row with more than 200 % \
-as much read from PM as from DRAM (in the last second with traffic 0 B and 4 KiB); and unless PM \
-is as fast as memory (it is: nothing moves)
+as much read from PM as from DRAM (in the last second with traffic 0 B and 4 KiB); unless PM \
+takes less than 25 % longer than memory (it does: nothing moves)
   disks to pm: if it is read (1 block was read since it was last written), while PM idles: 4 s in \
 a row with less than 50 % as much read from PM as from DRAM (in the last second with traffic 0 B \
 and 4 KiB: so it moves now)
@@ -315,9 +322,15 @@ and 4 KiB: so it moves now)
             prospects(&FileWhy { leaning, ..of_two_tiers() }).join("\n")
         };
         let text = with(7, None);
-        assert!(text.contains("; it waits for 7 s more, because data had to leave PM\n"), "{text}");
+        assert!(
+            text.contains("; it waits for 7 s of use more, because data had to leave PM\n"),
+            "{text}"
+        );
         assert!(text.contains("memory (that is not known yet)\n"), "{text}");
-        assert!(with(0, Some(true)).contains("memory (it is slower)\n"));
+        assert!(with(0, Some(true)).contains("memory (it takes longer)\n"));
+        let leaning = Leaning { helpers_percent: 0, ..of_two_tiers().leaning };
+        let text = prospects(&FileWhy { leaning, ..of_two_tiers() }).join("\n");
+        assert!(!text.contains("longer than memory"), "{text}");
     }
 
     #[test]
