@@ -8,7 +8,7 @@ const SLOTS_PER_BLOCK: u64 = 64;
 /// record and a few pages' worth of stores.
 const GAIN_SLOTS_MIN: u64 = 252;
 
-/// What a log holds, in slots.
+/// The slots of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSlots {
     /// Live and dead ones.

@@ -76,7 +76,7 @@ pub(crate) struct Pulse {
     quiet_ticks: u32,
 }
 
-/// Where data leans, as of the last second with traffic.
+/// The sides to which data and reads lean, as of the last second with traffic.
 #[derive(Debug)]
 pub(crate) struct Leanings {
     /// How full PM may be.
