@@ -78,16 +78,16 @@ impl Group {
     }
 
     /// A run of `want` free blocks of a loaded group, the next from the cursor on; if there is none
-    /// and not `exact`, the longest. `first`: where its use looks first.
+    /// and not `exact`, the longest. `first`: where its use looks first. If `exact`, `longest` is
+    /// not below `want`.
     fn find(&mut self, want: u64, exact: bool, cursor: u64, first: u64) -> Option<Run> {
+        debug_assert!(!exact || want <= self.longest);
         let words = self.words.as_ref().expect("loaded");
         let most = want.min(self.longest);
         let mut longest: Option<Run> = None;
         for starts in [cursor..u64::MAX, first..cursor, 0..first.min(cursor)] {
             match find_run(words, starts, most) {
-                Some(run) if run.len == most => {
-                    return Some(run).filter(|_| !exact || most == want);
-                }
+                Some(run) if run.len == most => return Some(run),
                 Some(run) if longest.is_none_or(|longest| longest.len < run.len) => {
                     longest = Some(run);
                 }
