@@ -101,7 +101,9 @@ pub struct Row {
     pub ratio: Option<f64>,
     /// The ratio to reach, where one is set.
     pub reach: Option<f64>,
-    /// Whether it was.
+    /// The ratio not to exceed, where one is set.
+    pub at_most: Option<f64>,
+    /// Whether the ratio is within both.
     pub met: Option<bool>,
     /// What `baseline` and `ours` count.
     pub unit: Unit,
@@ -134,7 +136,8 @@ impl Row {
             ours,
             ratio: Some(ratio),
             reach,
-            met: reach.map(|reach| ratio >= reach),
+            at_most: None,
+            met: is_met(ratio, reach, None),
             ratio_min: ratio,
             ratio_max: ratio,
             fdatasync_us: None,
@@ -159,11 +162,18 @@ impl Row {
         let ratio = median(ratios);
         Self {
             ratio: Some(ratio),
-            met: self.reach.map(|reach| ratio >= reach),
+            met: is_met(ratio, self.reach, self.at_most),
             ratio_min: ratios.iter().copied().fold(f64::INFINITY, f64::min),
             ratio_max: ratios.iter().copied().fold(0.0, f64::max),
             ..self
         }
+    }
+
+    /// The same where a higher ratio than `at_most` is no better than one below `reach`.
+    pub fn at_most(self, at_most: f64) -> Self {
+        let at_most = Some(at_most);
+        let met = self.ratio.and_then(|ratio| is_met(ratio, self.reach, at_most));
+        Self { at_most, met, ..self }
     }
 
     /// A row that could not be measured, and why; its figures are null in JSON.
@@ -182,6 +192,12 @@ impl Row {
     }
 }
 
+/// None without any target.
+fn is_met(ratio: f64, reach: Option<f64>, at_most: Option<f64>) -> Option<bool> {
+    let targets = [reach.map(|reach| ratio >= reach), at_most.map(|most| ratio <= most)];
+    targets.into_iter().flatten().reduce(|one, other| one && other)
+}
+
 /// Rows as one aligned table, but for those that stand in the table of operations and servers.
 /// Targets have a column if there are any. Empty without any row.
 pub fn table(rows: &[Row]) -> String {
@@ -189,7 +205,7 @@ pub fn table(rows: &[Row]) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let with_targets = rows.iter().any(|row| row.reach.is_some());
+    let with_targets = rows.iter().any(|row| row.met.is_some());
     let mut head = vec!["", "unit", "baseline", "Terrace", "ratio", "min", "max"];
     head.extend(with_targets.then_some("target"));
     head.push("note");
@@ -226,11 +242,14 @@ fn cells(row: &Row, with_targets: bool) -> Vec<String> {
     let ratios = [row.ratio, row.ratio.map(|_| row.ratio_min), row.ratio.map(|_| row.ratio_max)];
     cells.extend(ratios.map(|ratio| ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"))));
     if with_targets {
-        cells.push(match (row.reach, row.met) {
-            (Some(reach), Some(true)) => format!("{reach:.2} met"),
-            (Some(reach), _) => format!("{reach:.2} missed"),
-            (None, _) => String::new(),
-        });
+        let target = match (row.reach, row.at_most) {
+            (Some(reach), Some(most)) => format!("{reach:.2} to {most:.2} "),
+            (Some(reach), None) => format!("{reach:.2} "),
+            (None, Some(most)) => format!("to {most:.2} "),
+            (None, None) => String::new(),
+        };
+        let met = row.met.map_or("", |met| if met { "met" } else { "missed" });
+        cells.push(target + met);
     }
     let disk = row.fdatasync_us.map(|fdatasync_us| format!("fdatasync {fdatasync_us:.0} us"));
     cells.push(disk.into_iter().chain(row.note.clone()).collect::<Vec<_>>().join(", "));
@@ -378,6 +397,11 @@ mod tests {
             with_targets.contains("0.40 met") && with_targets.contains("0.70 missed"),
             "{with_targets}"
         );
+        let within = |ratios: &[f64]| row("a", Some(0.4)).at_most(0.6).with_ratios(ratios);
+        let targets = table(&[within(&[0.6]), within(&[0.7]), within(&[0.3]).at_most(0.8)]);
+        assert_eq!(targets.matches("0.40 to 0.60 met").count(), 1, "{targets}");
+        assert_eq!(targets.matches("0.40 to 0.60 missed").count(), 1, "{targets}");
+        assert!(targets.contains("0.40 to 0.80 missed"), "{targets}");
     }
 
     #[test]

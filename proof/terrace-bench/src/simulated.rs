@@ -102,12 +102,9 @@ fn row(name: &str, measured: &[f64], predicted: &[f64], ratios: &[f64]) -> Row {
     let (measured, predicted) = (median(measured), median(predicted));
     let unit = Unit::Milliseconds;
     let reach = Some(*REACH.start());
-    let row = Row::new(name.to_owned(), unit, measured, predicted, 1.0, reach).with_ratios(ratios);
-    Row {
-        met: row.ratio.map(|ratio| REACH.contains(&ratio)),
-        note: Some(format!("target: {} to {}", REACH.start(), REACH.end())),
-        ..row
-    }
+    Row::new(name.to_owned(), unit, measured, predicted, 1.0, reach)
+        .at_most(*REACH.end())
+        .with_ratios(ratios)
 }
 
 /// What is learnt of a trace.

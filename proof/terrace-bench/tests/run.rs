@@ -106,8 +106,11 @@ fn a_tiny_run_measures_every_row_and_leaves_nothing() {
         if let (Some(baseline), Some(ratio)) = (number("baseline"), number("ratio")) {
             assert!(baseline > 0.0 && ratio > 0.0, "{row}");
         }
-        let met = number("reach").map(|reach| number("ratio").unwrap() >= reach);
-        assert_eq!(row["met"].as_bool(), met, "{row}");
+        let ratio = number("ratio");
+        let is_met = |reach: f64| {
+            ratio >= Some(reach) && number("at_most").is_none_or(|most| ratio <= Some(most))
+        };
+        assert_eq!(row["met"].as_bool(), number("reach").map(is_met), "{row}");
         match row["unit"].as_str().unwrap() {
             "op/s" | "MiB/s" | "entries/s/core" => assert!(name.contains(" vs "), "{name}"),
             // Each byte that a program writes is stored at least once.
