@@ -21,8 +21,7 @@ mod thresholds;
 mod turnover;
 mod wear;
 mod write_size;
-
-use std::time::Duration;
+mod writeback;
 
 pub use groups::{Group, Piece, groups};
 pub use helpers::{
@@ -50,6 +49,7 @@ pub use thresholds::{
 pub use turnover::Turnover;
 pub use wear::{Allowance, Bucket, Left, Offer, allowance};
 pub use write_size::{Overlap, is_large, next_counter};
+pub use writeback::{DirtyState, Due, flush_groups, is_crowded, writeback_due};
 
 /// PM blocks that only operations which free space may take.
 pub const PM_RESERVE_BLOCKS: u64 = 16;
@@ -62,10 +62,6 @@ const READ_PAST_CACHE_BLOCKS: u64 = 64;
 /// Least blocks of a read out of order that leaves nothing in the page cache, if no thread waits
 /// for it: 64 KiB.
 const READ_UNCACHED_BLOCKS: u64 = 16;
-/// A cache is crowded when more than one page in so many is dirty.
-const CROWDED_SHARE: u64 = 16;
-/// Least dirty pages with which a file is written back because the cache is crowded: 1 MiB.
-const LONG_FILE_PAGES: u64 = 256;
 /// Least blocks that a miss of a sequential reader fetches.
 const FETCH_AHEAD_BLOCKS_MIN: u64 = 32;
 
@@ -162,48 +158,6 @@ pub fn keeps_random_read(blocks: u64) -> bool {
     blocks < READ_UNCACHED_BLOCKS
 }
 
-/// A file with dirty pages, as writeback sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DirtyState {
-    /// Time since its oldest dirty page was written.
-    pub age: Duration,
-    /// It replaces contents that were truncated away.
-    pub urgent: bool,
-    /// Its dirty pages.
-    pub pages: u64,
-}
-
-/// Why a file is written back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
-    /// Dirty data should be on disk by now.
-    Time,
-    /// The cache fills with dirty pages: a disk that begins early has less left to do when somebody
-    /// waits for it.
-    Room,
-}
-
-/// Whether a cache of `budget` pages, `dirty` of them dirty, is so crowded that long files are
-/// written back.
-pub fn is_crowded(dirty: u64, budget: u64) -> bool {
-    dirty * CROWDED_SHARE > budget
-}
-
-/// Whether and why a file is written back now. `dirty` and `budget`: pages in the cache; above half
-/// of it, everything goes.
-pub fn writeback_due(
-    file: DirtyState,
-    age_limit: Duration,
-    dirty: u64,
-    budget: u64,
-) -> Option<Due> {
-    if file.urgent || file.age >= age_limit {
-        return Some(Due::Time);
-    }
-    let crowded = is_crowded(dirty, budget) && file.pages >= LONG_FILE_PAGES;
-    (crowded || dirty * 2 > budget).then_some(Due::Room)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,17 +240,5 @@ mod tests {
         assert!(!reads_past_cache(63));
         assert!(reads_past_cache(64) && reads_past_cache(256));
         assert!(keeps_random_read(15) && !keeps_random_read(16));
-    }
-
-    #[test]
-    fn writeback_comes_with_age_urgency_or_a_crowd() {
-        let file = |age, urgent, pages| DirtyState { age: Duration::from_secs(age), urgent, pages };
-        let due = |file, dirty| writeback_due(file, Duration::from_secs(5), dirty, 16_000);
-        assert_eq!(due(file(4, false, 1), 1_000), None);
-        assert_eq!(due(file(5, false, 1), 1_000), Some(Due::Time));
-        assert_eq!(due(file(0, true, 1), 0), Some(Due::Time));
-        assert_eq!(due(file(0, false, 1), 8_001), Some(Due::Room));
-        assert_eq!(due(file(0, false, 256), 1_001), Some(Due::Room));
-        assert_eq!(due(file(0, false, 255), 1_001), None);
     }
 }

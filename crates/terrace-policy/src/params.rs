@@ -65,6 +65,8 @@ pub enum Param {
     Settle,
     /// Whether logs are written anew for little while data has to leave PM.
     TightLogs,
+    /// Most that short dirty files are written back at once.
+    FlushGroup,
 }
 
 /// What a threshold counts.
@@ -124,7 +126,7 @@ pub struct Tunable {
 }
 
 /// How many thresholds there are.
-pub const PARAMS: usize = 26;
+pub const PARAMS: usize = 27;
 
 const fn tunable(
     param: Param,
@@ -232,6 +234,10 @@ pub const TUNABLES: [Tunable; PARAMS] = [
     tunable(Param::TightLogs, "tight_logs", Unit::Switch, (0, 1), 1).about(
         "1: while data has to leave PM, a log is written anew when half of it is dead; 0: only if \
                 that gains four pages, too",
+    ),
+    tunable(Param::FlushGroup, "flush_group", Unit::Bytes, (0, 64 * MIB), 4 * MIB).about(
+        "short dirty files are written back together, so much at once, with one flush; 0: one \
+                file at a time",
     ),
 ];
 

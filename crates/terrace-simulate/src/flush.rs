@@ -3,9 +3,10 @@
 //! Writeback in the background waits for an idle disk, so that its pages count as dirty while it is
 //! behind; whoever needs pages or durability waits in the queue.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
-use terrace_policy::{DirtyState, is_crowded, writeback_due};
+use terrace_policy::{DirtyState, Param, flush_groups, is_crowded, writeback_due};
 
 use crate::config::BLOCK_BYTES;
 use crate::cost::Work;
@@ -20,8 +21,11 @@ pub(crate) fn note_dirty(volume: &mut Volume, ino: u64) {
         file.dirty_since_ns = now_ns;
         volume.dirty_files.insert((now_ns, ino));
     }
-    if is_crowded(volume.blocks_at(Place::Dirty), volume.config.cache_pages()) {
-        write_back_if_due(volume, ino);
+    // A worker that is woken looks at all of them.
+    if is_crowded(volume.blocks_at(Place::Dirty), volume.config.cache_pages())
+        && is_due(volume, ino)
+    {
+        write_back_due(volume);
     }
 }
 
@@ -38,14 +42,32 @@ pub(crate) fn take_pages(volume: &mut Volume, ino: u64, from: u64, to: u64) {
     let begun_ns = volume.outcome.disk_wait_ns;
     let mut stalls = 0;
     while volume.blocks_at(Place::Dirty) + need > budget {
-        let Some(&(_, oldest)) = volume.dirty_files.first() else { break };
-        flush_and_wait(volume, oldest);
+        if !flush_some_and_wait(volume) {
+            break;
+        }
         stalls = 1;
     }
     volume.outcome.stalls += stalls;
     volume.outcome.stalled_ns += volume.outcome.disk_wait_ns - begun_ns;
     let room = volume.room_for_clean().saturating_sub(need);
     volume.clean.shrink(room);
+}
+
+/// A program waits until the files with the most dirty pages are on the disk, as many as one flush
+/// is for. False if nothing is dirty.
+fn flush_some_and_wait(volume: &mut Volume) -> bool {
+    let dirty_pages = |ino: u64| volume.files[&ino].blocks_at(Place::Dirty);
+    let mut files: Vec<u64> = volume.dirty_files.iter().map(|&(_, ino)| ino).collect();
+    files.sort_by_cached_key(|&ino| Reverse(dirty_pages(ino)));
+    let pages: Vec<u64> = files.iter().map(|&ino| dirty_pages(ino)).collect();
+    let most_bytes = volume.config.params.get(Param::FlushGroup);
+    let Some(group) = flush_groups(&pages, most_bytes).into_iter().next() else { return false };
+    let bytes = group.iter().map(|&file| pages[file]).sum::<u64>() * BLOCK_BYTES;
+    let group: Vec<u64> = group.into_iter().map(|file| files[file]).collect();
+    let done_ns = flush_together(volume, &group);
+    volume.work(Work::Flush, bytes);
+    volume.wait(done_ns);
+    true
 }
 
 /// A program waits until all of a file is durable, with what is on its way to the disk already.
@@ -63,6 +85,20 @@ pub(crate) fn flush_and_wait(volume: &mut Volume, ino: u64) {
 
 /// Takes a file's dirty pages to the disk, in one run; when they are there.
 fn flush(volume: &mut Volume, ino: u64) -> i64 {
+    flush_together(volume, &[ino])
+}
+
+/// The same for several files, in one run.
+fn flush_together(volume: &mut Volume, files: &[u64]) -> i64 {
+    let bytes = files.iter().map(|&ino| clean(volume, ino)).sum::<u64>() * BLOCK_BYTES;
+    volume.outcome.written_back_bytes += bytes;
+    let done_ns = volume.clock.write(bytes);
+    files.iter().for_each(|&ino| volume.edit(ino, |file| file.flushed_ns = done_ns));
+    done_ns
+}
+
+/// A file's dirty pages turn clean; how many they are.
+fn clean(volume: &mut Volume, ino: u64) -> u64 {
     let pieces = volume.edit(ino, |file| {
         file.committed_bytes = file.size_bytes;
         file.is_rewritten = false;
@@ -73,32 +109,39 @@ fn flush(volume: &mut Volume, ino: u64) -> i64 {
     for &(start, blocks) in &pieces {
         (start..start + blocks).for_each(|block| volume.clean.insert((ino, block), room));
     }
-    let bytes = blocks_of(&pieces) * BLOCK_BYTES;
-    volume.outcome.written_back_bytes += bytes;
-    let done_ns = volume.clock.write(bytes);
-    volume.edit(ino, |file| file.flushed_ns = done_ns);
-    done_ns
+    blocks_of(&pieces)
 }
 
 fn blocks_of(pieces: &[(u64, u64)]) -> u64 {
     pieces.iter().map(|&(_, blocks)| blocks).sum()
 }
 
-/// Looks at the file that has been dirty for the longest time.
+/// Looks at all files that are dirty, if the one that has been dirty for the longest time is due.
 pub(crate) fn write_back_oldest(volume: &mut Volume) {
-    if let Some(&(_, oldest)) = volume.dirty_files.first() {
-        write_back_if_due(volume, oldest);
+    if let Some(&(_, oldest)) = volume.dirty_files.first()
+        && is_due(volume, oldest)
+    {
+        write_back_due(volume);
     }
 }
 
-/// Looks at all files that are dirty.
+/// Writes back all files that are due, those first that have waited longest.
 pub(crate) fn write_back_due(volume: &mut Volume) {
-    let files: Vec<u64> = volume.dirty_files.iter().map(|&(_, ino)| ino).collect();
-    files.into_iter().for_each(|ino| write_back_if_due(volume, ino));
+    if !volume.clock.is_idle() {
+        return;
+    }
+    let dirty = volume.dirty_files.iter().map(|&(_, ino)| ino);
+    let files: Vec<u64> = dirty.filter(|&ino| is_due(volume, ino)).collect();
+    let pages: Vec<u64> =
+        files.iter().map(|ino| volume.files[ino].blocks_at(Place::Dirty)).collect();
+    for group in flush_groups(&pages, volume.config.params.get(Param::FlushGroup)) {
+        let group: Vec<u64> = group.into_iter().map(|file| files[file]).collect();
+        flush_together(volume, &group);
+    }
 }
 
-fn write_back_if_due(volume: &mut Volume, ino: u64) {
-    let Some(file) = volume.files.get(&ino).filter(|_| volume.clock.is_idle()) else { return };
+fn is_due(volume: &Volume, ino: u64) -> bool {
+    let Some(file) = volume.files.get(&ino) else { return false };
     let age_ns = volume.clock.now_ns().saturating_sub(file.dirty_since_ns).max(0);
     let state = DirtyState {
         age: Duration::from_nanos(age_ns as u64),
@@ -106,9 +149,6 @@ fn write_back_if_due(volume: &mut Volume, ino: u64) {
         pages: file.blocks_at(Place::Dirty),
     };
     let age_limit = Duration::from_secs(volume.config.writeback_seconds.into());
-    if writeback_due(state, age_limit, volume.blocks_at(Place::Dirty), volume.config.cache_pages())
-        .is_some()
-    {
-        flush(volume, ino);
-    }
+    let (dirty, budget) = (volume.blocks_at(Place::Dirty), volume.config.cache_pages());
+    writeback_due(state, age_limit, dirty, budget).is_some()
 }

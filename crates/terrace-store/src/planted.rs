@@ -142,6 +142,8 @@ pub enum Bug {
     ReserveUnchecked,
     /// Writeback commits a page although there is a newer version of the block, or none any more.
     CommitOvertaken,
+    /// A file that somebody else writes back just now counts as written back.
+    BusyFileSkipped,
     /// A file leaves the list of dirty files because of what it was before the list was locked.
     DirtyFlagRead,
     /// Lookups are counted back in two steps.

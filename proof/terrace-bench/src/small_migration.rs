@@ -1,9 +1,10 @@
-//! Migration of many small files: how fast they leave PM together, beside the disk alone.
+//! Many small files on their way between tiers, and from the page cache to a disk: how fast they go
+//! together, beside the disk alone.
 
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use terrace_engine::{Counter, Ino, Volume};
+use terrace_engine::{Counter, Ino, PIN_XATTR, Volume, WriteOptions, XattrFlags};
 use terrace_policy::Param;
 
 use crate::engine::{DURABLE, FILE, write_all};
@@ -18,15 +19,22 @@ use crate::workload::{BLOCK_BYTES, FILLING};
 
 const SMALL: &str = "migration: cold files of 16 KiB to disk vs the disk, sequentially";
 const BACK: &str = "migration: read files of 16 KiB back to PM vs the disk, sequentially";
+const DIRTY: &str = "writeback: dirty files of 16 KiB to disk vs the disk, sequentially";
+const ALONE: &str = "writeback: dirty files of 16 KiB to disk vs one file at a time";
 /// Of the disk's rate.
 const REACH: f64 = 0.6;
 const BACK_REACH: f64 = 0.4;
 
+const ALONE_REACH: f64 = 1.0;
+
 /// All rows.
-pub const ROWS: &[&str] = &[SMALL, BACK];
+pub const ROWS: &[&str] = &[SMALL, BACK, DIRTY, ALONE];
 
 const FILE_BYTES: usize = 16 << 10;
+const BUFFERED: WriteOptions = WriteOptions { durable: false, ..DURABLE };
 const ROUNDS: usize = 5;
+/// Files that fit into the page cache.
+const DIRTY_FILES: usize = 3000;
 
 fn files(options: &Options) -> usize {
     if options.quick { 500 } else { 10_000 }
@@ -54,8 +62,11 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
     let inos = (0..files(options))
         .map(|number| Ok(volume.create(Ino::ROOT, number.to_string().as_bytes(), &FILE)?.ino))
         .collect::<Result<Vec<Ino>>>()?;
+    let dirty = pinned_to_disk(&volume, files(options).min(DIRTY_FILES))?;
     let bytes = inos.len() * FILE_BYTES;
     let (mut out, mut back) = (Side::default(), Side::default());
+    let (mut together, mut alone) = (Side::default(), Side::default());
+    let group_bytes = Param::FlushGroup.tunable().default;
     let rounds = if options.quick { 1 } else { ROUNDS };
     for round in 1..=rounds {
         progress.step(&format!("round {round} of {rounds}"));
@@ -67,28 +78,62 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
         tune_to_leave(&volume)?;
         out.add(migrate(&volume, bytes as u64)?, disk.write);
         back.add(fetch_back(&volume, &inos)?, disk.read);
+        let one_at_a_time = write_back(&volume, &dirty, 0)?;
+        let rate = write_back(&volume, &dirty, group_bytes)?;
+        together.add(rate, disk.write);
+        alone.add(rate, one_at_a_time);
     }
     drop(volume);
     still.bed.close()?;
-    Ok(vec![out.row(SMALL, REACH), back.row(BACK, BACK_REACH)])
+    Ok(vec![
+        out.row(SMALL, REACH),
+        back.row(BACK, BACK_REACH),
+        together.row(DIRTY, REACH),
+        alone.row(ALONE, ALONE_REACH),
+    ])
 }
 
-/// Rates of all rounds, MiB per second, and the disk's.
+/// Files whose data goes to the page cache, and to a disk from there.
+fn pinned_to_disk(volume: &Volume, files: usize) -> Result<Vec<Ino>> {
+    let file = |number| {
+        let ino = volume.create(Ino::ROOT, format!("dirty{number}").as_bytes(), &FILE)?.ino;
+        volume.setxattr(ino, PIN_XATTR.as_bytes(), b"1", XattrFlags::default(), None)?;
+        Ok(ino)
+    };
+    (0..files).map(file).collect()
+}
+
+/// Writes these files, and has them written back; MiB per second of the latter.
+fn write_back(volume: &Volume, inos: &[Ino], group_bytes: u64) -> Result<f64> {
+    volume.tune(Param::FlushGroup, group_bytes)?;
+    for &ino in inos {
+        write_all(volume, ino, 0, &FILLING[..FILE_BYTES], BUFFERED)?;
+    }
+    let before = volume.stats().counters.get(Counter::WrittenBack);
+    let begin = Instant::now();
+    volume.sync()?;
+    let time = begin.elapsed();
+    let written = volume.stats().counters.get(Counter::WrittenBack) - before;
+    ensure!(written == (inos.len() * FILE_BYTES) as u64, "{written} bytes were written back");
+    Ok(written as f64 / f64::from(1 << 20) / time.as_secs_f64())
+}
+
+/// Rates of all rounds, MiB per second, and what they are compared with.
 #[derive(Default)]
 struct Side {
     rates: Vec<f64>,
-    disks: Vec<f64>,
+    baselines: Vec<f64>,
 }
 
 impl Side {
-    fn add(&mut self, rate: f64, disk: f64) {
+    fn add(&mut self, rate: f64, baseline: f64) {
         self.rates.push(rate);
-        self.disks.push(disk);
+        self.baselines.push(baseline);
     }
 
     fn row(&self, name: &str, reach: f64) -> Row {
-        let ratios: Vec<f64> = self.rates.iter().zip(&self.disks).map(|(r, d)| r / d).collect();
-        let (disk, rate) = (median(&self.disks), median(&self.rates));
+        let ratios: Vec<f64> = self.rates.iter().zip(&self.baselines).map(|(r, d)| r / d).collect();
+        let (disk, rate) = (median(&self.baselines), median(&self.rates));
         Row::new(name.to_owned(), Unit::MibPerSecond, disk, rate, rate / disk, Some(reach))
             .with_ratios(&ratios)
     }

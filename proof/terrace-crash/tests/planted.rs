@@ -80,6 +80,7 @@ const BUGS: &[Planted] = &[
     (Bug::TableCutInSteps, &["table-middle/sync"]),
     (Bug::ValueNotFlushed, &["plain/xattr-long"]),
     (Bug::DiskNotFlushed, &["dirty/fsync"]),
+    (Bug::DiskNotFlushed, &["dirty/sync"]),
     (Bug::ChecksumsAfterFlush, &["disks/write-large,sync"]),
     (Bug::FsyncDoesNothing, &["dirty/fsync"]),
     (Bug::CheckpointStays, &["plain/overwrite-block"]),

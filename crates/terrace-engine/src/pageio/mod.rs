@@ -2,8 +2,9 @@
 //!
 //! [`PageIo`] reads blocks from the cache, PM or a disk, with verification (`fetch`; `later`, where
 //! nobody waits for the disk), and takes dirty pages to disks in long runs (`writeback` over
-//! `runs`). A page is committed to its file's log only when the disk has made it durable and it is
-//! still the newest version of its block.
+//! `runs`; `together`, of several files with one flush; `worker`, when they are due). A page is
+//! committed to its file's log only when the disk has made it durable and it is still the newest
+//! version of its block.
 //!
 //! It uses `inode` and what lies below. Where a dirty page goes beyond "a disk that has room" it
 //! does not decide. It asks the floor above for one thing, room in PM, through [`MakeRoom`].
@@ -11,6 +12,8 @@
 pub(crate) mod fetch;
 pub(crate) mod later;
 pub(crate) mod runs;
+mod together;
+mod worker;
 pub(crate) mod writeback;
 
 use terrace_store::sync::{Arc, Mutex, Weak};

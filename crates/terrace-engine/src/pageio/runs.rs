@@ -28,9 +28,7 @@ pub(crate) trait Page {
     /// File block.
     fn block(&self) -> u64;
     /// Tells pages of several files apart.
-    fn file(&self) -> usize {
-        0
-    }
+    fn file(&self) -> usize;
     /// Its bytes.
     fn data(&self) -> &[u8];
     /// CRC32C of them.
@@ -42,6 +40,10 @@ pub(crate) trait Page {
 impl Page for DirtyPage {
     fn block(&self) -> u64 {
         self.block
+    }
+
+    fn file(&self) -> usize {
+        self.file
     }
 
     fn data(&self) -> &[u8] {
@@ -398,6 +400,13 @@ impl PageIo {
         }
         crc_runs.into_iter().for_each(|(addr, blocks)| self.store.space.free(addr, blocks));
     }
+}
+
+/// Those that are of a file, among all, which are in the order of their files.
+pub(crate) fn of_file<T>(all: &[T], file: usize, file_of: impl Fn(&T) -> usize) -> &[T] {
+    let from = all.partition_point(|one| file_of(one) < file);
+    let len = all[from..].partition_point(|one| file_of(one) == file);
+    &all[from..from + len]
 }
 
 /// Checksum blocks and data blocks of a run of `len` blocks that is to hold up to `want`.

@@ -179,6 +179,36 @@ fn holes_in_cache() {
     must_survive(&rig, volume, tier, "file");
 }
 
+/// Files are written back with one flush while they are written, cut and removed. Whoever asks for
+/// all to be written finds nothing dirty of what he wrote before, whoever wrote it back.
+fn files_together() {
+    let rig = Rig::new();
+    let tier = Tier::Disk(16);
+    let volume = rig.open(tier);
+    let [a, b, c] = ["a", "b", "c"].map(|name| make(&volume, Ino::ROOT, name, &FILE));
+    put(&volume, c, 0, &[3; 2 * BLOCK]);
+    let write_and_sync = |file, byte| {
+        put(&volume, file, 0, &[byte; 2 * BLOCK]);
+        volume.sync().unwrap();
+        assert!(!volume.parts.inodes.get(file).unwrap().pages.has_dirty(), "not on its disk");
+    };
+    together! {
+        { write_and_sync(a, 4); put(&volume, a, 0, &[6; BLOCK]) }
+        { write_and_sync(b, 5); write_and_sync(b, 7) }
+        {
+            truncate(&volume, c, BLOCK);
+            volume.unlink(Ino::ROOT, b"c").unwrap();
+            volume.forget(c, 1);
+        }
+    };
+    assert!(contents(&volume, a) == [[6; BLOCK], [4; BLOCK]].concat());
+    assert!(contents(&volume, b) == [7; 2 * BLOCK]);
+    promises_must_be_exact(&volume);
+    must_survive(&rig, volume, tier, "a");
+    let volume = rig.open(tier);
+    must_survive(&rig, volume, tier, "b");
+}
+
 /// Writeback ends just when something is written: that must not be forgotten.
 fn last_write() {
     let rig = Rig::new();
@@ -283,6 +313,16 @@ fn a_commit_of_overtaken_pages_is_found() {
 #[test]
 fn holes_meet_writeback() {
     holds(400, holes_in_cache);
+}
+
+#[test]
+fn files_that_are_written_back_together_keep_their_own() {
+    holds(400, files_together);
+}
+
+#[test]
+fn a_file_that_others_still_write_back_is_found() {
+    finds(Bug::BusyFileSkipped, 400, files_together);
 }
 
 #[test]

@@ -23,6 +23,8 @@ pub(crate) struct BlankPage {
 pub(crate) struct DirtyPage {
     /// File block.
     pub block: u64,
+    /// Its file's number among those that are written back together.
+    pub file: usize,
     pub(super) pool: Hold,
     pub(super) slot: SlotId,
 }

@@ -333,7 +333,7 @@ impl PageCache {
         let held = map.pages.read();
         let pin = |(block, slot)| {
             self.pool.pin(slot);
-            DirtyPage { block, pool: hold.clone(), slot }
+            DirtyPage { block, file: 0, pool: hold.clone(), slot }
         };
         held.dirty(from, u64::MAX).take(limit).map(pin).collect()
     }

@@ -11,7 +11,7 @@ use super::buffers::{BATCH_BLOCKS, BUFFER_BLOCKS, Buffer, Copied};
 use super::{Copy, Moved, Order, Part, Relocation, Relocator, SourceRun, blocks_of};
 use crate::inode::resident::Inode;
 use crate::inode::wear::Permit;
-use crate::pageio::runs::Placed;
+use crate::pageio::runs::{Placed, of_file};
 
 impl Relocator {
     /// Relocates the wanted extents of several files of a shard to the same tiers, all at once: as
@@ -97,11 +97,11 @@ impl Relocator {
         let all = buffer.copied();
         let copied: Vec<Copied<'_>> = (files.clone())
             .flat_map(|(number, file)| {
-                let own = of_number(&all, number, |copy| copy.file);
+                let own = of_file(&all, number, |copy| copy.file);
                 self.not_overtaken(file.inode, own.to_vec())
             })
             .collect();
-        let own = |number| of_number(&copied, number, |copy| copy.file);
+        let own = |number| of_file(&copied, number, |copy| copy.file);
         let placed = match tiers.first {
             0 => (files.clone())
                 .flat_map(|(n, file)| self.pages.store_in_pm(shard, own(n), file.committed))
@@ -110,7 +110,7 @@ impl Relocator {
         };
         placed.iter().for_each(|run| permit.wrote(run.addr.device(), run.blocks()));
         let copy = |(number, file): (usize, &'a Relocation<'a>)| {
-            let placed = of_number(&placed, number, |run| run.pages[0].file);
+            let placed = of_file(&placed, number, |run| run.pages[0].file);
             let kept = self.copies_to_keep(file.inode, file.order, own(number).iter());
             let runs = placed.iter().map(Placed::run).collect();
             (number, Copy { pieces: &file.written, runs, kept })
@@ -152,13 +152,6 @@ impl Relocator {
             is_over = is_over || note(self.move_reserved(file));
         }
     }
-}
-
-/// Those that are of a file, among all, which are in the order of their files.
-fn of_number<T>(all: &[T], number: usize, file_of: impl Fn(&T) -> usize) -> &[T] {
-    let from = all.partition_point(|one| file_of(one) < number);
-    let len = all[from..].partition_point(|one| file_of(one) == number);
-    &all[from..from + len]
 }
 
 /// The pieces of each file that are copied, as many as have no more blocks than this in all.

@@ -1,0 +1,201 @@
+//! Writing back short dirty files of a shard together: side by side on a disk, with one flush for
+//! all. The steps are those of one file (`writeback`).
+//!
+//! Invariant: a thread that holds the `flush` lock of one file never waits for that of another. A
+//! file that somebody else writes back just now is left out, to be waited for alone.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use terrace_policy::Param;
+use terrace_store::error::{FsError, FsResult, fail};
+use terrace_store::planted::{Bug, planted};
+use terrace_store::sync::{Arc, MutexGuard, thread};
+
+use crate::base::counters::Counter;
+use crate::base::patience;
+use crate::base::waits::WaitCause;
+use crate::inode::cache::{BlankPage, DirtyPage};
+use crate::inode::dirty::{DirtyFile, DirtyShard};
+use crate::inode::resident::Inode;
+use crate::pageio::PageIo;
+use crate::pageio::runs::of_file;
+use crate::pageio::writeback::{COMMIT_PAGES_MAX, Overtaken};
+
+/// How often a writer looks again for pages that others hold, before it gives up.
+const IDLE_TRIES_MAX: u32 = 100_000;
+
+/// A dirty file that is to be written back.
+#[derive(Clone)]
+pub(super) struct Waiting {
+    pub inode: Arc<Inode>,
+    pub overtaken_are: Overtaken,
+}
+
+impl Waiting {
+    /// Somebody may wait for all that is dirty now.
+    fn whole(file: &DirtyFile) -> Self {
+        Self { inode: file.inode.clone(), overtaken_are: Overtaken::Written }
+    }
+}
+
+/// Files that are written together, and their pages in the same order.
+struct Joined<'a> {
+    files: Vec<(&'a Waiting, MutexGuard<'a, ()>)>,
+    pages: Vec<DirtyPage>,
+}
+
+impl PageIo {
+    /// Blank pages for a write, made room for by writing back if need be. Called without locks.
+    pub fn take_pages(&self, shard: usize, n: usize) -> FsResult<Vec<BlankPage>> {
+        let (mut idle_tries, mut waiting) = (0, None);
+        while idle_tries < IDLE_TRIES_MAX {
+            if let Some(pages) = self.cache.take(shard, n) {
+                return Ok(pages);
+            }
+            waiting.get_or_insert_with(|| {
+                self.counters.add(Counter::Stalls, 1);
+                self.counters.waits.begin(WaitCause::Cache)
+            });
+            patience::go_on()?;
+            // With nothing dirty, others hold the pages for a moment.
+            if !self.flush_some()? {
+                idle_tries += 1;
+                thread::yield_now();
+            }
+        }
+        Err(FsError::with_message(
+            libc::ENOMEM,
+            "the page cache is too small for this write: mount with a larger cache=",
+        ))
+    }
+
+    /// Writes back the files of the shard with the most dirty pages in one file, as many as one
+    /// flush is for: room for somebody who needs it. False if nothing is dirty.
+    ///
+    /// # Errors
+    /// As [`Self::flush_file`].
+    pub fn flush_some(&self) -> FsResult<bool> {
+        let dirty_pages = |file: &DirtyFile| file.inode.pages.dirty_pages();
+        let most_first = |shard: &DirtyShard| {
+            let mut files: Vec<_> = shard.dirty.lock().values().cloned().collect();
+            files.sort_by_cached_key(|file| Reverse(dirty_pages(file)));
+            files
+        };
+        let shards = self.dirty.shards.iter().map(most_first);
+        let largest = shards.max_by_key(|files| files.first().map(dirty_pages));
+        let files = largest.unwrap_or_default().iter().map(Waiting::whole).collect();
+        match self.flush_groups(files).first() {
+            Some(group) => self.flush_group(group).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Writes back everything.
+    ///
+    /// # Errors
+    /// The first failure, after trying the rest.
+    pub fn flush_all(&self) -> FsResult<()> {
+        let mut result = Ok(());
+        for shard in &self.dirty.shards {
+            let files = shard.dirty.lock().values().map(Waiting::whole).collect();
+            for group in self.flush_groups(files) {
+                let flushed = self.flush_group(&group);
+                if flushed.as_ref().is_err_and(patience::is_lost) {
+                    return flushed;
+                }
+                result = result.and(flushed);
+            }
+        }
+        result
+    }
+
+    /// Writes back files, one file not keeping the others; the first failure counts.
+    fn flush_group(&self, group: &[Waiting]) -> FsResult<()> {
+        let mut result = Ok(());
+        for file in self.write_together(group)? {
+            let flushed = self.flush_file(&file.inode);
+            if flushed.as_ref().is_err_and(patience::is_lost) {
+                return flushed;
+            }
+            result = result.and(flushed);
+        }
+        result
+    }
+
+    /// Files of a shard, by the flushes that they need.
+    pub(super) fn flush_groups(&self, files: Vec<Waiting>) -> Vec<Vec<Waiting>> {
+        let pages: Vec<u64> = files.iter().map(|file| file.inode.pages.dirty_pages()).collect();
+        let most_bytes = self.tuning.get(Param::FlushGroup);
+        let groups = terrace_policy::flush_groups(&pages, most_bytes).into_iter();
+        groups.map(|group| group.into_iter().map(|file| files[file].clone()).collect()).collect()
+    }
+
+    /// Writes back the files of a group with one flush. Returns those that are left to be written
+    /// alone: those that are longer by now, or pinned to other disks, or written back by others;
+    /// and all if the disks do not take them together. A group of one is left, too.
+    ///
+    /// # Errors
+    /// `EINTR`, and what is fatal; some may be on disk.
+    pub(super) fn write_together(&self, group: &[Waiting]) -> FsResult<Vec<Waiting>> {
+        let [first, _, ..] = group else { return Ok(group.to_vec()) };
+        self.relieve_pm_if_low();
+        if self.health.is_read_only() {
+            return fail(libc::EIO);
+        }
+        patience::go_on()?;
+        let (joined, mut left) = self.join(group);
+        let placed = match self.write_durably(first.inode.shard, 1, &joined.pages) {
+            Ok(placed) => placed,
+            Err(error) if patience::is_lost(&error) || error.is_fatal() => return Err(error),
+            Err(_) => return Ok(group.to_vec()),
+        };
+        let mut over = Ok(());
+        for (number, (file, _flushing)) in joined.files.iter().enumerate() {
+            let runs = of_file(&placed, number, |run| run.pages[0].file);
+            if over.is_err() {
+                runs.iter().for_each(|run| self.free_placed(run));
+                continue;
+            }
+            let inode = &file.inode;
+            let committed = self.commit_runs(inode, &mut inode.inner.write(), runs);
+            let written = committed.and_then(|overtaken| match file.overtaken_are {
+                Overtaken::Written => self.flush_overtaken(inode, &BTreeSet::from_iter(overtaken)),
+                Overtaken::Left => Ok(()),
+            });
+            match written {
+                Ok(()) => self.note_written_back(inode),
+                Err(error) if patience::is_lost(&error) || error.is_fatal() => over = Err(error),
+                Err(_) => left.push((*file).clone()),
+            }
+        }
+        over.map(|()| left)
+    }
+
+    /// Takes the pages of those files that can be written together; also returns the others.
+    fn join<'a>(&self, group: &'a [Waiting]) -> (Joined<'a>, Vec<Waiting>) {
+        let (mut joined, mut left) = (Joined { files: Vec::new(), pages: Vec::new() }, Vec::new());
+        for file in group {
+            let inode = &file.inode;
+            let goes_elsewhere = inode.tiers.pin.get().is_some_and(|tier| tier > 1);
+            let flushing = if goes_elsewhere { None } else { inode.flush.try_lock() };
+            let Some(flushing) = flushing else {
+                left.extend((!planted(Bug::BusyFileSkipped)).then(|| file.clone()));
+                continue;
+            };
+            // The lock, shared, keeps out half-published writes.
+            let mut pages = {
+                let _inner = inode.inner.read();
+                self.cache.dirty(&inode.pages, 0, COMMIT_PAGES_MAX)
+            };
+            if joined.pages.len() + pages.len() > COMMIT_PAGES_MAX {
+                left.push(file.clone());
+                continue;
+            }
+            pages.iter_mut().for_each(|page| page.file = joined.files.len());
+            joined.pages.append(&mut pages);
+            joined.files.push((file, flushing));
+        }
+        (joined, left)
+    }
+}
