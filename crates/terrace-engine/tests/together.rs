@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rig::{FILE, Rig, contents, make, pattern, put, runs};
 use terrace_engine::{FormatOptions, Ino, PIN_XATTR, Volume, XattrFlags, format};
-use terrace_media::{DiskFault, Pm, sim_disk};
+use terrace_media::{DiskFault, DiskSim, IoOp, Pm, sim_disk};
 use terrace_policy::Param;
 
 const BLOCK: usize = 4096;
@@ -76,6 +76,13 @@ fn flushes(blocks: &[usize], flush_group: u64) -> u64 {
     with - without
 }
 
+fn on_one_disk() -> (Rig, Arc<DiskSim>) {
+    let (disk, sim) = sim_disk(64 * MIB);
+    let rig = Rig { pm: Pm::anonymous(8 * MIB), disks: vec![disk] };
+    format(&rig.pm, &rig.disks, &FormatOptions { shards: Some(1), ..Default::default() }).unwrap();
+    (rig, sim)
+}
+
 #[test]
 fn short_files_share_a_flush() {
     let blocks = [1, 2, 40, 33, 32, 255, 1, 7];
@@ -106,9 +113,7 @@ fn a_file_that_is_pinned_elsewhere_goes_there() {
 
 #[test]
 fn a_write_that_fails_for_all_is_tried_for_each() {
-    let (disk, sim) = sim_disk(64 * MIB);
-    let rig = Rig { pm: Pm::anonymous(8 * MIB), disks: vec![disk] };
-    format(&rig.pm, &rig.disks, &FormatOptions { shards: Some(1), ..Default::default() }).unwrap();
+    let (rig, sim) = on_one_disk();
     let dirty = Dirty::on(rig, &[3, 4, 5], 4 * MIB);
     sim.plant_fault(1, DiskFault::Errno(libc::EIO));
     dirty.volume.sync().unwrap();
@@ -127,14 +132,33 @@ fn a_write_that_fails_for_all_is_tried_for_each() {
 }
 
 #[test]
-fn a_file_that_is_gone_takes_nothing_with_it() {
-    let mut dirty = Dirty::new(&[3, 4, 5], 4 * MIB);
-    let free = || dirty.volume.status().devices.iter().map(|device| device.used_bytes).sum::<u64>();
-    let before = free();
+fn a_flush_that_fails_ends_it_for_all() {
+    let (rig, sim) = on_one_disk();
+    let dirty = Dirty::on(rig, &[3, 4, 5], 4 * MIB);
+    sim.fail_flush(true);
+    assert_eq!(dirty.volume.sync().unwrap_err().errno(), libc::EIO);
+    assert!(dirty.volume.status().read_only.is_some());
+    assert!(dirty.files.iter().all(|(ino, data)| contents(&dirty.volume, *ino) == *data));
+    for &(ino, _) in &dirty.files {
+        assert!(runs(&dirty.volume, ino).ends_with("cache"));
+    }
+}
+
+#[test]
+fn a_file_that_is_removed_meanwhile_gives_its_room_back() {
+    let (rig, sim) = on_one_disk();
+    let mut dirty = Dirty::on(rig, &[3, 4, 5], 4 * MIB);
+    let used = |dirty: &Dirty| dirty.volume.status().devices[1].used_bytes;
+    let before = used(&dirty);
     let (gone, _) = dirty.files.pop().unwrap();
-    dirty.volume.unlink(Ino::ROOT, b"2").unwrap();
-    dirty.volume.forget(gone, 1);
+    let volume = Arc::clone(&dirty.volume);
+    sim.before_next(IoOp::Write, move || {
+        volume.unlink(Ino::ROOT, b"2").unwrap();
+        volume.forget(gone, 1);
+    });
     dirty.volume.sync().unwrap();
-    assert!(free() >= before, "what is left has come to the disk");
+    sim.clear_on_io();
+    dirty.volume.sync().unwrap();
+    assert_eq!(used(&dirty), before + 7 * BLOCK as u64);
     dirty.must_be_whole();
 }

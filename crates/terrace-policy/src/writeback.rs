@@ -52,23 +52,28 @@ pub fn writeback_due(
 
 /// Which of these files, by their dirty pages, are written back together, with one flush for each
 /// group: short ones, in their order, as many as have no more than `most_bytes` together. A long
-/// file comes alone: it is worth a flush, and whoever waits for it waits for no other.
+/// file comes alone: it is worth a flush, and whoever waits for it waits for no other. Groups are
+/// in the order of their first files.
 pub fn flush_groups(pages: &[u64], most_bytes: u64) -> Vec<Vec<usize>> {
-    let (mut groups, mut short, mut short_bytes) = (Vec::new(), Vec::new(), 0);
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let (mut of_short, mut short_bytes) = (None, 0);
     for (file, &pages) in pages.iter().enumerate() {
         let bytes = pages.saturating_mul(PAGE_BYTES);
-        if pages >= LONG_FILE_PAGES {
-            groups.push(vec![file]);
-            continue;
+        let is_short = pages < LONG_FILE_PAGES;
+        match of_short.filter(|_| is_short && short_bytes + bytes <= most_bytes) {
+            Some(group) => {
+                let group: &mut Vec<usize> = &mut groups[group];
+                group.push(file);
+                short_bytes += bytes;
+            }
+            None => {
+                if is_short {
+                    (of_short, short_bytes) = (Some(groups.len()), bytes);
+                }
+                groups.push(vec![file]);
+            }
         }
-        if !short.is_empty() && short_bytes + bytes > most_bytes {
-            groups.push(std::mem::take(&mut short));
-            short_bytes = 0;
-        }
-        short.push(file);
-        short_bytes += bytes;
     }
-    groups.extend((!short.is_empty()).then_some(short));
     groups
 }
 
@@ -92,10 +97,10 @@ mod tests {
     fn short_files_share_a_flush_and_long_ones_have_their_own() {
         let groups =
             |most_pages: u64| flush_groups(&[3, 256, 255, 1, 4, 1000, 2], most_pages * 4096);
-        assert_eq!(groups(1 << 20), [vec![1], vec![5], vec![0, 2, 3, 4, 6]]);
+        assert_eq!(groups(1 << 20), [vec![0, 2, 3, 4, 6], vec![1], vec![5]]);
         // 3 and 255 are just too many.
-        assert_eq!(groups(257), [vec![1], vec![0], vec![2, 3], vec![5], vec![4, 6]]);
-        assert_eq!(groups(258), [vec![1], vec![0, 2], vec![5], vec![3, 4, 6]]);
+        assert_eq!(groups(257), [vec![0], vec![1], vec![2, 3], vec![4, 6], vec![5]]);
+        assert_eq!(groups(258), [vec![0, 2], vec![1], vec![3, 4, 6], vec![5]]);
         assert_eq!(groups(0).len(), 7, "one at a time");
         assert!(flush_groups(&[], 4096).is_empty());
         // A file that has nothing dirty any more takes nobody's place.

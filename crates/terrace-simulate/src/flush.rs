@@ -125,7 +125,8 @@ pub(crate) fn write_back_oldest(volume: &mut Volume) {
     }
 }
 
-/// Writes back all files that are due, those first that have waited longest.
+/// Writes back what is due, those files first that have waited longest, until the disk has
+/// something to do.
 pub(crate) fn write_back_due(volume: &mut Volume) {
     if !volume.clock.is_idle() {
         return;
@@ -137,6 +138,9 @@ pub(crate) fn write_back_due(volume: &mut Volume) {
     for group in flush_groups(&pages, volume.config.params.get(Param::FlushGroup)) {
         let group: Vec<u64> = group.into_iter().map(|file| files[file]).collect();
         flush_together(volume, &group);
+        if !volume.clock.is_idle() {
+            return;
+        }
     }
 }
 

@@ -25,7 +25,7 @@ const ALONE: &str = "writeback: dirty files of 16 KiB to disk vs one file at a t
 const REACH: f64 = 0.6;
 const BACK_REACH: f64 = 0.4;
 
-const ALONE_REACH: f64 = 1.0;
+const ALONE_REACH: f64 = 2.0;
 
 /// All rows.
 pub const ROWS: &[&str] = &[SMALL, BACK, DIRTY, ALONE];

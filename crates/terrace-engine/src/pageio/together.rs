@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use terrace_policy::Param;
 use terrace_store::error::{FsError, FsResult, fail};
 use terrace_store::planted::{Bug, planted};
-use terrace_store::sync::{Arc, MutexGuard, thread};
+use terrace_store::sync::{Arc, MutexGuard, limit, thread};
 
 use crate::base::counters::Counter;
 use crate::base::patience;
@@ -24,6 +24,8 @@ use crate::pageio::writeback::{COMMIT_PAGES_MAX, Overtaken};
 
 /// How often a writer looks again for pages that others hold, before it gives up.
 const IDLE_TRIES_MAX: u32 = 100_000;
+/// Pages that are written together at most.
+const JOINED_PAGES_MAX: usize = limit(COMMIT_PAGES_MAX, 5);
 
 /// A dirty file that is to be written back.
 #[derive(Clone)]
@@ -70,8 +72,8 @@ impl PageIo {
         ))
     }
 
-    /// Writes back the files of the shard with the most dirty pages in one file, as many as one
-    /// flush is for: room for somebody who needs it. False if nothing is dirty.
+    /// Writes back the file with the most dirty pages, and others with it: room for somebody who
+    /// needs it. False if nothing is dirty.
     ///
     /// # Errors
     /// As [`Self::flush_file`].
@@ -85,10 +87,14 @@ impl PageIo {
         let shards = self.dirty.shards.iter().map(most_first);
         let largest = shards.max_by_key(|files| files.first().map(dirty_pages));
         let files = largest.unwrap_or_default().iter().map(Waiting::whole).collect();
-        match self.flush_groups(files).first() {
-            Some(group) => self.flush_group(group).map(|()| true),
-            None => Ok(false),
+        let Some(group) = self.flush_groups(files).into_iter().next() else { return Ok(false) };
+        // Room for one is room enough: nobody waits here for those that others write back.
+        let left = self.write_together(&group)?;
+        match left.first() {
+            Some(largest) if left.len() == group.len() => self.flush_file(&largest.inode)?,
+            _ => {}
         }
+        Ok(true)
     }
 
     /// Writes back everything.
@@ -144,14 +150,14 @@ impl PageIo {
             return fail(libc::EIO);
         }
         patience::go_on()?;
-        let (joined, mut left) = self.join(group);
-        let placed = match self.write_durably(first.inode.shard, 1, &joined.pages) {
+        let (Joined { files, pages }, mut left) = self.join(group);
+        let placed = match self.write_durably(first.inode.shard, 1, &pages) {
             Ok(placed) => placed,
             Err(error) if patience::is_lost(&error) || error.is_fatal() => return Err(error),
             Err(_) => return Ok(group.to_vec()),
         };
         let mut over = Ok(());
-        for (number, (file, _flushing)) in joined.files.iter().enumerate() {
+        for (number, (file, _flushing)) in files.into_iter().enumerate() {
             let runs = of_file(&placed, number, |run| run.pages[0].file);
             if over.is_err() {
                 runs.iter().for_each(|run| self.free_placed(run));
@@ -166,7 +172,7 @@ impl PageIo {
             match written {
                 Ok(()) => self.note_written_back(inode),
                 Err(error) if patience::is_lost(&error) || error.is_fatal() => over = Err(error),
-                Err(_) => left.push((*file).clone()),
+                Err(_) => left.push(file.clone()),
             }
         }
         over.map(|()| left)
@@ -183,12 +189,15 @@ impl PageIo {
                 left.extend((!planted(Bug::BusyFileSkipped)).then(|| file.clone()));
                 continue;
             };
+            // It may have grown since it was found to be short: one page more tells.
+            let room = JOINED_PAGES_MAX - joined.pages.len();
+            let most = if planted(Bug::JoinedCut) { room } else { room + 1 };
             // The lock, shared, keeps out half-published writes.
             let mut pages = {
                 let _inner = inode.inner.read();
-                self.cache.dirty(&inode.pages, 0, COMMIT_PAGES_MAX)
+                self.cache.dirty(&inode.pages, 0, most)
             };
-            if joined.pages.len() + pages.len() > COMMIT_PAGES_MAX {
+            if pages.len() > room {
                 left.push(file.clone());
                 continue;
             }

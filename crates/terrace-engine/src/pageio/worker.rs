@@ -50,6 +50,9 @@ impl PageIo {
             pause_until = None;
             for group in self.flush_groups(self.due_files(shard)) {
                 let together = self.inodes.mutate(|| self.write_together(&group));
+                if together.as_ref().is_ok_and(|left| left.len() < group.len()) {
+                    note_works(&mut failing);
+                }
                 for file in together.unwrap_or(group) {
                     if !self.write_back_due(&file, &mut failing) {
                         pause_until = Some(Instant::now() + tick);
@@ -69,23 +72,22 @@ impl PageIo {
     fn write_back_due(&self, file: &Waiting, failing: &mut bool) -> bool {
         let Waiting { inode, overtaken_are } = file;
         let flushed = self.inodes.mutate(|| self.write_back(inode, *overtaken_are));
-        match (&flushed, *failing || self.health.is_read_only()) {
-            (Err(error), false) => tracing::warn!(
+        let Err(error) = flushed else {
+            note_works(failing);
+            return true;
+        };
+        if !std::mem::replace(failing, true) && !self.health.is_read_only() {
+            tracing::warn!(
                 "writeback of inode {}: {error}: dirty pages wait in the page cache and are tried \
                  again",
                 inode.ino.0
-            ),
-            (Ok(()), true) => tracing::warn!("writeback works again"),
-            _ => {}
+            );
         }
-        *failing = flushed.is_err();
-        if *failing
-            && let Some(file) = self.dirty.shards[inode.shard].dirty.lock().get_mut(&inode.ino.0)
-        {
+        if let Some(file) = self.dirty.shards[inode.shard].dirty.lock().get_mut(&inode.ino.0) {
             // Try again when it is due again, not at once.
             (file.since, file.urgent) = (Instant::now(), false);
         }
-        !*failing
+        false
     }
 
     /// The files of a shard that are to be written back now, those first that have waited longest.
@@ -107,5 +109,12 @@ impl PageIo {
             self.dirty.shards[shard].dirty.lock().values().filter_map(due).collect();
         files.sort_by_key(|&(since, _)| since);
         files.into_iter().map(|(_, file)| file).collect()
+    }
+}
+
+/// Something has been written back.
+fn note_works(failing: &mut bool) {
+    if std::mem::take(failing) {
+        tracing::warn!("writeback works again");
     }
 }

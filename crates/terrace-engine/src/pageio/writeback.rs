@@ -104,7 +104,9 @@ impl PageIo {
             // Room on any disk was promised.
             None => write(1),
             Some(Ok(placed)) => Ok(placed),
-            Some(Err(error)) if patience::is_lost(&error) || error.is_fatal() => Err(error),
+            Some(Err(error)) if patience::is_lost(&error) || self.health.is_read_only() => {
+                Err(error)
+            }
             // Its disks are full, or fail.
             Some(Err(error)) => {
                 write(1).map_err(|other| if other.is_no_room() { error } else { other })

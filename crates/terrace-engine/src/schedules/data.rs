@@ -209,6 +209,29 @@ fn files_together() {
     must_survive(&rig, volume, tier, "b");
 }
 
+/// A file grows between the moments when it is found to be short and when it is written back with
+/// others: what was dirty before is on its disk nevertheless.
+fn files_that_grow() {
+    let rig = Rig::new();
+    let tier = Tier::Disk(16);
+    let volume = rig.open(tier);
+    let [a, b] = ["a", "b"].map(|name| make(&volume, Ino::ROOT, name, &FILE));
+    put(&volume, b, 0, &[1; BLOCK]);
+    let inode = volume.parts.inodes.get(a).unwrap();
+    together! {
+        {
+            put(&volume, a, 7 * BLOCK as u64, &[2; BLOCK]);
+            volume.sync().unwrap();
+            assert!(!volume.parts.cache.is_dirty(&inode.pages, 7, 8), "not on its disk");
+        }
+        { put(&volume, a, 0, &[3; 6 * BLOCK]) }
+        { put(&volume, b, 0, &[4; BLOCK]); volume.sync().unwrap() }
+    };
+    drop(inode);
+    promises_must_be_exact(&volume);
+    must_survive(&rig, volume, tier, "a");
+}
+
 /// Writeback ends just when something is written: that must not be forgotten.
 fn last_write() {
     let rig = Rig::new();
@@ -323,6 +346,16 @@ fn files_that_are_written_back_together_keep_their_own() {
 #[test]
 fn a_file_that_others_still_write_back_is_found() {
     finds(Bug::BusyFileSkipped, 400, files_together);
+}
+
+#[test]
+fn a_file_that_grows_is_written_back_whole() {
+    holds(400, files_that_grow);
+}
+
+#[test]
+fn pages_that_are_left_out_are_found() {
+    finds(Bug::JoinedCut, 4000, files_that_grow);
 }
 
 #[test]
