@@ -144,7 +144,7 @@ pub enum Bug {
     CommitOvertaken,
     /// A file that somebody else writes back just now counts as written back.
     BusyFileSkipped,
-    /// Of a file that has grown since, the pages count as all that are written together with others.
+    /// Of a file that has grown, those pages count as all that are written together with others.
     JoinedCut,
     /// A file leaves the list of dirty files because of what it was before the list was locked.
     DirtyFlagRead,
