@@ -50,29 +50,26 @@ pub fn writeback_due(
     (crowded || dirty * 2 > budget).then_some(Due::Room)
 }
 
-/// Which of these files, by their dirty pages, are written back together, with one flush for each
-/// group: short ones, in their order, as many as have no more than `most_bytes` together. A long
-/// file comes alone: it is worth a flush, and whoever waits for it waits for no other. Groups are
-/// in the order of their first files.
-pub fn flush_groups(pages: &[u64], most_bytes: u64) -> Vec<Vec<usize>> {
-    let mut groups: Vec<Vec<usize>> = Vec::new();
+/// Groups files, each given with its dirty pages: one flush writes back a group. Short files share
+/// a group, in their order, as many as have no more than `most_bytes` together. A long file comes
+/// alone: it is worth a flush, and those who wait for it wait for no other. Groups are in the order
+/// of their first files.
+pub fn flush_groups<T>(files: impl IntoIterator<Item = (T, u64)>, most_bytes: u64) -> Vec<Vec<T>> {
+    let mut groups: Vec<Vec<T>> = Vec::new();
     let (mut of_short, mut short_bytes) = (None, 0);
-    for (file, &pages) in pages.iter().enumerate() {
+    for (file, pages) in files {
         let bytes = pages.saturating_mul(PAGE_BYTES);
         let is_short = pages < LONG_FILE_PAGES;
-        match of_short.filter(|_| is_short && short_bytes + bytes <= most_bytes) {
-            Some(group) => {
-                let group: &mut Vec<usize> = &mut groups[group];
-                group.push(file);
-                short_bytes += bytes;
-            }
-            None => {
-                if is_short {
-                    (of_short, short_bytes) = (Some(groups.len()), bytes);
-                }
-                groups.push(vec![file]);
-            }
+        if let Some(group) = of_short.filter(|_| is_short && short_bytes + bytes <= most_bytes) {
+            let group: &mut Vec<T> = &mut groups[group];
+            group.push(file);
+            short_bytes += bytes;
+            continue;
         }
+        if is_short {
+            (of_short, short_bytes) = (Some(groups.len()), bytes);
+        }
+        groups.push(vec![file]);
     }
     groups
 }
@@ -95,15 +92,15 @@ mod tests {
 
     #[test]
     fn short_files_share_a_flush_and_long_ones_have_their_own() {
-        let groups =
-            |most_pages: u64| flush_groups(&[3, 256, 255, 1, 4, 1000, 2], most_pages * 4096);
+        let of = |pages: &[u64], most_bytes| flush_groups((0..).zip(pages.to_vec()), most_bytes);
+        let groups = |most_pages: u64| of(&[3, 256, 255, 1, 4, 1000, 2], most_pages * PAGE_BYTES);
         assert_eq!(groups(1 << 20), [vec![0, 2, 3, 4, 6], vec![1], vec![5]]);
         // 3 and 255 are just too many.
         assert_eq!(groups(257), [vec![0], vec![1], vec![2, 3], vec![4, 6], vec![5]]);
         assert_eq!(groups(258), [vec![0, 2], vec![1], vec![3, 4, 6], vec![5]]);
         assert_eq!(groups(0).len(), 7, "one at a time");
-        assert!(flush_groups(&[], 4096).is_empty());
+        assert!(of(&[], PAGE_BYTES).is_empty());
         // A file that has nothing dirty any more takes nobody's place.
-        assert_eq!(flush_groups(&[0, 1, 0], 4096), [vec![0, 1, 2]]);
+        assert_eq!(of(&[0, 1, 0], PAGE_BYTES), [vec![0, 1, 2]]);
     }
 }

@@ -56,17 +56,12 @@ pub(crate) fn take_pages(volume: &mut Volume, ino: u64, from: u64, to: u64) {
 /// A program waits until the files with the most dirty pages are on the disk, as many as one flush
 /// is for. False if nothing is dirty.
 fn flush_some_and_wait(volume: &mut Volume) -> bool {
-    let dirty_pages = |ino: u64| volume.files[&ino].blocks_at(Place::Dirty);
     let mut files: Vec<u64> = volume.dirty_files.iter().map(|&(_, ino)| ino).collect();
-    files.sort_by_cached_key(|&ino| Reverse(dirty_pages(ino)));
-    let pages: Vec<u64> = files.iter().map(|&ino| dirty_pages(ino)).collect();
-    let most_bytes = volume.config.params.get(Param::FlushGroup);
-    let Some(group) = flush_groups(&pages, most_bytes).into_iter().next() else { return false };
-    let bytes = group.iter().map(|&file| pages[file]).sum::<u64>() * BLOCK_BYTES;
-    let group: Vec<u64> = group.into_iter().map(|file| files[file]).collect();
-    let done_ns = flush_together(volume, &group);
-    volume.work(Work::Flush, bytes);
-    volume.wait(done_ns);
+    files.sort_by_cached_key(|&ino| Reverse(dirty_pages(volume, ino)));
+    match groups(volume, &files).first() {
+        Some(group) => flush_and_wait_for(volume, group),
+        None => return false,
+    }
     true
 }
 
@@ -77,24 +72,33 @@ pub(crate) fn flush_and_wait(volume: &mut Volume, ino: u64) {
     // One flush of a file at a time.
     volume.wait(under_way_ns);
     if dirty > 0 {
-        let done_ns = flush(volume, ino);
-        volume.work(Work::Flush, dirty * BLOCK_BYTES);
-        volume.wait(done_ns);
+        flush_and_wait_for(volume, &[ino]);
     }
 }
 
-/// Takes a file's dirty pages to the disk, in one run; when they are there.
-fn flush(volume: &mut Volume, ino: u64) -> i64 {
-    flush_together(volume, &[ino])
+fn flush_and_wait_for(volume: &mut Volume, files: &[u64]) {
+    let (bytes, done_ns) = flush(volume, files);
+    volume.work(Work::Flush, bytes);
+    volume.wait(done_ns);
 }
 
-/// The same for several files, in one run.
-fn flush_together(volume: &mut Volume, files: &[u64]) -> i64 {
+/// Dirty files, by the flushes that they need.
+fn groups(volume: &Volume, files: &[u64]) -> Vec<Vec<u64>> {
+    let with_pages = files.iter().map(|&ino| (ino, dirty_pages(volume, ino)));
+    flush_groups(with_pages, volume.config.params.get(Param::FlushGroup))
+}
+
+fn dirty_pages(volume: &Volume, ino: u64) -> u64 {
+    volume.files[&ino].blocks_at(Place::Dirty)
+}
+
+/// Takes the dirty pages of files to the disk, in one run; how many bytes, and when they are there.
+fn flush(volume: &mut Volume, files: &[u64]) -> (u64, i64) {
     let bytes = files.iter().map(|&ino| clean(volume, ino)).sum::<u64>() * BLOCK_BYTES;
     volume.outcome.written_back_bytes += bytes;
     let done_ns = volume.clock.write(bytes);
     files.iter().for_each(|&ino| volume.edit(ino, |file| file.flushed_ns = done_ns));
-    done_ns
+    (bytes, done_ns)
 }
 
 /// A file's dirty pages turn clean; how many they are.
@@ -133,11 +137,8 @@ pub(crate) fn write_back_due(volume: &mut Volume) {
     }
     let dirty = volume.dirty_files.iter().map(|&(_, ino)| ino);
     let files: Vec<u64> = dirty.filter(|&ino| is_due(volume, ino)).collect();
-    let pages: Vec<u64> =
-        files.iter().map(|ino| volume.files[ino].blocks_at(Place::Dirty)).collect();
-    for group in flush_groups(&pages, volume.config.params.get(Param::FlushGroup)) {
-        let group: Vec<u64> = group.into_iter().map(|file| files[file]).collect();
-        flush_together(volume, &group);
+    for group in groups(volume, &files) {
+        flush(volume, &group);
         if !volume.clock.is_idle() {
             return;
         }

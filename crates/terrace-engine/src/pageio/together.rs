@@ -131,10 +131,11 @@ impl PageIo {
 
     /// Files of a shard, by the flushes that they need.
     pub(super) fn flush_groups(&self, files: Vec<Waiting>) -> Vec<Vec<Waiting>> {
-        let pages: Vec<u64> = files.iter().map(|file| file.inode.pages.dirty_pages()).collect();
-        let most_bytes = self.tuning.get(Param::FlushGroup);
-        let groups = terrace_policy::flush_groups(&pages, most_bytes).into_iter();
-        groups.map(|group| group.into_iter().map(|file| files[file].clone()).collect()).collect()
+        let with_pages = files.into_iter().map(|file| {
+            let pages = file.inode.pages.dirty_pages();
+            (file, pages)
+        });
+        terrace_policy::flush_groups(with_pages, self.tuning.get(Param::FlushGroup))
     }
 
     /// Writes back the files of a group with one flush. Returns those that are left to be written
