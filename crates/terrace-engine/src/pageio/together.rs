@@ -102,31 +102,14 @@ impl PageIo {
     /// # Errors
     /// The first failure, after trying the rest.
     pub fn flush_all(&self) -> FsResult<()> {
-        let mut result = Ok(());
-        for shard in &self.dirty.shards {
+        let groups = self.dirty.shards.iter().flat_map(|shard| {
             let files = shard.dirty.lock().values().map(Waiting::whole).collect();
-            for group in self.flush_groups(files) {
-                let flushed = self.flush_group(&group);
-                if flushed.as_ref().is_err_and(patience::is_lost) {
-                    return flushed;
-                }
-                result = result.and(flushed);
-            }
-        }
-        result
-    }
-
-    /// Writes back files, one file not keeping the others; the first failure counts.
-    fn flush_group(&self, group: &[Waiting]) -> FsResult<()> {
-        let mut result = Ok(());
-        for file in self.write_together(group)? {
-            let flushed = self.flush_file(&file.inode);
-            if flushed.as_ref().is_err_and(patience::is_lost) {
-                return flushed;
-            }
-            result = result.and(flushed);
-        }
-        result
+            self.flush_groups(files)
+        });
+        try_all(groups.map(|group| {
+            let left = self.write_together(&group)?;
+            try_all(left.iter().map(|file| self.flush_file(&file.inode)))
+        }))
     }
 
     /// Files of a shard, by the flushes that they need.
@@ -166,12 +149,12 @@ impl PageIo {
             }
             let inode = &file.inode;
             let committed = self.commit_runs(inode, &mut inode.inner.write(), runs);
-            let written = committed.and_then(|overtaken| match file.overtaken_are {
-                Overtaken::Written => self.flush_overtaken(inode, &BTreeSet::from_iter(overtaken)),
-                Overtaken::Left => Ok(()),
+            let written = committed.and_then(|overtaken| {
+                let overtaken = BTreeSet::from_iter(overtaken);
+                self.end_writing_back(inode, &overtaken, file.overtaken_are)
             });
             match written {
-                Ok(()) => self.note_written_back(inode),
+                Ok(()) => {}
                 Err(error) if patience::is_lost(&error) || error.is_fatal() => over = Err(error),
                 Err(_) => left.push(file.clone()),
             }
@@ -208,4 +191,16 @@ impl PageIo {
         }
         (joined, left)
     }
+}
+
+/// Takes all steps, one not keeping the others, unless patience is lost; the first failure counts.
+fn try_all(steps: impl Iterator<Item = FsResult<()>>) -> FsResult<()> {
+    let mut result = Ok(());
+    for step in steps {
+        if step.as_ref().is_err_and(patience::is_lost) {
+            return step;
+        }
+        result = result.and(step);
+    }
+    result
 }

@@ -79,17 +79,22 @@ impl PageIo {
                 break;
             }
         }
-        if overtaken_are == Overtaken::Written {
-            self.flush_overtaken(inode, &overtaken)?;
-        }
-        self.note_written_back(inode);
-        Ok(())
+        self.end_writing_back(inode, &overtaken, overtaken_are)
     }
 
-    /// All that was dirty of a file is on disk.
-    pub(super) fn note_written_back(&self, inode: &Arc<Inode>) {
+    /// All that was dirty of a file is committed, but for blocks that were overtaken.
+    pub(super) fn end_writing_back(
+        &self,
+        inode: &Arc<Inode>,
+        overtaken: &BTreeSet<u64>,
+        overtaken_are: Overtaken,
+    ) -> FsResult<()> {
+        if !overtaken.is_empty() && overtaken_are == Overtaken::Written {
+            self.flush_overtaken(inode, overtaken)?;
+        }
         inode.truncated.store(false, Ordering::Relaxed);
         self.dirty.note_flushed(inode);
+        Ok(())
     }
 
     /// Writes pages of a file to the fastest disks that have room (from the tier on that it is
@@ -131,14 +136,7 @@ impl PageIo {
 
     /// Flushes blocks that were written again while their older version was on its way to disk.
     /// That version was dropped, and somebody may wait for what it held; so this time writers wait.
-    pub(super) fn flush_overtaken(
-        &self,
-        inode: &Arc<Inode>,
-        blocks: &BTreeSet<u64>,
-    ) -> FsResult<()> {
-        if blocks.is_empty() {
-            return Ok(());
-        }
+    fn flush_overtaken(&self, inode: &Arc<Inode>, blocks: &BTreeSet<u64>) -> FsResult<()> {
         let mut inner = inode.inner.write();
         let mut pages = Vec::new();
         for &block in blocks {
