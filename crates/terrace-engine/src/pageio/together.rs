@@ -77,16 +77,12 @@ impl PageIo {
     ///
     /// # Errors
     /// As [`Self::flush_file`].
-    pub fn flush_some(&self) -> FsResult<bool> {
+    fn flush_some(&self) -> FsResult<bool> {
         let dirty_pages = |file: &DirtyFile| file.inode.pages.dirty_pages();
-        let most_first = |shard: &DirtyShard| {
-            let mut files: Vec<_> = shard.dirty.lock().values().cloned().collect();
-            files.sort_by_cached_key(|file| Reverse(dirty_pages(file)));
-            files
-        };
-        let shards = self.dirty.shards.iter().map(most_first);
-        let largest = shards.max_by_key(|files| files.first().map(dirty_pages));
-        let files = largest.unwrap_or_default().iter().map(Waiting::whole).collect();
+        let most = |shard: &&DirtyShard| shard.dirty.lock().values().map(dirty_pages).max();
+        let Some(shard) = self.dirty.shards.iter().max_by_key(most) else { return Ok(false) };
+        let mut files: Vec<_> = shard.dirty.lock().values().map(Waiting::whole).collect();
+        files.sort_by_cached_key(|file| Reverse(file.inode.pages.dirty_pages()));
         let Some(group) = self.flush_groups(files).into_iter().next() else { return Ok(false) };
         // Room for one is room enough: nobody waits here for those that others write back.
         let left = self.write_together(&group)?;
