@@ -49,11 +49,7 @@ fn ratio(row: &Row) -> String {
     let Some(ratio) = row.ratio else {
         return String::new();
     };
-    let target = match (row.reach, row.met) {
-        (Some(reach), Some(true)) => format!(", {reach:.2} met"),
-        (Some(reach), _) => format!(", {reach:.2} missed"),
-        (None, _) => String::new(),
-    };
+    let target = row.target().map_or(String::new(), |target| format!(", {target}"));
     format!("{ratio:.2} ({:.2}–{:.2}){target}", row.ratio_min, row.ratio_max)
 }
 

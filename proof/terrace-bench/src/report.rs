@@ -101,7 +101,7 @@ pub struct Row {
     pub ratio: Option<f64>,
     /// The ratio to reach, where one is set.
     pub reach: Option<f64>,
-    /// The ratio not to exceed, where one is set.
+    /// The ratio not to exceed, where one is set beside that.
     pub at_most: Option<f64>,
     /// Whether the ratio is within both.
     pub met: Option<bool>,
@@ -176,6 +176,14 @@ impl Row {
         Self { at_most, met, ..self }
     }
 
+    /// The target in words, and whether it is met; none without a target.
+    pub fn target(&self) -> Option<String> {
+        let reach = self.reach?;
+        let most = self.at_most.map_or(String::new(), |most| format!(" to {most:.2}"));
+        let met = if self.met == Some(true) { "met" } else { "missed" };
+        Some(format!("{reach:.2}{most} {met}"))
+    }
+
     /// A row that could not be measured, and why; its figures are null in JSON.
     pub fn not_measured(name: String, why: String) -> Self {
         let unknown = Self::new(name, Unit::NotMeasured, f64::NAN, f64::NAN, f64::NAN, None);
@@ -192,10 +200,9 @@ impl Row {
     }
 }
 
-/// None without any target.
+/// None without a target.
 fn is_met(ratio: f64, reach: Option<f64>, at_most: Option<f64>) -> Option<bool> {
-    let targets = [reach.map(|reach| ratio >= reach), at_most.map(|most| ratio <= most)];
-    targets.into_iter().flatten().reduce(|one, other| one && other)
+    Some(ratio >= reach? && at_most.is_none_or(|most| ratio <= most))
 }
 
 /// Rows as one aligned table, but for those that stand in the table of operations and servers.
@@ -205,7 +212,7 @@ pub fn table(rows: &[Row]) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let with_targets = rows.iter().any(|row| row.met.is_some());
+    let with_targets = rows.iter().any(|row| row.reach.is_some());
     let mut head = vec!["", "unit", "baseline", "Terrace", "ratio", "min", "max"];
     head.extend(with_targets.then_some("target"));
     head.push("note");
@@ -242,14 +249,7 @@ fn cells(row: &Row, with_targets: bool) -> Vec<String> {
     let ratios = [row.ratio, row.ratio.map(|_| row.ratio_min), row.ratio.map(|_| row.ratio_max)];
     cells.extend(ratios.map(|ratio| ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"))));
     if with_targets {
-        let target = match (row.reach, row.at_most) {
-            (Some(reach), Some(most)) => format!("{reach:.2} to {most:.2} "),
-            (Some(reach), None) => format!("{reach:.2} "),
-            (None, Some(most)) => format!("to {most:.2} "),
-            (None, None) => String::new(),
-        };
-        let met = row.met.map_or("", |met| if met { "met" } else { "missed" });
-        cells.push(target + met);
+        cells.push(row.target().unwrap_or_default());
     }
     let disk = row.fdatasync_us.map(|fdatasync_us| format!("fdatasync {fdatasync_us:.0} us"));
     cells.push(disk.into_iter().chain(row.note.clone()).collect::<Vec<_>>().join(", "));
