@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use terrace_engine::{FileKind, Ino, KillPriv, NewInode, Volume, WriteOptions};
+use terrace_engine::{
+    FileKind, Ino, KillPriv, NewInode, PIN_XATTR, Volume, WriteOptions, XattrFlags,
+};
 
 use crate::workload::{
     BLOCK_BYTES, FILLING, RECORD_BYTES, RandomOffsets, Sizes, Workload, write_aged,
@@ -19,7 +21,19 @@ pub const FILE: NewInode =
 /// Durable when it returns.
 pub const DURABLE: WriteOptions =
     WriteOptions { append: false, durable: true, kill_priv: KillPriv::Nothing };
+/// Durable when somebody asks for that, or later.
+pub const BUFFERED: WriteOptions = WriteOptions { durable: false, ..DURABLE };
 const APPEND: WriteOptions = WriteOptions { append: true, ..DURABLE };
+
+/// Creates a file whose data goes to the page cache, and to a disk from there.
+///
+/// # Errors
+/// If the engine refuses.
+pub fn file_past_pm(volume: &Volume, name: &[u8]) -> Result<Ino> {
+    let ino = volume.create(Ino::ROOT, name, &FILE)?.ino;
+    volume.setxattr(ino, PIN_XATTR.as_bytes(), b"1", XattrFlags::default(), None)?;
+    Ok(ino)
+}
 
 /// Writes all of `data`.
 pub fn write_all(

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use terrace_engine::{Counter, Ino, OpenOptions, PIN_XATTR, Volume, WriteOptions, XattrFlags};
+use terrace_engine::{Counter, Ino, OpenOptions, Volume};
 use terrace_media::{DeviceModel, create_disk_file};
 use terrace_policy::Param;
 
 use crate::bed::{Bed, DiskKind, Models};
 use crate::disk::disk_directory;
-use crate::engine::{DURABLE, FILE, write_all};
+use crate::engine::{BUFFERED, FILE, file_past_pm, write_all};
 use crate::interrupt;
 use crate::median::median;
 use crate::options::Options;
@@ -106,9 +106,7 @@ impl Side {
     /// Writes a file to the disk, so that its speed is known.
     fn seed(&self) -> Result<()> {
         let volume = self.bed.volume();
-        let ino = volume.create(Ino::ROOT, b"seed", &FILE)?.ino;
-        volume.setxattr(ino, PIN_XATTR.as_bytes(), b"1", XattrFlags::default(), None)?;
-        write_file(volume, ino)
+        write_file(volume, file_past_pm(volume, b"seed")?)
     }
 
     /// Bytes written past PM, and in all, so far.
@@ -139,9 +137,8 @@ impl Side {
 }
 
 fn write_file(volume: &Volume, ino: Ino) -> Result<()> {
-    let buffered = WriteOptions { durable: false, ..DURABLE };
     for offset in (0..FILE_BYTES).step_by(PIECE_BYTES) {
-        write_all(volume, ino, offset, &FILLING[..PIECE_BYTES], buffered)?;
+        write_all(volume, ino, offset, &FILLING[..PIECE_BYTES], BUFFERED)?;
     }
     Ok(volume.fsync(ino, false)?)
 }

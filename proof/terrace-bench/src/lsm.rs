@@ -15,10 +15,10 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 
 use anyhow::{Context, Result, anyhow};
 use rustix::fs::{Mode, OFlags, open};
-use terrace_engine::{Ino, Volume, WriteOptions};
+use terrace_engine::{Ino, Volume};
 use terrace_media::AlignedBuf;
 
-use crate::engine::{DURABLE, FILE, OnVolume, write_all};
+use crate::engine::{BUFFERED, FILE, OnVolume, write_all};
 use crate::files::OnFiles;
 use crate::interrupt;
 use crate::migration::GROUP_BYTES;
@@ -36,7 +36,6 @@ const LEVEL_1_TABLES: usize = 4;
 const OVERLAPS_MAX: usize = 10;
 /// How long the file is that stands for the disk.
 const FILE_BYTES_MAX: u64 = 16 * GROUP_BYTES as u64;
-const BUFFERED: WriteOptions = WriteOptions { durable: false, ..DURABLE };
 
 /// A database whose keys come in order: files are never merged.
 pub fn fill_in_order(volume: &Arc<Volume>, sizes: Sizes) -> Result<Box<dyn Workload>> {

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use terrace_engine::{Counter, Ino, OpenOptions, Volume, WriteOptions};
+use terrace_engine::{Counter, Ino, OpenOptions, Volume};
 use terrace_media::create_disk_file;
 use terrace_policy::{Param, Placement, PmSpace};
 
 use crate::bed::{Bed, DiskKind};
 use crate::disk::disk_directory;
-use crate::engine::{DURABLE, FILE, write_all};
+use crate::engine::{BUFFERED, FILE, write_all};
 use crate::interrupt;
 use crate::median::median;
 use crate::options::Options;
@@ -58,7 +58,6 @@ const BEFORE: usize = 100;
 /// Served again: so much of the share of before.
 const ENOUGH: f64 = 0.95;
 const BATCH_OPS: u64 = 16;
-const BUFFERED: WriteOptions = WriteOptions { durable: false, ..DURABLE };
 
 /// How large everything is.
 #[derive(Clone, Copy, Debug)]

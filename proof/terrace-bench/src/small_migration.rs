@@ -4,10 +4,10 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use terrace_engine::{Counter, Ino, PIN_XATTR, Volume, WriteOptions, XattrFlags};
+use terrace_engine::{Counter, Ino, Volume};
 use terrace_policy::Param;
 
-use crate::engine::{DURABLE, FILE, write_all};
+use crate::engine::{BUFFERED, DURABLE, FILE, file_past_pm, write_all};
 use crate::interrupt;
 use crate::median::median;
 use crate::migration::{DISK_BYTES, GROUP_BYTES, Still, measure_disk, tune_to_leave};
@@ -31,7 +31,6 @@ const ALONE_REACH: f64 = 2.0;
 pub const ROWS: &[&str] = &[SMALL, BACK, DIRTY, ALONE];
 
 const FILE_BYTES: usize = 16 << 10;
-const BUFFERED: WriteOptions = WriteOptions { durable: false, ..DURABLE };
 const ROUNDS: usize = 5;
 /// Files that fit into the page cache.
 const DIRTY_FILES: usize = 3000;
@@ -62,7 +61,9 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
     let inos = (0..files(options))
         .map(|number| Ok(volume.create(Ino::ROOT, number.to_string().as_bytes(), &FILE)?.ino))
         .collect::<Result<Vec<Ino>>>()?;
-    let dirty = pinned_to_disk(&volume, files(options).min(DIRTY_FILES))?;
+    let dirty = (0..files(options).min(DIRTY_FILES))
+        .map(|number| file_past_pm(&volume, format!("dirty{number}").as_bytes()))
+        .collect::<Result<Vec<Ino>>>()?;
     let bytes = inos.len() * FILE_BYTES;
     let (mut out, mut back) = (Side::default(), Side::default());
     let (mut together, mut alone) = (Side::default(), Side::default());
@@ -91,16 +92,6 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Vec<Row>> {
         together.row(DIRTY, REACH),
         alone.row(ALONE, ALONE_REACH),
     ])
-}
-
-/// Files whose data goes to the page cache, and to a disk from there.
-fn pinned_to_disk(volume: &Volume, files: usize) -> Result<Vec<Ino>> {
-    let file = |number| {
-        let ino = volume.create(Ino::ROOT, format!("dirty{number}").as_bytes(), &FILE)?.ino;
-        volume.setxattr(ino, PIN_XATTR.as_bytes(), b"1", XattrFlags::default(), None)?;
-        Ok(ino)
-    };
-    (0..files).map(file).collect()
 }
 
 /// Writes these files, and has them written back; MiB per second of the latter.
@@ -132,9 +123,9 @@ impl Side {
     }
 
     fn row(&self, name: &str, reach: f64) -> Row {
-        let ratios: Vec<f64> = self.rates.iter().zip(&self.baselines).map(|(r, d)| r / d).collect();
-        let (disk, rate) = (median(&self.baselines), median(&self.rates));
-        Row::new(name.to_owned(), Unit::MibPerSecond, disk, rate, rate / disk, Some(reach))
+        let ratios: Vec<f64> = self.rates.iter().zip(&self.baselines).map(|(r, b)| r / b).collect();
+        let (baseline, rate) = (median(&self.baselines), median(&self.rates));
+        Row::new(name.to_owned(), Unit::MibPerSecond, baseline, rate, rate / baseline, Some(reach))
             .with_ratios(&ratios)
     }
 }

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use terrace_engine::{Ino, OpenOptions, Volume, WriteOptions};
+use terrace_engine::{Ino, OpenOptions, Volume};
 use terrace_media::create_disk_file;
 
 use crate::bed::{Bed, DiskKind};
 use crate::disk::disk_directory;
-use crate::engine::{DURABLE, FILE, write_all};
+use crate::engine::{BUFFERED, DURABLE, FILE, write_all};
 use crate::interrupt;
 use crate::median::median;
 use crate::options::Options;
@@ -34,7 +34,6 @@ const LOG_BYTES: u64 = 16 << 20;
 /// A block of it in so long: what waits is latency, not the CPU.
 const PAUSE: Duration = Duration::from_micros(100);
 const ROUNDS: usize = 5;
-const BUFFERED: WriteOptions = WriteOptions { durable: false, ..DURABLE };
 
 fn stream_bytes(options: &Options) -> u64 {
     if options.quick { 64 << 20 } else { 1 << 30 }
