@@ -21,7 +21,8 @@
 //!
 //! 0. `Relief::turn`
 //! 1. `Reports::paths`; `Names::rename` (renames of directories)
-//! 2. `Inode::moving`, then `Inode::flush`; or `ColdLogs::under_way`
+//! 2. `Inode::moving`, then `Inode::flush` (a thread that holds one waits for no other, but may try
+//!    to take it); or `ColdLogs::under_way`
 //! 3. `Inode::inner`: parents before children; several directories or several files in order of
 //!    inode number
 //! 4. `Shard::table`, then one of `Shard::inodes`, `DirtyShard::dirty`, `Shard::orphans`, or the

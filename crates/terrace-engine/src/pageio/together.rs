@@ -1,8 +1,8 @@
 //! Writing back short dirty files of a shard together: side by side on a disk, with one flush for
 //! all. The steps are those of one file (`writeback`).
 //!
-//! Invariant: a thread that holds the `flush` lock of one file never waits for that of another. A
-//! file that somebody else writes back just now is left out, to be waited for alone.
+//! Invariant: a thread that holds the `flush` lock of one file never waits for that of another. It
+//! leaves out a file that somebody else writes back just now, and waits for it alone afterwards.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

@@ -179,8 +179,8 @@ fn holes_in_cache() {
     must_survive(&rig, volume, tier, "file");
 }
 
-/// Files are written back with one flush while they are written, cut and removed. Whoever asks for
-/// all to be written finds nothing dirty of what he wrote before, whoever wrote it back.
+/// Files are written back with one flush while they are written, cut and removed. After its sync, a
+/// thread finds nothing dirty that it wrote before, even if another thread wrote it back.
 fn files_together() {
     let rig = Rig::new();
     let tier = Tier::Disk(16);
