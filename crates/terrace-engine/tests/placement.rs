@@ -440,6 +440,40 @@ fn small_files_that_are_read_come_back_together() {
     }
 }
 
+/// A round takes 256 KiB here. What it cuts off, of a short file or of a long one, comes with the
+/// next round, in the same second.
+#[test]
+fn files_that_a_round_cuts_come_back_whole_in_one_second() {
+    let rig = Rig::tiered(16 << 20);
+    let volume = rig.open_alone(&[
+        (Param::FlowSeconds, 1),
+        (Param::Settle, 0),
+        (Param::Group, 64 << 10),
+        (Param::MigrateMin, 90),
+    ]);
+    let blocks = [40, 40, 300, 40, 40];
+    let files: Vec<Ino> = (0..blocks.len())
+        .map(|number| {
+            let ino = create(&volume, &format!("file{number}"));
+            put(&volume, ino, 0, &pattern(blocks[number] * 4096, number as u8));
+            volume.move_file(ino, 1).unwrap();
+            ino
+        })
+        .collect();
+    for (&ino, blocks) in files.iter().zip(blocks) {
+        volume.read(ino, 0, &mut vec![0; blocks * 4096]).unwrap();
+    }
+    volume.pass_seconds(1);
+    for shard in 0..volume.shards() {
+        // It ends by saying that nothing is left.
+        let _ = volume.migrate_shard(shard);
+    }
+    for (number, &ino) in files.iter().enumerate() {
+        assert_eq!(runs(&volume, ino), format!("{} pm", blocks[number]));
+        assert!(contents(&volume, ino) == pattern(blocks[number] * 4096, number as u8));
+    }
+}
+
 #[test]
 fn a_disk_tier_that_fills_moves_cold_data_to_the_next() {
     let rig = Rig::tiered(16 << 20);

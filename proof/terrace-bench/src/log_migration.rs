@@ -9,7 +9,7 @@ use terrace_policy::Param;
 
 use crate::engine::FILE;
 use crate::interrupt;
-use crate::migration::{DISK_BYTES, GROUP_BYTES, Still, measure_disk};
+use crate::migration::{DISK_BYTES, GROUP_BYTES, Still, measure_disk, run_movers};
 use crate::options::Options;
 use crate::progress::Progress;
 use crate::report::{Row, Unit};
@@ -103,8 +103,7 @@ fn migrate(volume: &Volume, files: u64) -> Result<f64> {
     volume.tune(Param::ColdAge, 0)?;
     volume.tune(Param::LogsAt, 0)?;
     let begin = Instant::now();
-    // Each shard ends when it has nothing left to move, and says so.
-    let ended: Vec<_> = (0..volume.shards()).map(|shard| volume.migrate_shard(shard)).collect();
+    let ended = run_movers(volume);
     let time = begin.elapsed();
     let given = volume.stats().counters.get(Counter::MigratedLogs);
     ensure!(

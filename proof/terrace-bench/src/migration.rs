@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
-use terrace_engine::{Counter, Ino, OpenOptions, Volume};
+use terrace_engine::{Counter, FsResult, Ino, OpenOptions, Volume};
 use terrace_media::{AlignedBuf, DiskOpenOptions, create_disk_file, open_disk};
 use terrace_policy::Param;
 
@@ -202,20 +202,25 @@ fn cold_files(volume: &Volume) -> Result<Vec<Ino>> {
     Ok(files)
 }
 
+/// Runs the movers of all shards side by side, as the threads of a mount do; what each ended with.
+///
+/// A mover that has done its part says that it is stuck as long as the others have not done theirs.
+pub fn run_movers(volume: &Volume) -> Vec<FsResult<()>> {
+    std::thread::scope(|scope| {
+        let shards = 0..volume.shards();
+        let movers: Vec<_> =
+            shards.map(|shard| scope.spawn(move || volume.migrate_shard(shard))).collect();
+        movers.into_iter().map(|mover| mover.join().expect("a mover does not panic")).collect()
+    })
+}
+
 /// As much data of all shards together, moved by all their movers.
 fn migrate_in_groups(volume: &Volume, files: &[Ino], bytes: u64) -> Result<f64> {
     files.iter().try_for_each(|&file| write_randomly(volume, file, bytes / files.len() as u64))?;
     let moved = || volume.stats().counters.get(Counter::MigratedWrite);
     let before = moved();
     let begin = Instant::now();
-    // A mover that has done its part says that it is stuck as long as the others have not done
-    // theirs.
-    let ends: Vec<_> = std::thread::scope(|scope| {
-        let shards = 0..volume.shards();
-        let movers: Vec<_> =
-            shards.map(|shard| scope.spawn(move || volume.migrate_shard(shard))).collect();
-        movers.into_iter().map(|mover| mover.join().expect("a mover does not panic")).collect()
-    });
+    let ends = run_movers(volume);
     let (time, moved) = (begin.elapsed(), moved() - before);
     ensure!(moved > bytes / 10 * 9, "no more than {moved} bytes have left PM: {ends:?}");
     Ok(mib_per_second(moved, time))

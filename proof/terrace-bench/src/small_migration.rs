@@ -10,7 +10,7 @@ use terrace_policy::Param;
 use crate::engine::{BUFFERED, DURABLE, FILE, file_past_pm, write_all};
 use crate::interrupt;
 use crate::median::median;
-use crate::migration::{DISK_BYTES, GROUP_BYTES, Still, measure_disk, tune_to_leave};
+use crate::migration::{DISK_BYTES, GROUP_BYTES, Still, measure_disk, run_movers, tune_to_leave};
 use crate::options::Options;
 use crate::progress::Progress;
 use crate::report::{Row, Unit};
@@ -143,9 +143,8 @@ fn fetch_back(volume: &Volume, inos: &[Ino]) -> Result<f64> {
     }
     let before = volume.stats().counters.get(Counter::MigratedReverse);
     let begin = Instant::now();
-    // With the first that has nothing left to move, the others are not asked.
-    let mut ended = vec![volume.migrate(1)];
-    ended.extend((0..volume.shards()).map(|shard| volume.migrate_shard(shard)));
+    volume.pass_seconds(1);
+    let ended = run_movers(volume);
     let time = begin.elapsed();
     let moved = volume.stats().counters.get(Counter::MigratedReverse) - before;
     let bytes = (inos.len() * FILE_BYTES) as u64;
@@ -157,8 +156,7 @@ fn fetch_back(volume: &Volume, inos: &[Ino]) -> Result<f64> {
 fn migrate(volume: &Volume, bytes: u64) -> Result<f64> {
     let before = volume.stats().counters.get(Counter::MigratedWrite);
     let begin = Instant::now();
-    // Each shard ends when it has nothing left to move, and says so.
-    let ended: Vec<_> = (0..volume.shards()).map(|shard| volume.migrate_shard(shard)).collect();
+    let ended = run_movers(volume);
     let time = begin.elapsed();
     let moved = volume.stats().counters.get(Counter::MigratedWrite) - before;
     // Migration ends where PM is no longer fuller than it may be.

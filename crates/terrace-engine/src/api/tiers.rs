@@ -77,8 +77,13 @@ impl Volume {
     /// # Errors
     /// What keeps data from moving.
     pub fn migrate(&self, seconds: u32) -> FsResult<()> {
-        (0..seconds).for_each(|_| self.parts.tiering.schedule.tick_now());
+        self.pass_seconds(seconds);
         (0..self.parts.store.shards()).try_for_each(|shard| self.migrate_shard(shard))
+    }
+
+    /// Has so many seconds of the policy's clock pass, without waiting for them.
+    pub fn pass_seconds(&self, seconds: u32) {
+        (0..seconds).for_each(|_| self.parts.tiering.schedule.tick_now());
     }
 
     /// As [`Self::migrate`], of one shard's files: what that shard's thread would do.

@@ -297,12 +297,12 @@ impl PageIo {
         read.inspect_err(|e| self.health.disk_failed(device, e))?;
         let pages = (0..).zip(out.chunks(BLOCK));
         pages.into_iter().try_for_each(|(i, page)| {
-            self.verify(extent.addr.offset(i), &checksums, i, page, &crcs)
+            self.verify(extent.addr.offset(i), &checksums, i, page, &crcs).map(drop)
         })
     }
 
     /// Compares what block `i` of those that `checksums` covers holds, at `addr`, with `crcs`, the
-    /// values of these checksums.
+    /// values of these checksums. Returns the checksum of the bytes, if they have one.
     ///
     /// # Errors
     /// `EIO` with the place.
@@ -313,16 +313,17 @@ impl PageIo {
         i: u64,
         bytes: &[u8],
         crcs: &[u32],
-    ) -> FsResult<()> {
-        let matches = |crcs: &[u32]| crcs.get(i as usize).is_none_or(|&crc| data_crc(bytes) == crc);
-        if matches(crcs) {
-            return Ok(());
+    ) -> FsResult<Option<u32>> {
+        let Some(&stored) = crcs.get(i as usize) else { return Ok(None) };
+        let crc = data_crc(bytes);
+        if crc == stored {
+            return Ok(Some(crc));
         }
         if let Checksums::Blocks { .. } = checksums {
             // The checksum block in DRAM may be a stale one: read it again before giving up.
             self.crcs.blocks.lock().clear();
-            if matches(&self.checksum_values(checksums, i + 1)?) {
-                return Ok(());
+            if self.checksum_values(checksums, i + 1)?.get(i as usize) == Some(&crc) {
+                return Ok(Some(crc));
             }
         }
         let path = self.store.device_path(addr.device());

@@ -139,6 +139,7 @@ impl Tiering {
             tuning: tuning.clone(),
             relocator: relocator.clone(),
             turnover: Default::default(),
+            hot: (0..store.shards()).map(|_| Mutex::default()).collect(),
         });
         let pins = Pins {
             store: store.clone(),

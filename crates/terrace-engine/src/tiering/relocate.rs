@@ -416,10 +416,9 @@ impl Relocator {
             }
             let data = &mut buffer.bytes[at..at + len];
             match self.copy_piece(piece, committed, data, read_to.is_some()) {
-                Ok(crcs) => buffer.blocks.extend((0..).zip(data.chunks(BLOCK)).map(|(i, data)| {
-                    let old = crcs.get(i as usize).filter(|_| planted(Bug::MoveCrcOfSource));
-                    (number, piece.block + i, old.copied().unwrap_or_else(|| data_crc(data)))
-                })),
+                Ok(crcs) => buffer
+                    .blocks
+                    .extend((0..).zip(crcs).map(|(i, crc)| (number, piece.block + i, crc))),
                 // Blocks that were freed meanwhile may hold anything.
                 Err(_) if was_overtaken(inode, piece) => {}
                 Err(error) => failed = failed.and(Err(error)),
@@ -429,7 +428,7 @@ impl Relocator {
     }
 
     /// Reads a piece as programs would, with zeros beyond the committed end of the file; returns
-    /// its checksums, if it has any. `is_read`: it has been read ahead.
+    /// the checksums of its blocks. `is_read`: it has been read ahead.
     fn copy_piece(
         &self,
         piece: &SourceRun,
@@ -448,14 +447,18 @@ impl Relocator {
             let read = self.store.space.disk(addr.device())?.disk.read_at(addr.byte(), out);
             read.inspect_err(|e| self.health.disk_failed(addr.device(), e))?;
         }
-        for (i, page) in (0..).zip(out.chunks_mut(BLOCK)) {
+        let verify = |(i, page): (u64, &mut [u8])| {
             let partly = addr.is_pm() && self.store.data_crc;
             let covered =
                 if partly { covered_bytes(piece.block + i, piece.entry.size) } else { BLOCK };
             page[covered..].fill(0);
-            self.pages.verify(addr.offset(i), &piece.checksums, i, &page[..covered], &crcs)?;
-        }
-        Ok(crcs)
+            let stored = &piece.checksums;
+            let verified = self.pages.verify(addr.offset(i), stored, i, &page[..covered], &crcs)?;
+            // A copy's checksum covers all of the block.
+            let same = covered == BLOCK || planted(Bug::MoveCrcOfSource);
+            Ok(verified.filter(|_| same).unwrap_or_else(|| data_crc(page)))
+        };
+        (0..).zip(out.chunks_mut(BLOCK)).map(verify).collect()
     }
 
     /// Writes copies to disks of these tiers.

@@ -73,6 +73,8 @@ pub(crate) struct Pulse {
     dataflow: Dataflow,
     helpers: Helpers,
     last: Traffic,
+    /// Seconds of the policy's clock.
+    ticks: u64,
     quiet_ticks: u32,
 }
 
@@ -207,6 +209,7 @@ impl Schedule {
 
     fn tick(&self, pulse: &mut Pulse) {
         let (now, params) = (self.traffic(), self.tuning.params());
+        pulse.ticks += 1;
         pulse.utilization.tick(now);
         let threshold = pulse.utilization.threshold_percent(&params);
         pulse.helpers.tick(self.load(), &params);
@@ -305,9 +308,10 @@ impl Schedule {
     /// nothing to do.
     fn migrate_wanted(&self, shard: usize) -> FsResult<Round> {
         let params = self.tuning.params();
-        let (threshold, flow) = {
+        let (threshold, flow, second) = {
             let pulse = self.pulse.lock();
-            (pulse.utilization.threshold_percent(&params), pulse.dataflow.under_way())
+            let threshold = pulse.utilization.threshold_percent(&params);
+            (threshold, pulse.dataflow.under_way(), pulse.ticks)
         };
         let used = self.conditions.pm_used_percent();
         let mut round = self.pins.migrate(shard)?;
@@ -326,13 +330,15 @@ impl Schedule {
         }
         Ok(match flow {
             Flow::PmBusy if round.is_in_vain() => {
-                round.or(self.selector.migrate_read_hot(shard)?)
+                round.or(self.selector.migrate_read_hot(shard, second)?)
             }
             Flow::DramBusy if round.is_in_vain() && used < threshold => {
                 let room = (threshold - used) / 100.0 * self.store.space.pm().blocks() as f64;
-                round.or(self
-                    .selector
-                    .migrate_reverse(shard, room as u64 / self.store.shards() as u64)?)
+                round.or(self.selector.migrate_reverse(
+                    shard,
+                    second,
+                    room as u64 / self.store.shards() as u64,
+                )?)
             }
             _ => round,
         })

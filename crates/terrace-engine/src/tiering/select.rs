@@ -27,6 +27,7 @@ use crate::inode::resident::Inode;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
 use crate::tiering::cold::{Cold, Together, Way, target_of};
+use crate::tiering::hot::HotFiles;
 use crate::tiering::relocate::{Order, Relocator, Wanted};
 use crate::tiering::round::{Direction, Round};
 
@@ -59,6 +60,8 @@ pub(crate) struct Selector {
     pub tuning: Arc<Tuning>,
     pub relocator: Arc<Relocator>,
     pub turnover: Mutex<Turnover>,
+    /// By shard.
+    pub hot: Vec<Mutex<HotFiles>>,
 }
 
 impl Selector {
