@@ -148,7 +148,7 @@ final class People {
         Cursor<DurablePerson> cursor = pool.cursor(DurablePerson.TYPE);
         while (cursor.next()) {
             DurablePerson person = cursor.get();
-            if (person.getAge() >= SOUGHT_AGE && SOUGHT_PLACE.equals(person.getPlace())) {
+            if (person.getAge() >= SOUGHT_AGE && person.placeEquals(SOUGHT_PLACE)) {
                 found.add(cursor.copy());
             }
         }

@@ -1,5 +1,6 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.internal.store.Comparand;
 import dev.terrace.objects.internal.store.Epoch;
 import dev.terrace.objects.internal.store.Headers;
 import dev.terrace.objects.internal.store.References;
@@ -10,6 +11,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
 import java.util.function.IntFunction;
@@ -507,6 +509,47 @@ public abstract class DurableObject {
     protected final void setString(int field, int at, @Nullable String value) {
         fields().setString(this, field, value);
         Profiling.written(this, field, value);
+    }
+
+    /// Whether the text of field `field` is this one, without decoding it; null is equal to null
+    /// only.
+    protected final boolean isString(int field, int at, @Nullable String text) {
+        Comparand value = text == null ? null : comparisons().of(text);
+        int found = value == null ? -1 : isEqualInPlace(field, value);
+        return found >= 0 ? found == 1 : comparisons().isEqual(this, field, text == null, value);
+    }
+
+    /// Whether the array of field `field` holds these bytes, without copying them; null is equal to
+    /// null only.
+    protected final boolean isBytes(int field, int at, byte @Nullable [] bytes) {
+        int length = mapping().field(field).fixedLength();
+        if (length > 0 && (at >= 0 || !Comparisons.isOnlyInSlot(bytes, length))) {
+            return Arrays.equals(getBytes(field, at), bytes);
+        }
+        Comparand value = bytes == null ? null : Comparand.ofBytes(bytes);
+        int found = value == null ? -1 : isEqualInPlace(field, value);
+        return found >= 0 ? found == 1 : comparisons().isEqual(this, field, bytes == null, value);
+    }
+
+    private Comparisons comparisons() {
+        return pool().comparisons();
+    }
+
+    /// Whether the value behind a slot is this one, all of it read of one commit: 1 if it is, 0 if
+    /// it is not, -1 if the slow path must find out.
+    private int isEqualInPlace(int field, Comparand value) {
+        try {
+            TypeMapping known = mapping();
+            if (known.isNative) {
+                long changes = epoch.changes();
+                long slot = memory.get(Region.LONG, begin + known.offset(field));
+                int found = pool().buffers().isEqualInPlace(slot, value);
+                return isSettled() && epoch.isStill(changes) ? found : -1;
+            }
+        } catch (RuntimeException | InternalError elsewhere) {
+            // As for getters of numbers; or the slot leads to what is no such value.
+        }
+        return -1;
     }
 
     /// The constant of field `field`, or null.

@@ -225,6 +225,11 @@ public final class DurableRecord extends DurableObject {
         return getString(field, at(field, FieldKind.STRING));
     }
 
+    /// Whether the text of a field is this one, without decoding it; null is equal to null only.
+    public boolean isString(int field, @Nullable String text) {
+        return isString(field, at(field, FieldKind.STRING), text);
+    }
+
     /// Sets the text of a field.
     public void setString(int field, @Nullable String value) {
         setString(field, at(field, FieldKind.STRING), value);

@@ -1,6 +1,7 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.internal.store.Buffers;
+import dev.terrace.objects.internal.store.Comparand;
 import dev.terrace.objects.internal.store.Headers;
 import dev.terrace.objects.internal.store.Medium;
 import dev.terrace.objects.internal.store.Store;
@@ -346,6 +347,11 @@ final class Fields {
     /// The number of bytes behind the slot of a field; -1 if the field is null.
     int getSlotLength(DurableObject object, int field) {
         return fromSlot(object, field, -1, buffers::length);
+    }
+
+    /// Whether the bytes behind the slot of a field are equal to these; null is not.
+    boolean isSlotEqual(DurableObject object, int field, Comparand value) {
+        return fromSlot(object, field, false, at -> buffers.isEqual(at, value));
     }
 
     /// The bits of an element of the array behind the slot of a field. They are zero if the array

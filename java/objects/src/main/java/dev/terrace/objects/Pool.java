@@ -40,6 +40,7 @@ public final class Pool extends HeapOwner implements AutoCloseable {
     private final Roots roots;
     private final Fields fields;
     private final ArrayFields arrays;
+    private final Comparisons comparisons;
     private final CollectionFields collections;
     private final Balancer balancer;
     private final Compactor compactor;
@@ -59,6 +60,7 @@ public final class Pool extends HeapOwner implements AutoCloseable {
         roots = new Roots(this, new Chain(store, buffers, Superblock.ROOTS_AT));
         fields = new Fields(this);
         arrays = new ArrayFields(this);
+        comparisons = new Comparisons(fields);
         collections = new CollectionFields(this);
         balancer = new Balancer(this);
         compactor = new Compactor(this);
@@ -523,6 +525,10 @@ public final class Pool extends HeapOwner implements AutoCloseable {
 
     ArrayFields arrays() {
         return arrays;
+    }
+
+    Comparisons comparisons() {
+        return comparisons;
     }
 
     CollectionFields collections() {

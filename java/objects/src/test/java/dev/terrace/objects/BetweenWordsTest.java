@@ -20,16 +20,24 @@ class BetweenWordsTest {
 
     private static final Map<String, Function<DurablePerson, @Nullable Object>> GETTERS =
             new TreeMap<>(
-                    Map.of(
-                            "age", DurablePerson::getAge,
-                            "place", DurablePerson::getPlace,
-                            "name", DurablePerson::getName,
-                            "image", person -> Arrays.hashCode(person.getImage()),
-                            "height", DurablePerson::getHeight,
-                            "row", person -> Arrays.hashCode(person.getRow()),
-                            "element", person -> person.getRow(5),
-                            "mood", DurablePerson::getMood,
-                            "balance", DurablePerson::getBalance));
+                    Map.ofEntries(
+                            Map.entry("age", DurablePerson::getAge),
+                            Map.entry("place", DurablePerson::getPlace),
+                            Map.entry("is no place", person -> person.placeEquals(null)),
+                            Map.entry("is short", person -> person.placeEquals("x")),
+                            Map.entry("is long", person -> person.placeEquals(CrashTest.LONG)),
+                            Map.entry(
+                                    "is longer",
+                                    person -> person.placeEquals(CrashTest.LONG + CrashTest.LONG)),
+                            Map.entry("is name", person -> person.nameEquals(CrashTest.LONG)),
+                            Map.entry("name", DurablePerson::getName),
+                            Map.entry("image", person -> Arrays.hashCode(person.getImage())),
+                            Map.entry("is image", person -> person.imageEquals(new byte[5000])),
+                            Map.entry("height", DurablePerson::getHeight),
+                            Map.entry("row", person -> Arrays.hashCode(person.getRow())),
+                            Map.entry("element", person -> person.getRow(5)),
+                            Map.entry("mood", DurablePerson::getMood),
+                            Map.entry("balance", DurablePerson::getBalance)));
 
     private static String look(
             DurablePerson person, Function<DurablePerson, @Nullable Object> getter) {

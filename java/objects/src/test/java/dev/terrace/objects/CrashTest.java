@@ -23,7 +23,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 /// Every state that a power cut may leave of what programs do is one between two commits, also for
 /// who may only read, and none older than what had returned.
 class CrashTest {
-    private static final String LONG = "a text that is longer than a slot holds";
+    static final String LONG = "a text that is longer than a slot holds";
 
     /// Something that programs do, and what must be there for it.
     record Step(String name, Consumer<Pool> prepare, Consumer<Pool> work) {

@@ -51,6 +51,10 @@ final class DurablePerson extends DurableObject {
         return getBytes(1, TYPE.offset(1));
     }
 
+    boolean imageEquals(byte @Nullable [] image) {
+        return isBytes(1, TYPE.offset(1), image);
+    }
+
     void setImage(byte @Nullable [] image) {
         setBytes(1, TYPE.offset(1), image);
     }
@@ -59,12 +63,20 @@ final class DurablePerson extends DurableObject {
         return getString(2, TYPE.offset(2));
     }
 
+    boolean placeEquals(@Nullable String place) {
+        return isString(2, TYPE.offset(2), place);
+    }
+
     void setPlace(@Nullable String place) {
         setString(2, TYPE.offset(2), place);
     }
 
     @Nullable String getName() {
         return getString(3, TYPE.offset(3));
+    }
+
+    boolean nameEquals(@Nullable String name) {
+        return isString(3, TYPE.offset(3), name);
     }
 
     void setName(@Nullable String name) {

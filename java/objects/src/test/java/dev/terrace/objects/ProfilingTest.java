@@ -1,6 +1,7 @@
 package dev.terrace.objects;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -51,6 +52,10 @@ class ProfilingTest {
 
         void text(@Nullable String value) {
             setString(1, TYPE.offset(1), value);
+        }
+
+        boolean isText(@Nullable String value) {
+            return isString(1, TYPE.offset(1), value);
         }
 
         double row(int index) {
@@ -155,6 +160,9 @@ class ProfilingTest {
             assertEquals(7, thing.number());
             thing.text("twelve bytes");
             assertEquals("twelve bytes", thing.text());
+            assertTrue(thing.isText("twelve bytes"));
+            assertFalse(thing.isText("x"));
+            assertFalse(thing.isText(null));
             thing.row(1, 0.5);
             thing.row(new double[4]);
             thing.row(new double[2]);
@@ -174,7 +182,7 @@ class ProfilingTest {
             Profile profile = profiling.profile();
 
             assertCounts(counts(2, 1, 0, 0, 8, 4), field(profile, "number"));
-            assertCounts(counts(1, 1, 0, 0, 13, 13), field(profile, "text"));
+            assertCounts(counts(4, 1, 0, 0, 13 + 13 + 2, 13), field(profile, "text"));
             assertCounts(counts(2, 0, 1, 1, 48, 0), field(profile, "row"));
             assertCounts(counts(1, 1, 1, 0, 1000, 1000), field(profile, "image"));
             assertCounts(counts(1, 1, 0, 0, 8, 8), field(profile, "far"));

@@ -66,6 +66,16 @@ public final class Thing extends DurableObject {
         return isVolatile() ? (String) getVolatile(TEXT) : getString(TEXT, at(TEXT));
     }
 
+    /// Compares a field of a durable tier in place.
+    boolean textEquals(@Nullable String text) {
+        return isString(TEXT, at(TEXT), text);
+    }
+
+    /// Compares a field of a durable tier in place.
+    boolean bytesEqual(byte @Nullable [] bytes) {
+        return isBytes(BYTES, at(BYTES), bytes);
+    }
+
     /// Sets a field.
     public void setText(@Nullable String text) {
         if (isVolatile()) {

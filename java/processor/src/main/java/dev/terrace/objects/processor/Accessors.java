@@ -26,9 +26,16 @@ final class Accessors {
             case Shape.Volatile(var _, var type, var recompute) ->
                     addVolatile(slot, type, recompute);
             case Shape.Embedding(var inner) -> addEmbedding(slot, inner.name());
+            case Shape.Text _ -> {
+                addSimple(slot);
+                addComparison(slot, ClassName.get(String.class));
+            }
             case Shape.PrimitiveArray(var _, var element, var length) -> {
                 addSimple(slot);
                 addElements(slot, element, length);
+                if (element.equals(TypeName.BYTE)) {
+                    addComparison(slot, ArrayTypeName.of(element));
+                }
             }
             default -> addSimple(slot);
         }
@@ -42,6 +49,21 @@ final class Accessors {
                         .addStatement("return $L", SlotCode.read(slot))
                         .build());
         members.add(slot, setter(slot).addCode(writing(slot, SlotCode.write(slot, VALUE))).build());
+    }
+
+    private void addComparison(Slot slot, TypeName type) {
+        members.add(
+                slot,
+                method(
+                                slot,
+                                slot.javaName() + "Equals",
+                                "Whether field {@code $L} is equal to a value. It is compared where"
+                                        + " it is stored.",
+                                slot.schemaName())
+                        .returns(TypeName.BOOLEAN)
+                        .addParameter(SlotCode.nullable(type), "value")
+                        .addStatement("return is$L($L, value)", SlotCode.suffix(slot), slot.place())
+                        .build());
     }
 
     private static MethodSpec.Builder setter(Slot slot) {

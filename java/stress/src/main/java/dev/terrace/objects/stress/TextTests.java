@@ -7,6 +7,7 @@ import org.openjdk.jcstress.annotations.Expect;
 import org.openjdk.jcstress.annotations.JCStressTest;
 import org.openjdk.jcstress.annotations.Outcome;
 import org.openjdk.jcstress.annotations.State;
+import org.openjdk.jcstress.infra.results.II_Result;
 import org.openjdk.jcstress.infra.results.I_Result;
 
 /// Getters of texts beside setters: the old text's place is another's a moment later.
@@ -90,6 +91,37 @@ public final class TextTests {
         @Actor
         public void get(I_Result seen) {
             seen.r1 = look(same);
+        }
+    }
+
+    @JCStressTest
+    @Description(
+            "A comparison with the text that takes the old one's place, which was never this"
+                    + " object's; by a pool that is only read.")
+    @Outcome(
+            id = {"0, 0", "0, 1"},
+            expect = Expect.ACCEPTABLE,
+            desc = "before or after")
+    @Outcome(expect = Expect.FORBIDDEN, desc = "another object's")
+    @State
+    public static class Compared {
+        private final DurablePair pair = Rig.pair(Rig.nextPlace());
+        private final DurablePair other = Rig.pair(Rig.nextPlace());
+        private final DurablePair same = Rig.reader(pair);
+
+        public Compared() {
+            prepare(pair, other);
+        }
+
+        @Actor
+        public void set() {
+            change(pair, other);
+        }
+
+        @Actor
+        public void get(II_Result seen) {
+            seen.r1 = (int) Rig.look(0, () -> same.textEquals(OTHER) ? 1 : 0);
+            seen.r2 = same.textEquals(NEW) ? 1 : 0;
         }
     }
 }

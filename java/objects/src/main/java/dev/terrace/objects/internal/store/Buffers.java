@@ -49,7 +49,7 @@ public final class Buffers {
     /// Bytes before those of a value on a disk that is not checked.
     private static final int DISK_FRONT_BYTES = 8;
 
-    private static final ValueLayout.OfLong WORD =
+    static final ValueLayout.OfLong WORD =
             ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
 
     private final Store store;
@@ -84,11 +84,7 @@ public final class Buffers {
     /// @throws IllegalArgumentException if the pool has none of these tiers
     public long put(List<Medium> tiers, byte[] bytes) {
         if (bytes.length <= INLINE_BYTES_MAX) {
-            long slot = KIND_INLINE | (long) bytes.length << 4;
-            for (int i = 0; i < bytes.length; i++) {
-                slot |= (bytes[i] & 0xffL) << 8 * (i + 1);
-            }
-            return slot;
+            return inlineSlot(bytes);
         }
         List<StoreFailure.Full> full = new ArrayList<>();
         for (Medium tier : tiers) {
@@ -120,6 +116,15 @@ public final class Buffers {
         StoreFailure.Full last = full.getLast();
         full.subList(0, full.size() - 1).forEach(last::addSuppressed);
         throw last;
+    }
+
+    /// The slot that holds these bytes itself.
+    static long inlineSlot(byte[] bytes) {
+        long slot = KIND_INLINE | (long) bytes.length << 4;
+        for (int i = 0; i < bytes.length; i++) {
+            slot |= (bytes[i] & 0xffL) << 8 * (i + 1);
+        }
+        return slot;
     }
 
     /// Stores bytes on the device of a place, without growing it, and returns the slot. In a
@@ -328,6 +333,58 @@ public final class Buffers {
     /// @throws StoreFailure.Damaged if there is no buffer
     public int length(long at) {
         return settled(at, this::lengthOf);
+    }
+
+    /// Whether the value of the slot at `at` is equal to this one; null is not.
+    ///
+    /// @throws StoreFailure.Damaged if the value has to be read, and is damaged
+    public boolean isEqual(long at, Comparand value) {
+        return settled(at, slot -> isEqualIn(slot, value));
+    }
+
+    private boolean isEqualIn(long slot, Comparand value) {
+        boolean mayBeEqual =
+                switch (kind(slot)) {
+                    // The front's seal tells damage, and its checksum most other values, so that
+                    // those need not be read from a disk.
+                    case KIND_CHECKED_PMEM -> value.mayHaveFront(pmemFront(slot));
+                    case KIND_CHECKED_DISK -> value.mayHaveFront(diskFront(slot));
+                    default -> lengthOf(slot) == value.length();
+                };
+        byte[] bytes = mayBeEqual ? load(slot) : null;
+        return bytes != null && value.equalsBytes(bytes);
+    }
+
+    /// The same of a slot whose value lies in the slot or, without a checksum, in persistent
+    /// memory, for a caller that looks afterwards whether anything has changed meanwhile. Any
+    /// exception may mean that something has.
+    ///
+    /// @return 1: equal; 0: not equal; -1: the value lies elsewhere, is damaged, or has changed
+    public int isEqualInPlace(long slot, Comparand value) {
+        if (kind(slot) == KIND_PMEM) {
+            long offset = offset(slot);
+            Region pmem = store.pmem();
+            return isEqualInPmem(pmem.extentOf(offset), pmem.within(offset), offset, value);
+        }
+        if (kind(slot) == KIND_INLINE) {
+            return value.isSlot(slot) || inlineLength(slot) < 0 ? 1 : 0;
+        }
+        return slot == NULL ? 0 : -1;
+    }
+
+    private int isEqualInPmem(MemorySegment memory, long begin, long offset, Comparand value) {
+        long header = memory.get(Region.LONG, begin);
+        long length = memory.get(Region.LONG, begin + Headers.BYTES);
+        if (Headers.type(header) != Headers.BUFFER || !store.belongs(offset, header)) {
+            return -1;
+        }
+        if (length <= INLINE_BYTES_MAX || length >= memory.byteSize()) {
+            return -1;
+        }
+        if (length != value.length()) {
+            return 0;
+        }
+        return value.equalsBytesAt(memory, begin + PMEM_FRONT_BYTES) ? 1 : 0;
     }
 
     /// The bits of an element, the other bits zero, of the array behind the slot at `at`, whose

@@ -17,12 +17,17 @@ public final class Text {
 
     private Text() {}
 
+    /// Whether a string is not too long for any buffer.
+    static boolean fits(String text) {
+        return text.length() <= CHARACTERS_MAX;
+    }
+
     /// A string as a buffer holds it: the encoding of its characters, then the characters. Any
     /// string can be restored exactly.
     ///
     /// @throws StoreFailure.Full if it is too long for any buffer
     public static byte[] encode(String text) {
-        if (text.length() > CHARACTERS_MAX) {
+        if (!fits(text)) {
             throw new StoreFailure.Full(
                     "a text of "
                             + text.length()

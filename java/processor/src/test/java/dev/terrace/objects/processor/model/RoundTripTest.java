@@ -102,6 +102,20 @@ class RoundTripTest {
     }
 
     @Test
+    void textsAndBytesAreComparedInPlace() {
+        DurablePerson person = DurablePerson.of(pool, fullPerson());
+        assertTrue(person.nameEquals("Bob"));
+        assertFalse(person.nameEquals("Eve"));
+        assertFalse(person.nameEquals(null));
+        assertTrue(person.imageEquals(new byte[] {1, 2, 3, 4, 5, 6, 7, 8}));
+        assertFalse(person.imageEquals(new byte[8]));
+        assertTrue(person.homeStreetEquals("High Street"));
+        person.setHome(null);
+        assertFalse(person.homeStreetEquals("High Street"));
+        assertTrue(person.homeStreetEquals(null));
+    }
+
+    @Test
     void nullsComeBackAsNulls() {
         Person copy = DurablePerson.of(pool, person(null, 1)).toPerson();
         assertNull(copy.name);
