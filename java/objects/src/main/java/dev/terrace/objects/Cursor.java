@@ -3,12 +3,14 @@ package dev.terrace.objects;
 import dev.terrace.objects.internal.store.Epoch;
 import dev.terrace.objects.internal.store.Headers;
 import dev.terrace.objects.internal.store.Parts;
+import dev.terrace.objects.internal.store.References;
 import dev.terrace.objects.internal.store.Store;
 import dev.terrace.objects.internal.store.StoreFailure;
 import org.jspecify.annotations.Nullable;
 
-/// Walks over all objects of a class, in the order in which they lie in persistent memory. It uses
-/// one handle for all of them, so a walk over a million objects makes no garbage.
+/// Walks over all objects of a class, in the order in which they lie in persistent memory, or goes
+/// from one to another by their references ([#at]). It uses one handle for all of them, so a walk
+/// over a million objects makes no garbage.
 ///
 /// The walk may or may not meet objects that are made or deleted meanwhile. For one thread.
 ///
@@ -109,6 +111,32 @@ public final class Cursor<D extends DurableObject> {
         handle.bind(pool, mapping, at, header);
         bound = mapping.isNative ? mapping : null;
         return true;
+    }
+
+    /// Goes to the object that a reference leads to, as [DurableObject#reference()] says it. A walk
+    /// goes on behind that object.
+    ///
+    /// @return the cursor's handle, the same each time
+    /// @throws StaleReferenceException if the object has been deleted
+    /// @throws SchemaMismatchException if it is of another class
+    public D at(long reference) {
+        try {
+            long record = References.recordOf(reference);
+            if (bound == null || !handle.moveTo(record, bound.id, epoch.changes(), reference)) {
+                pool.bind(handle, type, reference);
+                bound = handle.mapping().isNative ? handle.mapping() : null;
+            }
+            at = record;
+            ahead = 0;
+            return handle;
+        } catch (StoreFailure | IllegalStateException | InternalError e) {
+            throw pool.explain(e);
+        }
+    }
+
+    /// The pool that it walks in.
+    public Pool pool() {
+        return pool;
     }
 
     /// The object at the cursor. The handle is the same each time; use [#copy()] to keep the

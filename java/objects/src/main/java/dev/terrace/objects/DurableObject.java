@@ -47,6 +47,9 @@ public abstract class DurableObject {
     /// No epoch.
     static final long NEVER = -2;
 
+    /// No reference: it has more generations than there are.
+    private static final long ANY = -1;
+
     // A new handle leads nowhere. The pool binds it before any other thread sees it.
     private @Nullable Pool pool;
     private @Nullable Store store;
@@ -83,6 +86,11 @@ public abstract class DurableObject {
     /// and have been there when the epoch's changes were `changes`. If a fast check cannot show
     /// that, nothing happens.
     final boolean moveTo(long newRecord, int id, long changes) {
+        return moveTo(newRecord, id, changes, ANY);
+    }
+
+    /// Like [#moveTo(long, int, long)], to the object that a reference leads to.
+    final boolean moveTo(long newRecord, int id, long changes, long reference) {
         if ((newRecord ^ record) >= memory.byteSize() || !epoch.isPlain()) {
             return false;
         }
@@ -92,6 +100,7 @@ public abstract class DurableObject {
         boolean isExtended = memory.get(Region.LONG, newBegin + Layout.EXTENSION_AT) != 0;
         if (isExtended
                 || Headers.type(newHeader) != id
+                || reference != ANY && !References.leadsTo(reference, newHeader)
                 || !store().belongs(newRecord, newHeader)
                 || !epoch.isStill(changes)) {
             return false;

@@ -5,12 +5,16 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.collections.DurableList;
+import dev.terrace.objects.collections.ElementType;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Objects;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -153,6 +157,83 @@ class CursorTest {
             assertEquals(Set.copyOf(people), Set.copyOf(met(pool, DurablePerson.TYPE)));
             assertEquals(large, met(pool, Large.TYPE));
             assertEquals(40, met(pool, Large.TYPE).getLast().getRow(9_999));
+        }
+    }
+
+    /// Some in the same extent, some in another.
+    @Test
+    void itGoesToAnyObjectByItsReference() throws IOException {
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            List<Thing> things = make(pool, 60_000);
+            assertTrue(pool.store().pmem().extents() > 1);
+            Cursor<Thing> cursor = pool.cursor(THING);
+            for (int i = 0; i < things.size(); i++) {
+                int number = (int) (i * 7919L % things.size());
+                Thing thing = cursor.at(things.get(number).reference());
+                assertEquals(number, thing.getNumber());
+                assertEquals(things.get(number), thing);
+            }
+            Set<Long> behind = new HashSet<>();
+            cursor.at(things.get(50_000).reference());
+            while (cursor.next()) {
+                behind.add(cursor.get().getNumber());
+            }
+            assertTrue(behind.contains(50_001L) && !behind.contains(50_000L));
+        }
+    }
+
+    @Test
+    void itStaysWhereItIsWhenThereIsNoSuchObject() throws IOException {
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            List<Thing> things = make(pool, 3);
+            DurablePerson person = DurablePerson.create(pool);
+            Cursor<Thing> cursor = pool.cursor(THING);
+            cursor.at(things.getFirst().reference());
+            long gone = things.get(1).reference();
+            things.get(1).delete();
+            assertThrows(StaleReferenceException.class, () -> cursor.at(gone));
+            // Another object takes its place.
+            make(pool, 1);
+            assertThrows(StaleReferenceException.class, () -> cursor.at(gone));
+            assertThrows(SchemaMismatchException.class, () -> cursor.at(person.reference()));
+            for (long reference : new long[] {0, -1, 1L << 40 | 1, gone + 1}) {
+                assertThrows(TerraceException.class, () -> cursor.at(reference));
+            }
+            assertEquals(things.getFirst(), cursor.get());
+            pool.transact(() -> {
+                Thing made = pool.create(THING);
+                made.setNumber(77);
+                assertEquals(77, cursor.at(made.reference()).getNumber());
+            });
+        }
+    }
+
+    @Test
+    void aListIsReadInAnyOrderByACursor() throws IOException {
+        ElementType<Thing> elements = ElementType.of(THING);
+        try (Pool pool = Pool.open(dir.resolve("one"), SMALL);
+                Pool other = Pool.open(dir.resolve("two"), SMALL)) {
+            DurableList<Thing> list = DurableList.create(pool, elements);
+            list.addAll(make(pool, 1000));
+            list.set(500, null);
+            Cursor<Thing> cursor = pool.cursor(THING);
+            for (int i = 0; i < list.size(); i++) {
+                int index = (int) (i * 7919L % list.size());
+                Thing thing = list.read(index, cursor);
+                assertEquals(list.get(index), thing);
+                assertEquals(index == 500, thing == null);
+            }
+            assertThrows(IndexOutOfBoundsException.class, () -> list.read(1000, cursor));
+            assertThrows(IndexOutOfBoundsException.class, () -> list.read(-1, cursor));
+            Cursor<Thing> elsewhere = other.cursor(THING);
+            assertThrows(IllegalArgumentException.class, () -> list.read(0, elsewhere));
+            Cursor<DurablePerson> people = pool.cursor(DurablePerson.TYPE);
+            assertThrows(SchemaMismatchException.class, () -> list.read(0, people));
+            DurableList<String> texts = DurableList.create(pool, ElementType.STRING);
+            texts.add("text");
+            assertThrows(IllegalArgumentException.class, () -> texts.read(0, cursor));
+            Objects.requireNonNull(list.get(1)).delete();
+            assertThrows(StaleReferenceException.class, () -> list.read(1, cursor));
         }
     }
 

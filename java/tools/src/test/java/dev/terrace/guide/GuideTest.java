@@ -181,6 +181,15 @@ class GuideTest {
                 sum += position[2] * people.get().getAge();
             }
             assertEquals(16.5, sum);
+
+            bob.setPlace("Chile");
+            int found = 0;
+            people = pool.cursor(DurablePerson.TYPE);
+            while (people.next()) {
+                found += people.get().placeEquals("Chile") ? 1 : 0;
+            }
+            assertEquals(bob, people.at(bob.reference()));
+            assertEquals(1, found);
         }
     }
 

@@ -1,5 +1,7 @@
 package dev.terrace.objects.collections;
 
+import dev.terrace.objects.Cursor;
+import dev.terrace.objects.DurableObject;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.internal.collections.Anchor;
 import dev.terrace.objects.internal.collections.Cells;
@@ -12,6 +14,7 @@ import java.util.List;
 import java.util.ListIterator;
 import java.util.Objects;
 import java.util.RandomAccess;
+import java.util.function.IntFunction;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 
@@ -24,6 +27,7 @@ public abstract sealed class DurableSequence<E> extends AbstractList<E>
     final ElementCodec<E> type;
     final Cells cells;
     private final Store store;
+    private final IntFunction<@Nullable E> loaded = this::load;
 
     DurableSequence(Anchor anchor, ElementType<E> type) {
         this.anchor = anchor;
@@ -59,10 +63,39 @@ public abstract sealed class DurableSequence<E> extends AbstractList<E>
 
     @Override
     public final @Nullable E get(int index) {
+        return settled(index, loaded);
+    }
+
+    /// The object with this number, by the handle of a cursor, so that objects are read in any
+    /// order without a handle for each of them.
+    ///
+    /// @param cursor of the elements' class, in the same pool; it goes to the object
+    /// @return the cursor's handle, the same each time; null if the element is null
+    /// @throws IllegalArgumentException if the elements are no durable objects, or if the cursor is
+    ///     of another pool
+    /// @throws dev.terrace.objects.SchemaMismatchException if they are of another class than the
+    ///     cursor's
+    public final <D extends DurableObject> @Nullable D read(int index, Cursor<D> cursor) {
+        if (!type.isObject() || cursor.pool() != pool()) {
+            throw new IllegalArgumentException(
+                    type.isObject()
+                            ? "a cursor of another pool cannot go to an element"
+                            : "elements of class " + type.name() + " are no durable objects");
+        }
+        return settled(
+                index,
+                number -> {
+                    long word = word(number);
+                    return word == 0 ? null : cursor.at(word);
+                });
+    }
+
+    /// The result of `load` for an element, of one committed state.
+    private <T extends @Nullable Object> T settled(int index, IntFunction<T> load) {
         try {
             long changes = store.epoch().changes();
             if (store.isInPlace()) {
-                E element = load(index);
+                T element = load.apply(index);
                 if (store.epoch().isStill(changes)) {
                     return element;
                 }
@@ -70,13 +103,23 @@ public abstract sealed class DurableSequence<E> extends AbstractList<E>
         } catch (RuntimeException | InternalError e) {
             // It is read again below, which tells a concurrent change from an error or damage.
         }
-        return anchor.read(() -> load(index));
+        return anchor.read(() -> load.apply(index));
+    }
+
+    /// The word of an element; 0 if it is null.
+    private long word(int index) {
+        long leaf = checkedLeaf(index);
+        return cells.isPresent(leaf, index) ? store.word(Cells.at(leaf, index)) : 0;
+    }
+
+    private long checkedLeaf(int index) {
+        anchor.check();
+        Objects.checkIndex((long) index, anchor.size());
+        return cells.leaf(index);
     }
 
     private @Nullable E load(int index) {
-        anchor.check();
-        Objects.checkIndex((long) index, anchor.size());
-        long leaf = cells.leaf(index);
+        long leaf = checkedLeaf(index);
         return cells.isPresent(leaf, index) ? type.load(anchor, Cells.at(leaf, index)) : null;
     }
 

@@ -194,6 +194,11 @@ public final class ElementCodec<E> {
         return isBuffered(code);
     }
 
+    /// Whether the elements are durable objects, and their words references.
+    public boolean isObject() {
+        return code == OBJECT_CODE;
+    }
+
     public boolean needsPresence() {
         return needsPresence(code);
     }
