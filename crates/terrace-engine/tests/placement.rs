@@ -474,6 +474,41 @@ fn files_that_a_round_cuts_come_back_whole_in_one_second() {
     }
 }
 
+/// A round takes 16 MiB here. The last file of the first round, which is cut, is not the one that
+/// lies last on the disk.
+#[test]
+fn small_files_of_more_than_a_buffer_come_back_in_one_second() {
+    let (pm, disks) = (Pm::anonymous(48 << 20), vec![memory_disk(48 << 20)]);
+    format(&pm, &disks, &FormatOptions { shards: Some(1), ..Default::default() }).unwrap();
+    let rig = Rig { pm, disks };
+    let volume = rig.open_alone(&[
+        (Param::FlowSeconds, 1),
+        (Param::Settle, 0),
+        (Param::MigrateMin, 90),
+        (Param::MigrateAt, 90),
+    ]);
+    let mut files: Vec<Ino> = (0..450)
+        .map(|number| {
+            let ino = create(&volume, &format!("file{number}"));
+            put(&volume, ino, 0, &pattern(40 << 10, number as u8));
+            volume.move_file(ino, 1).unwrap();
+            ino
+        })
+        .collect();
+    files.rotate_left(77);
+    for &ino in &files {
+        volume.read(ino, 0, &mut vec![0; 40 << 10]).unwrap();
+    }
+    volume.pass_seconds(1);
+    for shard in 0..volume.shards() {
+        // It ends by saying that nothing is left.
+        let _ = volume.migrate_shard(shard);
+    }
+    let left: Vec<String> =
+        files.iter().map(|&ino| runs(&volume, ino)).filter(|runs| runs != "10 pm").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
 #[test]
 fn a_disk_tier_that_fills_moves_cold_data_to_the_next() {
     let rig = Rig::tiered(16 << 20);

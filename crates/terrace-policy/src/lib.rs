@@ -38,8 +38,8 @@ pub use rule::{Leaving, Rule};
 pub use siblings::{Row, Siblings};
 pub use synchronicity::{Judged, Synchronicity};
 pub use temperature::{
-    ColdCut, ColdList, MeanTime, Moment, PartTimes, Pressure, cold_before, cold_under, hottest,
-    log_is_cold,
+    ColdCut, ColdList, HOT_FILES_MAX, MeanTime, Moment, PartTimes, Pressure, cold_before,
+    cold_under, hottest, log_is_cold,
 };
 pub use thresholds::{
     Dataflow, Flow, Traffic, Utilization, keeps_cached, logs_leave, read_migration_goes_on,

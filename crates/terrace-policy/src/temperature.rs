@@ -282,6 +282,9 @@ impl ColdList {
     }
 }
 
+/// Hot files that one look at all files remembers, of a shard.
+pub const HOT_FILES_MAX: usize = 65_536;
+
 /// Leaves the `n` hottest of `files`, (artime in nanoseconds, id), hottest first; of two, the one
 /// of the lesser id.
 pub fn hottest(files: &mut Vec<(i64, u64)>, n: usize) {

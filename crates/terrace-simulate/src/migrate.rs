@@ -8,17 +8,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use terrace_policy::{
-    Bucket, ColdCut, Flow, Moment, Offer, Pace, Param, PartTimes, Piece, Pressure, Rest, allowance,
-    cold_under, groups, hottest, is_read_dominated, keeps_cached,
+    Bucket, ColdCut, Flow, HOT_FILES_MAX, Moment, Offer, Pace, Param, PartTimes, Piece, Pressure,
+    Rest, allowance, cold_under, groups, hottest, is_read_dominated, keeps_cached,
 };
 
 use crate::config::{BLOCK_BYTES, Config};
 use crate::cost::Work;
 use crate::file::{File, Place};
 use crate::volume::Volume;
-
-/// Files that read and reverse migration look at between two ticks.
-const HOT_FILES: usize = 64;
 
 /// Files of which the coldest part is looked for, coldest first.
 const COLD_FILES: usize = 16;
@@ -349,7 +346,7 @@ fn hot_files(volume: &Volume) -> Vec<u64> {
     let candidates =
         volume.files.iter().filter(|(_, file)| file.rtimes.blocks() > 0 && is_candidate(file));
     let mut files: Vec<_> = candidates.map(|(&ino, file)| (file.rtimes.time_ns(), ino)).collect();
-    hottest(&mut files, HOT_FILES);
+    hottest(&mut files, HOT_FILES_MAX);
     files.into_iter().map(|(_, ino)| ino).collect()
 }
 

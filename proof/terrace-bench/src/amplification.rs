@@ -34,9 +34,16 @@ const VARMAIL_BATCHES: u64 = 120;
 /// things out: more than a small PM holds.
 const FILE_BYTES_MIN: u64 = 256 << 20;
 
+/// Three times the smallest PM: some of it has to leave, however slow the machine is.
+const DATABASE_BYTES_MIN: u64 = 24 << 20;
+
 fn sizes(options: &Options) -> Sizes {
     let sizes = Sizes::on_mounts(options);
-    Sizes { file_bytes: sizes.file_bytes.max(FILE_BYTES_MIN), ..sizes }
+    Sizes {
+        file_bytes: sizes.file_bytes.max(FILE_BYTES_MIN),
+        database_bytes: sizes.database_bytes.max(DATABASE_BYTES_MIN),
+        ..sizes
+    }
 }
 
 /// What runs on a small PM, for as long as it says much of it.

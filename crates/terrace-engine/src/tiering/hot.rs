@@ -2,41 +2,64 @@
 //! (formula (2)).
 
 use terrace_layout::BLOCK_BYTES;
-use terrace_policy::{Pressure, Rule, hottest, is_read_dominated};
+use terrace_policy::{HOT_FILES_MAX, Pressure, Rule, hottest, is_read_dominated};
 use terrace_store::error::FsResult;
+use terrace_store::file::FileData;
 use terrace_store::index::Extent;
 use terrace_store::space::Tiers;
 use terrace_store::sync::Arc;
 
 use crate::base::words::tier_name;
 use crate::inode::resident::Inode;
-use crate::tiering::cold::{Cold, Together};
+use crate::tiering::cold::{Cold, TOGETHER_FILES_MAX, Together};
+use crate::tiering::relocate::buffers::BUFFER_BLOCKS;
 use crate::tiering::relocate::{Order, Wanted};
 use crate::tiering::round::{Direction, Round};
 use crate::tiering::select::{ALONE_BLOCKS, Selection, Selector, TRIED_FILES_MAX};
 
-/// Most files of a shard that are remembered as hot.
-const HOT_FILES_MAX: usize = 65_536;
-
-/// Files that are read, as of the last look at all files of a shard. A look takes as long as there
-/// are files in DRAM, so it serves all rounds of a second.
+/// Files that are read, as of the last look at all files of a shard, for the rounds of a second: a
+/// look takes as long as there are files in DRAM.
 #[derive(Debug, Default)]
 pub(crate) struct HotFiles {
     /// Inode numbers, the hottest last.
     files: Vec<u64>,
-    /// For which migration, and in which second.
+    /// The migration and the second of the last look.
     looked: Option<(Rule, u64)>,
-    /// There were more than are remembered.
+    /// The last look found more files than are remembered.
     has_more: bool,
+    /// Data has moved since, so that another look finds others.
+    has_moved: bool,
 }
 
-/// Which files are looked for.
+impl HotFiles {
+    fn needs_look(&self, rule: Rule, second: u64) -> bool {
+        let is_used_up = self.files.is_empty() && self.has_more && self.has_moved;
+        self.looked != Some((rule, second)) || is_used_up
+    }
+
+    /// Remembers the `most` hottest of the files that a look has found: their artime, and number.
+    fn remember(&mut self, rule: Rule, second: u64, mut found: Vec<(i64, u64)>, most: usize) {
+        let has_more = found.len() > most;
+        hottest(&mut found, most);
+        let files = found.into_iter().rev().map(|(_, ino)| ino).collect();
+        *self = Self { files, looked: Some((rule, second)), has_more, has_moved: false };
+    }
+
+    /// A round has ended. The file that it took last may have more to move, and is the next.
+    fn end_round(&mut self, last: Option<u64>, round: &Round) {
+        self.files.extend(last);
+        self.has_moved |= !round.is_in_vain();
+    }
+}
+
+/// Files that are looked for in a second of the policy's clock.
 #[derive(Clone, Copy)]
 struct Look<'a> {
     shard: usize,
     second: u64,
     rule: Rule,
-    there: &'a dyn Fn(&Extent) -> bool,
+    /// Whether a file that is read may move; false, too, if somebody is writing it at the moment.
+    may_move: &'a dyn Fn(&Inode) -> bool,
 }
 
 impl Selector {
@@ -51,11 +74,13 @@ impl Selector {
             (self.cache.clean_pages() + self.cache.dirty_pages(), self.cache.budget_pages());
         // Data that does not fit would be read from the disk.
         let room = budget.saturating_sub(used);
-        let is_dominated = |inode: &Inode| {
-            let blocks = inode.inner.try_read()?.file().ok()?.size.div_ceil(BLOCK_BYTES);
-            Some(is_read_dominated(inode.reading.blocks_read_since_write(), blocks, &params))
-        };
         let in_pm = |extent: &Extent| extent.addr.is_pm();
+        let may_move = |inode: &Inode| {
+            has_data_there(inode, &in_pm, |file| {
+                let blocks = file.size.div_ceil(BLOCK_BYTES);
+                is_read_dominated(inode.reading.blocks_read_since_write(), blocks, &params)
+            })
+        };
         let selection = Selection {
             wanted: Wanted { there: &in_pm, such: None },
             spares: None,
@@ -64,7 +89,7 @@ impl Selector {
             most: room,
             rule: Rule::ReadMigration,
         };
-        let look = Look { shard, second, rule: Rule::ReadMigration, there: &in_pm };
+        let look = Look { shard, second, rule: selection.rule, may_move: &may_move };
         let direction = Direction { from: tier_name(0), to: "the disks" };
         let mut round = Round::Stuck(
             "read migration: no read-dominated file has data in PM, or the cache is full".into(),
@@ -72,13 +97,11 @@ impl Selector {
         let (mut last, mut tried) = (None, 0);
         while room > 0 && tried < TRIED_FILES_MAX && round.may_try_another() {
             let Some(inode) = self.next_hot(look) else { break };
-            if is_dominated(&inode) == Some(true) {
-                round = round.after(self.relocate_selection(&inode, selection), &direction)?;
-                tried += 1;
-            }
-            last = Some(inode);
+            round = round.after(self.relocate_selection(&inode, selection), &direction)?;
+            last = Some(inode.ino.0);
+            tried += 1;
         }
-        self.look_again_at(last, shard);
+        self.hot[shard].lock().end_round(last, &round);
         Ok(round)
     }
 
@@ -104,15 +127,20 @@ impl Selector {
             return Ok(round);
         }
         let most = room.min(self.blocks_at_once());
-        let look = Look { shard, second, rule: order.rule, there: &on_disk };
+        let may_move = |inode: &Inode| has_data_there(inode, &on_disk, |_| true);
+        let look = Look { shard, second, rule: order.rule, may_move: &may_move };
         let (mut together, mut last) = (Together::default(), None);
-        loop {
-            let left = most.saturating_sub(together.blocks());
-            if left == 0 || together.is_enough(most) || !round.may_try_another() {
+        for _ in 0..TOGETHER_FILES_MAX {
+            // Small files go through one buffer.
+            let left = match together.blocks() {
+                0 => most,
+                blocks => most.min(BUFFER_BLOCKS).saturating_sub(blocks),
+            };
+            if left == 0 || !round.may_try_another() {
                 break;
             }
             let Some(inode) = self.next_hot(look) else { break };
-            last = Some(inode.clone());
+            last = Some(inode.ino.0);
             let pieces = self.find_pieces(&inode, order.wanted, None, left);
             match pieces.map(|pieces| Cold { such: None, pressure: Pressure::Low, pieces }) {
                 Ok(cold) if cold.blocks() == 0 => {}
@@ -125,58 +153,82 @@ impl Selector {
                 Err(error) => round = round.after_failure(error)?,
             }
         }
-        self.look_again_at(last, shard);
         if !together.files.is_empty() {
             let moved = self.relocate_together(shard, &together, &|_| order);
             round = round.after(moved, &direction)?;
         }
+        self.hot[shard].lock().end_round(last, &round);
         Ok(round)
     }
 
-    /// The hottest of the files that were read and are not pinned, and of which something lay there
-    /// when all files of the shard were last looked at. They are looked at when the second is
-    /// another one, when other files are asked for, and when all that were found have been taken
-    /// and there were more.
+    /// The hottest file of those that were read, are not pinned and might move when all files were
+    /// last looked at.
     fn next_hot(&self, look: Look<'_>) -> Option<Arc<Inode>> {
-        let mut hot = self.hot[look.shard].lock();
-        let is_current = hot.looked == Some((look.rule, look.second));
-        if !is_current || (hot.files.is_empty() && hot.has_more) {
-            *hot = self.look_at_all(look);
+        let hot = &self.hot[look.shard];
+        let needs_look = hot.lock().needs_look(look.rule, look.second);
+        if needs_look {
+            let found = self.look_at_all(look);
+            hot.lock().remember(look.rule, look.second, found, HOT_FILES_MAX);
         }
-        let inodes = self.inodes.shards[look.shard].inodes.read();
         loop {
-            let ino = hot.files.pop()?;
-            if let Some(inode) = inodes.get(&ino).filter(|inode| may_move(inode)) {
+            let ino = hot.lock().files.pop()?;
+            let inodes = self.inodes.shards[look.shard].inodes.read();
+            if let Some(inode) = inodes.get(&ino).filter(|inode| is_free(inode)) {
                 return Some(inode.clone());
             }
         }
     }
 
-    /// The file that was taken last may have more to move: it is the next.
-    fn look_again_at(&self, last: Option<Arc<Inode>>, shard: usize) {
-        self.hot[shard].lock().files.extend(last.map(|inode| inode.ino.0));
-    }
-
-    fn look_at_all(&self, look: Look<'_>) -> HotFiles {
+    fn look_at_all(&self, look: Look<'_>) -> Vec<(i64, u64)> {
         let inodes = self.inodes.shards[look.shard].inodes.read();
         let is_read =
-            |inode: &&Arc<Inode>| may_move(inode) && inode.reading.blocks_read_since_write() > 0;
-        let has_data_there = |inode: &&Arc<Inode>| {
-            let inner = inode.inner.try_read();
-            inner.and_then(|inner| {
-                inner.file().ok().map(|file| file.index.iter().any(|(_, e)| (look.there)(&e)))
-            }) == Some(true)
-        };
-        let files = inodes.values().filter(is_read).filter(has_data_there);
-        let mut hot: Vec<_> =
-            files.map(|inode| (inode.reading.mean_time_ns(), inode.ino.0)).collect();
-        let has_more = hot.len() > HOT_FILES_MAX;
-        hottest(&mut hot, HOT_FILES_MAX);
-        let files = hot.into_iter().rev().map(|(_, ino)| ino).collect();
-        HotFiles { files, looked: Some((look.rule, look.second)), has_more }
+            |inode: &&Arc<Inode>| is_free(inode) && inode.reading.blocks_read_since_write() > 0;
+        let files = inodes.values().filter(is_read).filter(|inode| (look.may_move)(inode));
+        files.map(|inode| (inode.reading.mean_time_ns(), inode.ino.0)).collect()
     }
 }
 
-fn may_move(inode: &Inode) -> bool {
+fn is_free(inode: &Inode) -> bool {
     inode.is_file() && inode.tiers.pin.get().is_none()
+}
+
+/// Whether a file has data that lies there, and is `such`; false if somebody is writing it.
+fn has_data_there(
+    inode: &Inode,
+    there: &dyn Fn(&Extent) -> bool,
+    such: impl Fn(&FileData) -> bool,
+) -> bool {
+    let inner = inode.inner.try_read();
+    let is_there = |file: &FileData| file.index.iter().any(|(_, extent)| there(&extent));
+    inner.is_some_and(|inner| inner.file().is_ok_and(|file| such(file) && is_there(file)))
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    const RULE: Rule = Rule::ReverseMigration;
+
+    #[test]
+    fn a_look_serves_a_second_and_is_repeated_only_if_that_finds_others() {
+        let mut hot = HotFiles::default();
+        let found = vec![(1, 11), (3, 13), (2, 12)];
+        let vain = Round::Stuck(String::new());
+        assert!(hot.needs_look(RULE, 1));
+        hot.remember(RULE, 1, found.clone(), 2);
+        assert_eq!(hot.files, [12, 13], "the hottest last");
+        assert!(hot.needs_look(RULE, 2) && hot.needs_look(Rule::ReadMigration, 1));
+        hot.files.clear();
+        assert!(!hot.needs_look(RULE, 1), "it would find the same");
+        hot.end_round(None, &vain);
+        assert!(!hot.needs_look(RULE, 1), "nothing has moved");
+        hot.end_round(Some(12), &Round::Moved(1));
+        assert!(!hot.needs_look(RULE, 1), "there is one left");
+        assert_eq!(hot.files.pop(), Some(12));
+        assert!(hot.needs_look(RULE, 1));
+        hot.remember(RULE, 1, found, 3);
+        hot.files.clear();
+        hot.end_round(None, &Round::Moved(1));
+        assert!(!hot.needs_look(RULE, 1), "there were no others");
+    }
 }

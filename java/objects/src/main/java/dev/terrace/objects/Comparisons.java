@@ -5,16 +5,18 @@ import org.jspecify.annotations.Nullable;
 
 /// Compares texts and bytes with stored ones, without decoding those.
 ///
-/// A search compares the same text with that of each object, so the text that was encoded last is
-/// kept.
+/// A search compares the same few texts with those of each object, so texts that were encoded last
+/// are kept.
 final class Comparisons {
-    /// Longer texts are not kept.
-    private static final int KEPT_CHARACTERS_MAX = 1024;
+    /// Longer texts are not kept, so they are encoded for each comparison.
+    private static final int KEPT_CHARACTERS_MAX = 1 << 16;
+
+    private static final int KEPT_MAX = 8;
 
     private final Fields fields;
 
-    /// Threads may overwrite each other's; each is correct.
-    private @Nullable Encoded last;
+    /// By their hashes. Threads may overwrite each other's; each is correct.
+    private final @Nullable Encoded[] kept = new @Nullable Encoded[KEPT_MAX];
 
     /// An instance of a string, and the same as stored ones are compared with it.
     private record Encoded(String text, Comparand value) {}
@@ -25,29 +27,16 @@ final class Comparisons {
 
     /// A text as stored ones are compared with it; null if it is too long to be stored.
     @Nullable Comparand of(String text) {
-        Encoded known = last;
+        int place = text.hashCode() & KEPT_MAX - 1;
+        Encoded known = kept[place];
         if (known != null && isInstance(known.text, text)) {
             return known.value;
         }
         Comparand value = Comparand.ofText(text);
         if (value != null && text.length() <= KEPT_CHARACTERS_MAX) {
-            last = new Encoded(text, value);
+            kept[place] = new Encoded(text, value);
         }
         return value;
-    }
-
-    /// Whether a field of a fixed length that has a slot can hold these bytes in no other way than
-    /// behind the slot: it is null as long as all bytes are zero.
-    static boolean isOnlyInSlot(byte @Nullable [] bytes, int length) {
-        if (bytes == null || bytes.length != length) {
-            return false;
-        }
-        for (byte each : bytes) {
-            if (each != 0) {
-                return true;
-            }
-        }
-        return false;
     }
 
     @SuppressWarnings("ReferenceEquality") // A look at the characters would take as long again.
@@ -64,7 +53,10 @@ final class Comparisons {
                 value == null
                         ? fields.getSlotLength(object, field) < 0 && isNullSought
                         : fields.isSlotEqual(object, field, value);
-        Profiling.read(object, field, value == null ? 0L : value.length());
+        if (object.pool().profiling() != null) {
+            long length = value == null ? 0 : fields.getSlotLength(object, field);
+            Profiling.read(object, field, Math.max(0, length));
+        }
         return isEqual;
     }
 }

@@ -520,24 +520,25 @@ public abstract class DurableObject {
         Profiling.written(this, field, value);
     }
 
-    /// Whether the text of field `field` is this one, without decoding it; null is equal to null
-    /// only.
-    protected final boolean isString(int field, int at, @Nullable String text) {
+    /// Whether the text of field `field` is equal to this one, without decoding it; null is equal
+    /// to null only.
+    protected final boolean equalsString(int field, int at, @Nullable String text) {
         Comparand value = text == null ? null : comparisons().of(text);
-        int found = value == null ? -1 : isEqualInPlace(field, value);
-        return found >= 0 ? found == 1 : comparisons().isEqual(this, field, text == null, value);
+        return isEqual(field, text == null, value);
     }
 
-    /// Whether the array of field `field` holds these bytes, without copying them; null is equal to
-    /// null only.
-    protected final boolean isBytes(int field, int at, byte @Nullable [] bytes) {
-        int length = mapping().field(field).fixedLength();
-        if (length > 0 && (at >= 0 || !Comparisons.isOnlyInSlot(bytes, length))) {
+    /// Whether the array of field `field` holds these bytes; null is equal to null only. An array
+    /// without a fixed length is not copied.
+    protected final boolean equalsBytes(int field, int at, byte @Nullable [] bytes) {
+        if (mapping().field(field).fixedLength() > 0) {
             return Arrays.equals(getBytes(field, at), bytes);
         }
-        Comparand value = bytes == null ? null : Comparand.ofBytes(bytes);
+        return isEqual(field, bytes == null, bytes == null ? null : Comparand.ofBytes(bytes));
+    }
+
+    private boolean isEqual(int field, boolean isNullSought, @Nullable Comparand value) {
         int found = value == null ? -1 : isEqualInPlace(field, value);
-        return found >= 0 ? found == 1 : comparisons().isEqual(this, field, bytes == null, value);
+        return found >= 0 ? found == 1 : comparisons().isEqual(this, field, isNullSought, value);
     }
 
     private Comparisons comparisons() {
@@ -556,7 +557,8 @@ public abstract class DurableObject {
                 return isSettled() && epoch.isStill(changes) ? found : -1;
             }
         } catch (RuntimeException | InternalError elsewhere) {
-            // As for getters of numbers; or the slot leads to what is no such value.
+            // As for getters of numbers. Or the slot, read between two words of a commit, leads to
+            // the middle of another value, or nowhere.
         }
         return -1;
     }

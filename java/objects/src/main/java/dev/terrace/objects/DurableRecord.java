@@ -225,9 +225,15 @@ public final class DurableRecord extends DurableObject {
         return getString(field, at(field, FieldKind.STRING));
     }
 
-    /// Whether the text of a field is this one, without decoding it; null is equal to null only.
-    public boolean isString(int field, @Nullable String text) {
-        return isString(field, at(field, FieldKind.STRING), text);
+    /// Whether the text of a field is equal to this one, without decoding it; null is equal to null
+    /// only.
+    public boolean equalsString(int field, @Nullable String text) {
+        return equalsString(field, at(field, FieldKind.STRING), text);
+    }
+
+    /// Whether the array of a field holds these bytes; null is equal to null only.
+    public boolean equalsBytes(int field, byte @Nullable [] bytes) {
+        return equalsBytes(field, at(field, FieldKind.BYTES), bytes);
     }
 
     /// Sets the text of a field.

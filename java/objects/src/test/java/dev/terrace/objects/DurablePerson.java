@@ -52,7 +52,7 @@ final class DurablePerson extends DurableObject {
     }
 
     boolean imageEquals(byte @Nullable [] image) {
-        return isBytes(1, TYPE.offset(1), image);
+        return equalsBytes(1, TYPE.offset(1), image);
     }
 
     void setImage(byte @Nullable [] image) {
@@ -64,7 +64,7 @@ final class DurablePerson extends DurableObject {
     }
 
     boolean placeEquals(@Nullable String place) {
-        return isString(2, TYPE.offset(2), place);
+        return equalsString(2, TYPE.offset(2), place);
     }
 
     void setPlace(@Nullable String place) {
@@ -76,7 +76,7 @@ final class DurablePerson extends DurableObject {
     }
 
     boolean nameEquals(@Nullable String name) {
-        return isString(3, TYPE.offset(3), name);
+        return equalsString(3, TYPE.offset(3), name);
     }
 
     void setName(@Nullable String name) {

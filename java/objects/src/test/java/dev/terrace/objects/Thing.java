@@ -68,12 +68,12 @@ public final class Thing extends DurableObject {
 
     /// Compares a field of a durable tier in place.
     boolean textEquals(@Nullable String text) {
-        return isString(TEXT, at(TEXT), text);
+        return equalsString(TEXT, at(TEXT), text);
     }
 
     /// Compares a field of a durable tier in place.
     boolean bytesEqual(byte @Nullable [] bytes) {
-        return isBytes(BYTES, at(BYTES), bytes);
+        return equalsBytes(BYTES, at(BYTES), bytes);
     }
 
     /// Sets a field.

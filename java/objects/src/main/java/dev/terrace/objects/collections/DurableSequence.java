@@ -72,9 +72,9 @@ public abstract sealed class DurableSequence<E> extends AbstractList<E>
     /// @param cursor of the elements' class, in the same pool; it goes to the object
     /// @return the cursor's handle, the same each time; null if the element is null
     /// @throws IllegalArgumentException if the elements are no durable objects, or if the cursor is
-    ///     of another pool
+    ///   of another pool
     /// @throws dev.terrace.objects.SchemaMismatchException if they are of another class than the
-    ///     cursor's
+    ///   cursor's
     public final <D extends DurableObject> @Nullable D read(int index, Cursor<D> cursor) {
         if (!type.isObject() || cursor.pool() != pool()) {
             throw new IllegalArgumentException(

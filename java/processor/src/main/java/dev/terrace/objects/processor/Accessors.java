@@ -57,12 +57,13 @@ final class Accessors {
                 method(
                                 slot,
                                 slot.javaName() + "Equals",
-                                "Whether field {@code $L} is equal to a value. It is compared where"
-                                        + " it is stored.",
+                                "Whether field {@code $L} is equal to a value, which is compared"
+                                        + " where it is stored.",
                                 slot.schemaName())
                         .returns(TypeName.BOOLEAN)
                         .addParameter(SlotCode.nullable(type), "value")
-                        .addStatement("return is$L($L, value)", SlotCode.suffix(slot), slot.place())
+                        .addStatement(
+                                "return equals$L($L, value)", SlotCode.suffix(slot), slot.place())
                         .build());
     }
 

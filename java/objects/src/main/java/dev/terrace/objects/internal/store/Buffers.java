@@ -367,7 +367,8 @@ public final class Buffers {
             return isEqualInPmem(pmem.extentOf(offset), pmem.within(offset), offset, value);
         }
         if (kind(slot) == KIND_INLINE) {
-            return value.isSlot(slot) || inlineLength(slot) < 0 ? 1 : 0;
+            inlineLength(slot); // throws an exception if the slot is damaged
+            return value.isSlot(slot) ? 1 : 0;
         }
         return slot == NULL ? 0 : -1;
     }
@@ -378,7 +379,7 @@ public final class Buffers {
         if (Headers.type(header) != Headers.BUFFER || !store.belongs(offset, header)) {
             return -1;
         }
-        if (length <= INLINE_BYTES_MAX || length >= memory.byteSize()) {
+        if (length <= INLINE_BYTES_MAX || length > memory.byteSize() - begin - PMEM_FRONT_BYTES) {
             return -1;
         }
         if (length != value.length()) {

@@ -4,8 +4,9 @@ import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
-/// A value that stored values are compared with in place: nothing is decoded, and no garbage is
-/// made. Two values are equal if a buffer holds the same bytes for both, because each text has one
+/// A value that stored values are compared with. In persistent memory nothing is decoded and no
+/// garbage is made; values with a checksum are read only if their length and checksum are the same.
+/// Two values are equal if a buffer holds the same bytes for both, because each text has one
 /// encoding ([Text#encode]).
 public final class Comparand {
     /// As a buffer holds them.
@@ -20,6 +21,9 @@ public final class Comparand {
 
     /// The slot of a value that fits into one; else null's.
     private final long slot;
+
+    /// The checksum of the bytes, computed when it is first asked for.
+    private @Nullable Integer crc;
 
     private Comparand(byte[] bytes) {
         this.bytes = bytes;
@@ -62,8 +66,16 @@ public final class Comparand {
 
     /// Whether the word before a checked value may be this value's: if not, the value is another.
     boolean mayHaveFront(long word) {
-        return CheckedFront.length(word) == bytes.length
-                && CheckedFront.crc(word) == Segment.crc(bytes);
+        return CheckedFront.length(word) == bytes.length && CheckedFront.crc(word) == crc();
+    }
+
+    private int crc() {
+        Integer known = crc;
+        if (known == null) {
+            known = Segment.crc(bytes);
+            crc = known;
+        }
+        return known;
     }
 
     boolean equalsBytes(byte[] other) {
