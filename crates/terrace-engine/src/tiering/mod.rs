@@ -26,6 +26,7 @@ pub(crate) mod conditions;
 pub(crate) mod drain;
 pub(crate) mod gate;
 pub(crate) mod hot;
+mod hot_files;
 pub(crate) mod pins;
 pub(crate) mod placement;
 pub(crate) mod relief;

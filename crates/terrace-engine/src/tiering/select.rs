@@ -27,7 +27,7 @@ use crate::inode::resident::Inode;
 use crate::inode::store::Store;
 use crate::inode::table::Inodes;
 use crate::tiering::cold::{Cold, Together, Way, target_of};
-use crate::tiering::hot::HotFiles;
+use crate::tiering::hot_files::HotFiles;
 use crate::tiering::relocate::{Order, Relocator, Wanted};
 use crate::tiering::round::{Direction, Round};
 

@@ -19,7 +19,7 @@ class StressTest {
     private static final Path REPORT = Path.of("target", "stress").toAbsolutePath();
     private static final Pattern RESULT =
             Pattern.compile("\\[([A-Z]+)] " + Stress.class.getPackageName() + "\\.(\\S+)");
-    private static final int TESTS = 19;
+    private static final int TESTS = 20;
     private static final int PLANTED = 3;
 
     /// What jcstress says of each test: after its heading of all results, as while it runs only
