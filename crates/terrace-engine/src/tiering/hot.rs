@@ -59,12 +59,14 @@ impl Selector {
         let mut round = Round::Stuck(
             "read migration: no read-dominated file has data in PM, or the cache is full".into(),
         );
-        let (mut last, mut tried) = (None, 0);
-        while room > 0 && tried < TRIED_FILES_MAX && round.may_try_another() {
+        let mut last = None;
+        for _ in 0..TRIED_FILES_MAX {
+            if room == 0 || !round.may_try_another() {
+                break;
+            }
             let Some(inode) = self.next_hot(look) else { break };
-            round = round.after(self.relocate_selection(&inode, selection), &direction)?;
             last = Some(inode.ino.0);
-            tried += 1;
+            round = round.after(self.relocate_selection(&inode, selection), &direction)?;
         }
         self.hot[shard].lock().end_round(last, &round);
         Ok(round)
@@ -127,7 +129,7 @@ impl Selector {
     }
 
     /// The hottest file of those that were read, are not pinned and might move when all files were
-    /// last looked at.
+    /// last looked at, and still may.
     fn next_hot(&self, look: Look<'_>) -> Option<Arc<Inode>> {
         let hot = &self.hot[look.shard];
         let needs_look = hot.lock().needs_look(look.rule, look.second);
@@ -138,7 +140,8 @@ impl Selector {
         loop {
             let ino = hot.lock().pop()?;
             let inodes = self.inodes.shards[look.shard].inodes.read();
-            if let Some(inode) = inodes.get(&ino).filter(|inode| is_free(inode)) {
+            let may_move = |inode: &&Arc<Inode>| is_free(inode) && (look.may_move)(inode);
+            if let Some(inode) = inodes.get(&ino).filter(may_move) {
                 return Some(inode.clone());
             }
         }
