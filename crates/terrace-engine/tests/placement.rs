@@ -440,8 +440,8 @@ fn small_files_that_are_read_come_back_together() {
     }
 }
 
-/// A round takes 256 KiB here. What it cuts off, of a short file or of a long one, comes with the
-/// next round, in the same second.
+/// A round takes 256 KiB here. The rest of a file that it cuts, short or long, comes with the next
+/// round, in the same second.
 #[test]
 fn files_that_a_round_cuts_come_back_whole_in_one_second() {
     let rig = Rig::tiered(16 << 20);
