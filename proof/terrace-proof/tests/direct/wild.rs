@@ -91,6 +91,8 @@ struct Loan {
     page: u64,
     record_at: u64,
     runs: Vec<(u64, u64)>,
+    /// The block in which its log ended.
+    log_block: u64,
 }
 
 impl Loan {
@@ -103,7 +105,18 @@ impl Loan {
         let runs = (0..word(POOL_RUNS)?)
             .map(|i| Ok((word(POOL + 2 * i)?, word(POOL + 2 * i + 1)?)))
             .collect::<Result<Vec<_>>>()?;
-        Ok(Self { page, record_at: word(RECORD)?, runs })
+        let record_at = word(RECORD)?;
+        let mut tail = [0; 8];
+        connection.pm.read_exact_at(&mut tail, record_at + TAIL_OFFSET)?;
+        let (tail, _) = Tail(u64::from_le_bytes(tail)).get().context("a fresh loan's tail")?;
+        Ok(Self { page, record_at, runs, log_block: tail / BLOCK_BYTES })
+    }
+
+    /// Whether a block is lent for the file's data, or has its log. The memory that comes with a
+    /// loan is all of PM: the wild program must keep to its own part, or it harms others.
+    fn has(&self, block: u64) -> bool {
+        let in_run = |&(start, len): &(u64, u64)| (start..start + len).contains(&block);
+        block == self.log_block || self.runs.iter().any(in_run)
     }
 }
 
@@ -173,7 +186,8 @@ impl Wild<'_> {
         let slots = (BLOCK_BYTES - tail % BLOCK_BYTES) / SLOT_BYTES;
         let moved = tail + SLOT_BYTES * (1 + self.rng.below(slots.max(1)));
         let bytes = self.rng.bytes(SLOT_BYTES as usize);
-        if !tail.is_multiple_of(BLOCK_BYTES) {
+        // One random tail in 256 passes its check, and points anywhere.
+        if !tail.is_multiple_of(BLOCK_BYTES) && self.loan.has(tail / BLOCK_BYTES) {
             pm.write_all_at(&bytes, tail)?;
         }
         let tail = *self.rng.pick(&[Tail::new(moved, turn).0, self.rng.clone().next_u64()]);
