@@ -1,5 +1,6 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.internal.store.Feature;
 import dev.terrace.objects.internal.store.MappedRegion;
 import dev.terrace.objects.internal.store.RecordingSegmentStore;
 import dev.terrace.objects.internal.store.Superblock;
@@ -14,6 +15,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.UUID;
 import java.util.zip.GZIPInputStream;
 import java.util.zip.GZIPOutputStream;
@@ -176,30 +178,44 @@ public final class GoldenPool {
         /// Of version 1.
         VERSION_1("golden-1"),
         /// Of version 2, with a remote tier.
-        VERSION_2("golden-2"),
+        VERSION_2("golden-2", Feature.REMOTE),
         /// Of version 3, with a placement.
-        VERSION_3("golden-3"),
+        VERSION_3("golden-3", Feature.PLACEMENTS),
         /// Of version 4, with the feature that all have then: checked values on disks.
         CHECKED_DISK("golden-4"),
         /// And checked values in persistent memory.
-        CHECKED_PMEM("golden-4-checked-pmem"),
+        CHECKED_PMEM("golden-4-checked-pmem", Feature.CHECKED_PMEM),
         /// And a remote tier.
-        REMOTE("golden-4-remote"),
+        REMOTE("golden-4-remote", Feature.REMOTE),
         /// And a placement.
-        PLACEMENTS("golden-4-placements");
+        PLACEMENTS("golden-4-placements", Feature.PLACEMENTS),
+        /// And a seal.
+        SEALED("golden-4-sealed", Feature.SEALED),
+        /// Two of these.
+        CHECKED_PMEM_REMOTE("golden-4-checked-pmem-remote", Feature.CHECKED_PMEM, Feature.REMOTE),
+        /// Two of these.
+        CHECKED_PMEM_PLACEMENTS(
+                "golden-4-checked-pmem-placements", Feature.CHECKED_PMEM, Feature.PLACEMENTS),
+        /// Two of these.
+        CHECKED_PMEM_SEALED("golden-4-checked-pmem-sealed", Feature.CHECKED_PMEM, Feature.SEALED),
+        /// Two of these.
+        REMOTE_PLACEMENTS("golden-4-remote-placements", Feature.REMOTE, Feature.PLACEMENTS),
+        /// Two of these.
+        REMOTE_SEALED("golden-4-remote-sealed", Feature.REMOTE, Feature.SEALED),
+        /// Two of these.
+        PLACEMENTS_SEALED("golden-4-placements-sealed", Feature.PLACEMENTS, Feature.SEALED);
 
         private final String directory;
+        private final Set<Feature> features;
 
-        Kept(String directory) {
+        Kept(String directory, Feature... features) {
             this.directory = directory;
+            this.features = Set.of(features);
         }
 
-        boolean hasRemote() {
-            return this == VERSION_2 || this == REMOTE;
-        }
-
-        boolean hasPlacements() {
-            return this == VERSION_3 || this == PLACEMENTS;
+        /// Whether it has a feature that not all pools of its version have.
+        boolean has(Feature feature) {
+            return features.contains(feature);
         }
     }
 
@@ -279,17 +295,22 @@ public final class GoldenPool {
                             file, SUPERBLOCK.extentShift(), 0, Long.MAX_VALUE, false, arena));
         }
         RecordingSegmentStore segments = new RecordingSegmentStore(new ArrayList<>());
-        PoolOptions options = kept.hasRemote() ? OPTIONS.remote(segments) : OPTIONS;
+        PoolOptions options = kept.has(Feature.REMOTE) ? OPTIONS.remote(segments) : OPTIONS;
         try (Pool pool =
-                Pool.open(dir, kept == Kept.CHECKED_PMEM ? options.withPmemChecksums() : options)) {
+                Pool.open(
+                        dir,
+                        kept.has(Feature.CHECKED_PMEM) ? options.withPmemChecksums() : options)) {
             fill(pool);
-            if (kept.hasRemote()) {
+            if (kept.has(Feature.REMOTE)) {
                 Far far = pool.create(Far.TYPE);
                 far.setText(FAR_TEXT);
                 pool.root("far", Far.TYPE).set(far);
             }
-            if (kept.hasPlacements()) {
+            if (kept.has(Feature.PLACEMENTS)) {
                 pool.place(PLACED);
+            }
+            if (kept.has(Feature.SEALED)) {
+                pool.seal();
             }
         }
         for (Map.Entry<String, byte[]> segment : segments.segments().entrySet()) {
@@ -327,7 +348,7 @@ public final class GoldenPool {
         for (String file : FILES) {
             Files.write(dir.resolve(file), stored(kept, file));
         }
-        return kept.hasRemote() ? OPTIONS.remote(segments(kept)) : OPTIONS;
+        return kept.has(Feature.REMOTE) ? OPTIONS.remote(segments(kept)) : OPTIONS;
     }
 
     private static RecordingSegmentStore segments(Kept kept) throws IOException {

@@ -2,6 +2,7 @@ package dev.terrace.objects;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.terrace.objects.internal.store.Feature;
@@ -63,9 +64,10 @@ class GoldenPoolTest {
         Map<String, PoolDump.GenericObject> objects = objects(pool);
         PoolDump.GenericObject far = objects.remove("far");
         assertEquals(
-                kept.hasRemote() ? Map.of("text", GoldenPool.FAR_TEXT) : null,
+                kept.has(Feature.REMOTE) ? Map.of("text", GoldenPool.FAR_TEXT) : null,
                 far == null ? null : far.fields());
-        assertEquals(kept.hasPlacements() ? GoldenPool.PLACED : Map.of(), pool.placements());
+        assertEquals(
+                kept.has(Feature.PLACEMENTS) ? GoldenPool.PLACED : Map.of(), pool.placements());
         assertEquals(
                 List.of("blank \u65e5", "extended", "old", "thing 0", "thing 1", "thing 2"),
                 List.copyOf(objects.keySet()));
@@ -94,31 +96,41 @@ class GoldenPoolTest {
 
     @ParameterizedTest
     @EnumSource
-    void itCanBeReadAndWritten(GoldenPool.Kept kept) throws IOException {
+    void itCanBeReadAndWrittenUnlessItIsSealed(GoldenPool.Kept kept) throws IOException {
         PoolOptions options = GoldenPool.extract(kept, dir);
         byte[] before = Files.readAllBytes(dir.resolve("pool"));
         try (Pool pool = Pool.open(dir, options.toRead())) {
             expectAll(pool, kept);
             assertEquals(List.of(), pool.check().problems());
+            assertEquals(kept.has(Feature.SEALED), pool.isSealed());
+        }
+        if (kept.has(Feature.SEALED)) {
+            assertThrows(PoolReadOnlyException.class, () -> Pool.open(dir, options.existing()));
         }
         assertTrue(
                 Arrays.equals(before, Files.readAllBytes(dir.resolve("pool"))),
                 "a reader leaves it as it is");
+        if (!kept.has(Feature.SEALED)) {
+            write(kept, options);
+        }
+    }
+
+    private void write(GoldenPool.Kept kept, PoolOptions options) throws IOException {
         try (Pool pool = Pool.open(dir, options.existing())) {
             assertEquals(
                     Superblock.VERSION,
                     Files.readAllBytes(dir.resolve("pool"))[8],
                     "who writes has it be of this version");
-            assertEquals(kept.hasRemote(), Feature.REMOTE.isIn(pool.store().pmem()));
-            assertEquals(kept.hasPlacements(), Feature.PLACEMENTS.isIn(pool.store().pmem()));
+            assertEquals(kept.has(Feature.REMOTE), Feature.REMOTE.isIn(pool.store().pmem()));
+            assertEquals(
+                    kept.has(Feature.PLACEMENTS), Feature.PLACEMENTS.isIn(pool.store().pmem()));
             assertTrue(Feature.CHECKED_DISK.isIn(pool.store().pmem()));
             assertEquals(
-                    kept == GoldenPool.Kept.CHECKED_PMEM,
-                    Feature.CHECKED_PMEM.isIn(pool.store().pmem()));
+                    kept.has(Feature.CHECKED_PMEM), Feature.CHECKED_PMEM.isIn(pool.store().pmem()));
             expectAll(pool, kept);
             PoolReport report = pool.check();
             Map<String, Long> objects = new TreeMap<>(Map.of(GoldenPool.CLASS, 6L));
-            if (kept.hasRemote()) {
+            if (kept.has(Feature.REMOTE)) {
                 objects.put(GoldenPool.Far.TYPE.name(), 1L);
             }
             assertEquals(

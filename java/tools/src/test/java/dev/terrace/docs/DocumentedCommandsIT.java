@@ -130,6 +130,7 @@ class DocumentedCommandsIT {
                                     + " placement.json",
                             "changed: ",
                             "Person.java"),
+                    new Step("terrace-objects seal /pmem/people --disk ssd=/data", "sealed"),
                     new Step("terrace-objects surface surface.svg"));
 
     @TempDir private Path dir;

@@ -166,6 +166,20 @@ class GuideTest {
     }
 
     @Test
+    void dataThatNeverChange() throws IOException {
+        try (Pool pool = Pool.open(dir, options)) {
+            DurablePerson bob = bob(pool);
+            int age = bob.getAge();
+
+            pool.seal();
+            assertThrows(PoolReadOnlyException.class, () -> bob.setAge(12));
+            assertEquals(age, bob.getAge());
+        }
+        assertThrows(PoolReadOnlyException.class, () -> Pool.open(dir, options));
+        Pool.open(dir, options.toRead()).close();
+    }
+
+    @Test
     void arraysAndCursors() throws IOException {
         try (Pool pool = Pool.open(dir, options)) {
             DurablePerson bob = bob(pool);

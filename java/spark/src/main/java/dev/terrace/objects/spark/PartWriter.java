@@ -48,10 +48,11 @@ final class PartWriter {
         return pool;
     }
 
-    /// Closes the pool, and brings its files to where they are to be: who reads them may be another
-    /// node.
+    /// Seals and closes the pool, and brings its files to where they are to be: who reads them may
+    /// be another node.
     Part finish(long rows, List<ColumnSummary> columns) throws IOException {
         long bytes = pool.statistics().used().stream().mapToLong(Long::longValue).sum();
+        pool.seal();
         close();
         if (remote != null) {
             upload(remote);

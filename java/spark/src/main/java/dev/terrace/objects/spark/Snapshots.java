@@ -72,6 +72,7 @@ public final class Snapshots {
             // It may have been committed since.
             left += job.clean(log.parts(log.numbers()).keySet());
         }
+        OpenParts.letGoOfRemoved();
         return new Removed(old.size(), parts.size() + left);
     }
 
@@ -100,6 +101,7 @@ public final class Snapshots {
         }
         WriteJob.forget(log);
         store.deleteDirectory();
+        OpenParts.letGoOfRemoved();
         log.root().deleteIfEmpty();
     }
 }

@@ -2,23 +2,73 @@ package dev.terrace.objects.spark;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Collections;
 import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class TableWriterTest {
     @TempDir private Path dir;
+
+    private PartStore store(TableOptions options) throws IOException {
+        Configuration configuration = new Configuration(false);
+        return new PartStore(
+                Storage.of(dir.toString(), configuration), options.partitions(), configuration);
+    }
+
+    /// Columns of numbers fill what they take of persistent memory.
+    @Test
+    void numbersTakeLittleMoreThanTheirBytes() throws IOException {
+        StructType schema =
+                new StructType()
+                        .add("byte", DataTypes.ByteType)
+                        .add("short", DataTypes.ShortType)
+                        .add("int", DataTypes.IntegerType)
+                        .add("long", DataTypes.LongType)
+                        .add("float", DataTypes.FloatType)
+                        .add("double", DataTypes.DoubleType);
+        TableOptions options = TableOptions.of(Map.of(), Map.of());
+        AtomicReference<@Nullable Part> written = new AtomicReference<>();
+        WriterCommitMessage message = new WriterCommitMessage() {};
+        int rows = 100_000;
+        BlockLayout layout = new BlockLayout(schema, options::tierOf);
+        try (TableWriter writer =
+                new TableWriter(
+                        store(options),
+                        "part",
+                        options.blockRows(),
+                        layout,
+                        part -> {
+                            written.set(part);
+                            return message;
+                        })) {
+            for (int i = 0; i < rows; i++) {
+                writer.write(
+                        new GenericInternalRow(
+                                new Object[] {
+                                    (byte) i, (short) i, i, (long) i, (float) i, (double) i
+                                }));
+            }
+            writer.commit();
+        }
+        double raw = (1.0 + 2 + 4 + 8 + 4 + 8) * rows;
+        double ratio = Objects.requireNonNull(written.get()).bytes() / raw;
+        assertTrue(ratio < 1.05, () -> "times their bytes: " + ratio);
+    }
 
     @Test
     void aBlockOfManyColumnsEndsAfterSixteenMebibytes() throws IOException {
@@ -26,17 +76,12 @@ class TableWriterTest {
         for (int i = 0; i < 50; i++) {
             schema = schema.add("column" + i, DataTypes.BinaryType);
         }
-        Configuration configuration = new Configuration(false);
         TableOptions options = TableOptions.of(Map.of(), Map.of());
-        PartStore store =
-                new PartStore(
-                        Storage.of(dir.toString(), configuration),
-                        options.partitions(),
-                        configuration);
         BlockLayout layout = new BlockLayout(schema, options::tierOf);
         WriterCommitMessage nothing = new WriterCommitMessage() {};
         try (TableWriter writer =
-                new TableWriter(store, "part", options.blockRows(), layout, _ -> nothing)) {
+                new TableWriter(
+                        store(options), "part", options.blockRows(), layout, _ -> nothing)) {
             InternalRow row =
                     new GenericInternalRow(Collections.nCopies(50, new byte[100_000]).toArray());
             int rows = 0;

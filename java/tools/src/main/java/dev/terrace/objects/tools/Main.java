@@ -25,6 +25,7 @@ import picocli.CommandLine.Command;
             DumpCommand.class,
             CollectCommand.class,
             CompactCommand.class,
+            SealCommand.class,
             ProfileCommand.class,
             ProbeCommand.class,
             PlaceCommand.class,

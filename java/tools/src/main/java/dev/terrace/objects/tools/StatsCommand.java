@@ -35,7 +35,8 @@ final class StatsCommand extends PoolCommand {
             List<TierUse> tiers,
             Map<String, ClassUse> classes,
             Map<String, Map<String, List<StorageTier>>> placements,
-            PoolReport report) {}
+            PoolReport report,
+            boolean isSealed) {}
 
     @Override
     public Integer call() throws IOException {
@@ -64,7 +65,7 @@ final class StatsCommand extends PoolCommand {
                                         count,
                                         report.bytes().getOrDefault(name, 0L),
                                         forms.getOrDefault(name, List.of()).size())));
-        return new Found(tiers(pool), classes, pool.placements(), report);
+        return new Found(tiers(pool), classes, pool.placements(), report, pool.isSealed());
     }
 
     private static List<TierUse> tiers(Pool pool) {
@@ -116,6 +117,7 @@ final class StatsCommand extends PoolCommand {
         all.put("leaked_bytes", found.report.leakedBytes());
         all.put("stale_references", found.report.staleReferences());
         all.put("problems", found.report.problems().size());
+        all.put("sealed", found.isSealed);
         return all;
     }
 
@@ -146,6 +148,9 @@ final class StatsCommand extends PoolCommand {
                                         + ProfileShowCommand.tiers(its))));
         out.println("leaked: " + Text.bytes(found.report.leakedBytes()));
         out.println("references to what has been deleted: " + found.report.staleReferences());
+        if (found.isSealed) {
+            out.println("The pool is sealed: its contents never change.");
+        }
         if (!found.report.problems().isEmpty()) {
             out.println("The pool is damaged: see check.");
         }

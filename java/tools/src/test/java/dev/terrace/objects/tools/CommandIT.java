@@ -162,6 +162,19 @@ class CommandIT {
     }
 
     @Test
+    void aSealedPoolIsReadAndNoLongerWritten() throws Exception {
+        assertEquals(new Result(0, "sealed\n", ""), run("seal"));
+        assertTrue(run("check").out().endsWith("The pool is sound.\n"));
+        assertTrue(run("stats").out().contains("The pool is sealed: its contents never change.\n"));
+        assertTrue(runJson("stats").out().contains("\"sealed\":true"));
+        for (String command : List.of("seal", "collect", "compact")) {
+            Result refused = run(command);
+            assertEquals(8, refused.status(), refused::out);
+            assertTrue(refused.err().contains("is sealed, so it never changes"), refused::err);
+        }
+    }
+
+    @Test
     void aRemoteTierIsNamedByItsDirectory() throws Exception {
         Path directory = dir.resolve("segments");
         try (HadoopSegments segments = HadoopSegments.open(directory.toUri());

@@ -258,7 +258,7 @@ final class Changes {
     /// Throws an exception if the pool must no longer be written.
     void requireWhole() {
         StoreFailure why = broken;
-        if (why instanceof StoreFailure.Closed) {
+        if (why instanceof StoreFailure.Closed || why instanceof StoreFailure.ReadOnly) {
             throw why;
         }
         if (why != null) {

@@ -17,7 +17,8 @@ public final class Epoch {
     /// The epoch of handles without a pool.
     public static final Epoch NOWHERE = new Epoch(null);
 
-    /// The region with the sequence of commits, if another process may write.
+    /// The region with the sequence of commits, if another process may write. A read-only process
+    /// has none for a sealed pool, in which all numbers here are constant.
     private final @Nullable Region others;
 
     private long now;

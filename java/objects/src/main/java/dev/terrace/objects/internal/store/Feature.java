@@ -19,7 +19,10 @@ public enum Feature {
     CHECKED_PMEM(Word.INCOMPATIBLE, 2),
     /// Tiers that override tags. Readers do not need their list; a writer that does not know the
     /// list would free it.
-    PLACEMENTS(Word.READ_COMPATIBLE, 0);
+    PLACEMENTS(Word.READ_COMPATIBLE, 0),
+    /// The pool never changes again ([Seal]). A version that does not know this may read it, as if
+    /// another process might write.
+    SEALED(Word.READ_COMPATIBLE, 1);
 
     private static final int BITS = 40;
 

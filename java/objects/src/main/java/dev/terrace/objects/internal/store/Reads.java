@@ -116,6 +116,9 @@ final class Reads {
     }
 
     private <T extends @Nullable Object> T attempt(Supplier<T> work, List<Runnable> actions) {
+        if (store.seal().isConstant()) {
+            return work.get();
+        }
         long until = 0;
         int unreachable = 0;
         for (int attempt = 0; mayTryAgain(attempt); attempt++) {

@@ -40,6 +40,7 @@ public final class Store implements AutoCloseable {
     private int depth;
     private @Nullable Throwable doomed;
 
+    private final Seal seal;
     private final Epoch epoch;
     private final Reads reads;
 
@@ -64,7 +65,8 @@ public final class Store implements AutoCloseable {
         this.superblock = superblock;
         this.pmem = pmem;
         this.readOnly = readOnly;
-        epoch = new Epoch(readOnly ? pmem : null);
+        seal = new Seal(this, readOnly);
+        epoch = new Epoch(readOnly && !seal.isConstant() ? pmem : null);
         writer = new WriterLock(pmem.name());
         log = new CommitLog(pmem, superblock.logBytes());
         reads = new Reads(this, log, epoch, writer, readOnly);
@@ -188,6 +190,11 @@ public final class Store implements AutoCloseable {
     /// Whether this thread sees the words in place. If not, [#word] returns the words that it sees.
     public boolean isInPlace() {
         return epoch.isPlain() || laidOver() == null;
+    }
+
+    /// The seal, which says that no word of the pool changes.
+    public Seal seal() {
+        return seal;
     }
 
     /// Makes all readers take the slow path, until [#trust()] has been called as often.

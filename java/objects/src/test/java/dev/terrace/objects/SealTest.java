@@ -1,0 +1,261 @@
+package dev.terrace.objects;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.terrace.objects.internal.store.Superblock;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+import org.junit.jupiter.api.io.TempDir;
+
+/// A sealed pool never changes, whoever tries, and reads as it did before.
+class SealTest {
+    private static final PoolOptions OPTIONS = PoolOptions.defaults().extents(1 << 20);
+    private static final String TEXT = "a text that is longer than a slot holds";
+
+    @TempDir(factory = InMemory.class)
+    Path dir;
+
+    private static DurablePerson make(Pool pool) {
+        return pool.transact(() -> {
+            DurablePerson bob = DurablePerson.create(pool);
+            bob.setAge(11);
+            bob.setPlace(TEXT);
+            bob.setImage(new byte[5000]);
+            pool.root("bob", DurablePerson.TYPE).set(bob);
+            return bob;
+        });
+    }
+
+    private static DurablePerson bob(Pool pool) {
+        return Objects.requireNonNull(pool.root("bob", DurablePerson.TYPE).get());
+    }
+
+    private Map<String, ByteBuffer> files() throws IOException {
+        Map<String, ByteBuffer> files = new java.util.TreeMap<>();
+        try (var all = Files.list(dir)) {
+            for (Path file : all.toList()) {
+                files.put(file.getFileName().toString(), ByteBuffer.wrap(Files.readAllBytes(file)));
+            }
+        }
+        return files;
+    }
+
+    private static void expectRefusal(Executable write) {
+        PoolReadOnlyException refusal = assertThrows(PoolReadOnlyException.class, write);
+        assertTrue(
+                String.valueOf(refusal.getMessage()).contains(" is sealed, so it never changes"),
+                refusal::getMessage);
+    }
+
+    @Test
+    void whoeverWritesIsRefusedAndNothingChanges() throws IOException {
+        try (Pool pool = Pool.open(dir, OPTIONS)) {
+            DurablePerson bob = make(pool);
+            assertFalse(pool.isSealed());
+            pool.seal();
+            assertTrue(pool.isSealed());
+            Map<String, ByteBuffer> before = files();
+            for (Executable write :
+                    List.<Executable>of(
+                            () -> bob.setAge(12),
+                            () -> bob.setPlace("Chile"),
+                            () -> bob.setImage(new byte[1]),
+                            () -> bob.setRow(1, 2.0),
+                            bob::delete,
+                            () -> DurablePerson.create(pool),
+                            () -> pool.root("bob", DurablePerson.TYPE).set(null),
+                            () -> pool.removeRoot("bob"),
+                            () -> pool.transact(() -> bob.setAge(12)),
+                            () -> pool.transact(() -> {}),
+                            pool::compact,
+                            () -> pool.retier(DurablePerson.TYPE),
+                            () -> pool.place(DurablePerson.TYPE.name(), Map.of()),
+                            pool::seal)) {
+                expectRefusal(write);
+            }
+            assertEquals(List.of(), pool.collect().problems(), "there is nothing to free");
+            assertEquals(11, bob.getAge());
+            assertEquals(TEXT, bob.getPlace());
+            assertEquals(List.of(), pool.check().problems());
+            assertEquals(before, files());
+        }
+        Map<String, ByteBuffer> before = files();
+        expectRefusal(() -> Pool.open(dir, OPTIONS).close());
+        expectRefusal(() -> Pool.open(dir, OPTIONS.existing().withPmemChecksums()).close());
+        try (Pool pool = Pool.open(dir, OPTIONS.toRead())) {
+            assertTrue(pool.isSealed());
+            DurablePerson bob = bob(pool);
+            assertEquals(11, bob.getAge());
+            assertEquals(TEXT, pool.read(bob::getPlace));
+            assertArrayEquals(new byte[5000], bob.getImage());
+            assertThrows(PoolReadOnlyException.class, () -> bob.setAge(12));
+            assertThrows(PoolReadOnlyException.class, pool::seal);
+            assertEquals(List.of(), pool.check().problems());
+        }
+        assertEquals(before, files());
+    }
+
+    @Test
+    void whoReadsAlreadyGoesOn() throws IOException {
+        try (Pool pool = Pool.open(dir, OPTIONS);
+                Pool reader = Pool.open(dir, OPTIONS.toRead())) {
+            make(pool);
+            DurablePerson bob = bob(reader);
+            assertEquals(11, bob.getAge());
+            pool.seal();
+            assertEquals(11, bob.getAge());
+            assertEquals(TEXT, bob.getPlace());
+            assertTrue(reader.isSealed());
+        }
+    }
+
+    /// What of a class is counted while a profile is made is read the longer way, also here.
+    @Test
+    void aProfileCountsReads() throws IOException {
+        try (Pool pool = Pool.open(dir, OPTIONS)) {
+            make(pool);
+            pool.seal();
+        }
+        try (Pool pool = Pool.open(dir, OPTIONS.toRead())) {
+            DurablePerson bob = bob(pool);
+            assertEquals(11, bob.getAge());
+            try (Profiling profiling = pool.profile()) {
+                assertEquals(11, bob.getAge());
+                assertEquals(11, bob.getAge());
+                long reads =
+                        profiling.profile().classes().stream()
+                                .flatMap(type -> type.fields().stream())
+                                .filter(field -> field.field().name().equals("age"))
+                                .mapToLong(FieldProfile::reads)
+                                .sum();
+                assertEquals(2, reads);
+            }
+        }
+    }
+
+    @Test
+    void aTransactionIsNotSealed() throws IOException {
+        try (Pool pool = Pool.open(dir, OPTIONS)) {
+            DurablePerson bob = make(pool);
+            assertThrows(IllegalStateException.class, () -> pool.transact(pool::seal));
+            assertThrows(
+                    PoolReadOnlyException.class,
+                    () ->
+                            pool.read(() -> {
+                                pool.seal();
+                                return null;
+                            }));
+            assertFalse(pool.isSealed());
+            bob.setAge(12);
+        }
+    }
+
+    /// A thread that waits for its turn when the pool is sealed comes too late.
+    @Test
+    void whoWaitsToWriteIsRefused() throws Exception {
+        try (Pool pool = Pool.open(dir, OPTIONS.patience(Duration.ofMinutes(1)));
+                var threads = Executors.newSingleThreadExecutor()) {
+            DurablePerson bob = make(pool);
+            CountDownLatch begun = new CountDownLatch(1);
+            Future<?> late =
+                    pool.store()
+                            .alone(() -> {
+                                Future<?> waits =
+                                        threads.submit(() -> {
+                                            begun.countDown();
+                                            bob.setAge(12);
+                                        });
+                                awaitWaiting(begun);
+                                pool.seal();
+                                return waits;
+                            });
+            Throwable refusal = assertThrows(ExecutionException.class, late::get).getCause();
+            expectRefusal(() -> {
+                throw Objects.requireNonNull(refusal);
+            });
+            assertEquals(11, bob.getAge());
+        }
+    }
+
+    private static void awaitWaiting(CountDownLatch begun) {
+        try {
+            begun.await();
+            // Whether it waits already decides nothing: it is refused either way.
+            Thread.sleep(50);
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /// The seal is there only with all that was committed before.
+    @Test
+    void aCrashLeavesNoSealWithoutAllCommits() {
+        try (PoolRig rig = PoolRig.of(SealTest::make)) {
+            int[] sealed = {0, 0};
+            CrashHistory history =
+                    CrashHistory.of(
+                            rig,
+                            pool -> {
+                                DurablePerson bob = bob(pool);
+                                pool.transact(() -> {
+                                    bob.setPlace(TEXT + TEXT);
+                                    bob.setImage(new byte[7000]);
+                                });
+                                bob.setAge(12);
+                                pool.seal();
+                            },
+                            SealTest::look);
+            rig.forEachCrash(
+                    true,
+                    (happened, found) -> {
+                        String seen = found.read(() -> look(found));
+                        history.check(happened, seen);
+                        if (found.isSealed()) {
+                            assertEquals(history.states().getLast(), seen);
+                        }
+                        sealed[found.isSealed() ? 1 : 0]++;
+                    });
+            assertTrue(sealed[0] > 2 && sealed[1] > 0, sealed[0] + " and " + sealed[1]);
+        }
+    }
+
+    private static String look(Pool pool) {
+        return bob(pool).contents();
+    }
+
+    /// That cannot be: the commit on its way would never get to its places.
+    @Test
+    void aSealWithinACommitIsDamage() throws IOException {
+        try (Pool pool = Pool.open(dir, OPTIONS)) {
+            make(pool);
+            pool.seal();
+        }
+        byte[] bytes = Files.readAllBytes(dir.resolve("pool"));
+        ByteBuffer page = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
+        int at = (int) Superblock.SEQUENCE_AT;
+        page.putLong(at, page.getLong(at) + 1);
+        Files.write(dir.resolve("pool"), bytes);
+        PoolDamagedException damaged =
+                assertThrows(PoolDamagedException.class, () -> Pool.open(dir, OPTIONS.toRead()));
+        assertTrue(
+                String.valueOf(damaged.getMessage()).contains("sealed in the middle of a commit"),
+                damaged::getMessage);
+    }
+}
