@@ -121,7 +121,7 @@ final class Placements {
 
     /// Keeps versions of this library without placements from writing to the pool.
     void prepare() {
-        Feature.PLACEMENTS.addTo(store.pmem());
+        Feature.PLACEMENTS.addTo(store);
     }
 
     /// Shows the links and slots that the chain owns.

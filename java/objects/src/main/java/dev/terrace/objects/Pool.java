@@ -90,6 +90,7 @@ public final class Pool extends HeapOwner implements AutoCloseable {
     /// @throws IOException if its files cannot be opened
     /// @throws PoolLockedException if another process writes to it, or it is open in this process
     ///   with other options
+    /// @throws PoolReadOnlyException if it is sealed, and is not opened read-only
     /// @throws PoolFormatException if this is not a pool, or a pool of a version that this library
     ///   does not know
     /// @throws PoolDamagedException if its files have been changed or damaged
@@ -304,7 +305,8 @@ public final class Pool extends HeapOwner implements AutoCloseable {
     ///
     /// @return the result
     /// @throws IllegalStateException in a transaction
-    /// @throws PoolReadOnlyException if the pool was opened to be read, or in a consistent read
+    /// @throws PoolReadOnlyException if the pool was opened to be read or is sealed, or in a
+    ///   consistent read
     /// @throws TierUnavailableException if the remote tier cannot be reached; the other tiers have
     ///   then been compacted
     public CompactionReport compact() {
@@ -394,21 +396,21 @@ public final class Pool extends HeapOwner implements AutoCloseable {
         return guarded(placements::all);
     }
 
-    /// Seals the pool, durably: from now on, its contents never change. Every attempt to write to
-    /// it throws [PoolReadOnlyException], in this process at once. Processes that open it from now
-    /// on open it to read, and read faster, because they need not look for changes. A seal is never
-    /// taken back.
+    /// Seals the pool, durably: from now on, nothing that it stores ever changes. Each attempt to
+    /// change it throws [PoolReadOnlyException], in this process at once; only fields in DRAM can
+    /// still be set. Processes that do not have it open yet open it to read, and read faster,
+    /// because they need not look for changes. A seal is never taken back.
     ///
     /// Versions of this library that do not know seals can only read the pool.
     ///
     /// @throws IllegalStateException in a transaction
     /// @throws PoolReadOnlyException if the pool was opened to be read or is sealed, or in a
     ///   consistent read
+    /// @throws TierUnavailableException if the remote tier has segments to delete and cannot be
+    ///   reached; the pool is not sealed then
     public void seal() {
         guarded(() -> {
-            store.requireWritable();
-            freeRemains();
-            store.seal().set();
+            store.seal().set(this::freeRemains);
             return null;
         });
     }

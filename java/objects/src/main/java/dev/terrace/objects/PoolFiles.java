@@ -3,6 +3,7 @@ package dev.terrace.objects;
 import dev.terrace.objects.internal.store.Feature;
 import dev.terrace.objects.internal.store.MappedRegion;
 import dev.terrace.objects.internal.store.Medium;
+import dev.terrace.objects.internal.store.Seal;
 import dev.terrace.objects.internal.store.Store;
 import dev.terrace.objects.internal.store.StoreFailure;
 import dev.terrace.objects.internal.store.Superblock;
@@ -152,6 +153,7 @@ final class PoolFiles {
                             + ": was it truncated?");
         }
         if (!options.readOnly()) {
+            Seal.requireNone(file.toString(), words);
             requireZeros(file, extents << superblock.extentShift(), superblock.extentShift());
         }
         MappedRegion pmem =

@@ -3,7 +3,7 @@ package dev.terrace.objects;
 import java.io.Serial;
 import org.jspecify.annotations.Nullable;
 
-/// The pool was opened read-only, or only the thread that writes may do this.
+/// The pool was opened read-only, or is sealed, or only the thread that writes may do this.
 public final class PoolReadOnlyException extends TerraceException {
     @Serial private static final long serialVersionUID = 1L;
 

@@ -3,6 +3,7 @@ package dev.terrace.objects;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -17,6 +18,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -27,6 +29,8 @@ import org.junit.jupiter.api.io.TempDir;
 /// A sealed pool never changes, whoever tries, and reads as it did before.
 class SealTest {
     private static final PoolOptions OPTIONS = PoolOptions.defaults().extents(1 << 20);
+    private static final Map<String, List<StorageTier>> ON_DISK =
+            Map.of("place", List.of(StorageTier.SSD));
     private static final String TEXT = "a text that is longer than a slot holds";
 
     @TempDir(factory = InMemory.class)
@@ -50,7 +54,8 @@ class SealTest {
     private Map<String, ByteBuffer> files() throws IOException {
         Map<String, ByteBuffer> files = new java.util.TreeMap<>();
         try (var all = Files.list(dir)) {
-            for (Path file : all.toList()) {
+            // Whoever opens and closes the writer's lock file releases the lock.
+            for (Path file : all.filter(path -> !path.endsWith("lock")).toList()) {
                 files.put(file.getFileName().toString(), ByteBuffer.wrap(Files.readAllBytes(file)));
             }
         }
@@ -87,6 +92,7 @@ class SealTest {
                             pool::compact,
                             () -> pool.retier(DurablePerson.TYPE),
                             () -> pool.place(DurablePerson.TYPE.name(), Map.of()),
+                            () -> pool.place(DurablePerson.TYPE.name(), ON_DISK),
                             pool::seal)) {
                 expectRefusal(write);
             }
@@ -126,7 +132,7 @@ class SealTest {
         }
     }
 
-    /// What of a class is counted while a profile is made is read the longer way, also here.
+    /// A profile counts reads of a sealed pool, too.
     @Test
     void aProfileCountsReads() throws IOException {
         try (Pool pool = Pool.open(dir, OPTIONS)) {
@@ -164,6 +170,58 @@ class SealTest {
                             }));
             assertFalse(pool.isSealed());
             bob.setAge(12);
+        }
+    }
+
+    /// Features are bits of one word: a thread that adds one must not take the seal off.
+    @Test
+    void aPlacementMeanwhileDoesNotBreakTheSeal() throws Exception {
+        for (int round = 0; round < 50; round++) {
+            Path place = dir.resolve("pool " + round);
+            CyclicBarrier together = new CyclicBarrier(2);
+            try (Pool pool = Pool.open(place, OPTIONS);
+                    var threads = Executors.newSingleThreadExecutor()) {
+                make(pool);
+                Future<?> placing =
+                        threads.submit(() -> {
+                            together.await();
+                            return pool.place(DurablePerson.TYPE.name(), ON_DISK);
+                        });
+                together.await();
+                pool.seal();
+                try {
+                    placing.get();
+                } catch (ExecutionException late) {
+                    assertInstanceOf(PoolReadOnlyException.class, late.getCause());
+                }
+                assertTrue(pool.isSealed());
+            }
+            expectRefusal(() -> Pool.open(place, OPTIONS).close());
+        }
+    }
+
+    /// Nobody opens the pool to write and deletes them later.
+    @Test
+    void segmentsThatHoldNothingAreDeletedBefore() {
+        try (PoolRig rig = new PoolRig(true)) {
+            Pool pool = rig.pool();
+            ObjectType<Thing> type = Thing.on(StorageTier.REMOTE);
+            Thing kept = pool.create(type);
+            kept.setBytes(new byte[100]);
+            pool.root("thing", type).set(kept);
+            Thing gone = pool.create(type);
+            gone.setBytes(new byte[200]);
+            rig.segments().reachable(false);
+            gone.delete();
+            assertThrows(TierUnavailableException.class, pool::seal);
+            assertFalse(pool.isSealed());
+            kept.setText("short");
+            rig.segments().reachable(true);
+            pool.seal();
+            assertEquals(2, rig.segments().segments().size(), "the label, and one");
+            assertArrayEquals(
+                    new byte[100],
+                    Objects.requireNonNull(rig.reader().root("thing", type).get()).getBytes());
         }
     }
 

@@ -10,7 +10,10 @@ import dev.terrace.objects.PoolDump;
 import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.StoredType;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
+import java.util.Map;
+import java.util.WeakHashMap;
 import java.util.function.Function;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -24,6 +27,11 @@ final class BlockLayout {
 
     /// The field that says how many rows a block has.
     static final int ROWS = 0;
+
+    /// The class of each open pool's blocks. A pool keeps something for each class that it meets,
+    /// and may stay open for many tasks, so all of them use the same one.
+    private static final Map<Pool, ObjectType<DurableRecord>> STORED =
+            Collections.synchronizedMap(new WeakHashMap<>());
 
     private final List<FieldSpec> fields = new ArrayList<>();
     private final List<ColumnLayout> columns = new ArrayList<>();
@@ -59,17 +67,8 @@ final class BlockLayout {
 
     /// The class of blocks as they were stored: other columns may have been on other tiers then.
     ObjectType<DurableRecord> storedType(Pool pool, String part) {
-        StoredType stored =
-                new PoolDump(pool)
-                        .types().stream()
-                                .filter(type -> type.name().equals(TYPE))
-                                .findFirst()
-                                .orElseThrow(() ->
-                                        new PoolDamagedException(
-                                                "part "
-                                                        + part
-                                                        + " holds no rows: it is not what the"
-                                                        + " manifest says"));
+        ObjectType<DurableRecord> stored =
+                STORED.computeIfAbsent(pool, its -> ObjectType.of(find(its, part)));
         if (!names(stored.fields()).equals(names(fields))) {
             throw new PoolDamagedException(
                     "part "
@@ -77,7 +76,20 @@ final class BlockLayout {
                             + " has other columns than its table: it is not what the manifest"
                             + " says");
         }
-        return ObjectType.of(stored);
+        return stored;
+    }
+
+    private static StoredType find(Pool pool, String part) {
+        return new PoolDump(pool)
+                .types().stream()
+                        .filter(type -> type.name().equals(TYPE))
+                        .findFirst()
+                        .orElseThrow(() ->
+                                new PoolDamagedException(
+                                        "part "
+                                                + part
+                                                + " holds no rows: it is not what the manifest"
+                                                + " says"));
     }
 
     private static List<String> names(List<FieldSpec> fields) {

@@ -8,44 +8,60 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.FileTime;
+import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.WeakHashMap;
+import java.util.function.Predicate;
 import org.apache.spark.SparkEnv;
 import org.jspecify.annotations.Nullable;
 
 /// The parts that a process keeps open between tasks, so that the next task need not map them and
 /// fault their pages again. These are the sealed parts that were opened last, up to a number of
-/// bytes; a task closes its part as if nobody kept it.
+/// mapped bytes; a task closes its part as if nobody kept it.
 ///
 /// A removed file keeps its memory as long as somebody has mapped it. So a thread looks every two
 /// seconds whether the files are still there, and closes parts whose files are not.
 ///
-/// Invariant: a part that is kept counts once among the openings of its pool, so a pool that a task
-/// reads stays open, also when it is no longer kept.
+/// Invariants:
+/// * A part that is kept counts once among the openings of its pool, so a pool that a task reads
+///   stays open, also when it is no longer kept.
+/// * No file is opened, closed or looked at under the lock, for which other tasks would wait.
 final class OpenParts {
     /// The configuration entry of the number of bytes, as Spark writes sizes; 0: none are kept.
     static final String BYTES_MAX = "spark.terrace.openParts";
 
-    /// Its default. So many mapped bytes take 32 MiB for page tables at most.
-    private static final String BYTES_MAX_DEFAULT = "16g";
+    /// Its default. An extent has 1 MiB at least, so these are 4,096 mappings at most; a process
+    /// may have 65,530 where nobody has raised that.
+    private static final String BYTES_MAX_DEFAULT = "4g";
 
     private static final long LOOK_MILLIS = 2000;
 
     private static final OpenParts PARTS = new OpenParts();
 
     /// The kept parts by the directories of their pools; the one that was opened last is the last.
-    private final LinkedHashMap<Path, Kept> kept = new LinkedHashMap<>();
+    private final Map<Path, Kept> kept = new LinkedHashMap<>(16, 0.75f, true);
+
+    /// The file of each pool as it was before this pool was first opened here.
+    private final Map<Pool, Stamp> stamps = new WeakHashMap<>();
 
     private @Nullable Thread looker;
 
     /// An open part.
     ///
     /// @param stamp its file when it was opened
-    /// @param bytes of its files
-    private record Kept(Pool pool, Stamp stamp, long bytes) {}
+    /// @param bytes that it has mapped
+    private record Kept(Path place, Pool pool, Stamp stamp, long bytes) {
+        /// Whether its file has been removed, or another one, or a changed one, is in its place.
+        boolean isGone() {
+            return !stamp.equals(Stamp.of(place));
+        }
+    }
 
-    /// A file as it is. Another one in its place differs, and so does a file that was changed.
-    private record Stamp(Object key, long bytes, FileTime changed) {
+    /// A file as it is.
+    private record Stamp(String key, long bytes, FileTime changed) {
         static @Nullable Stamp of(Path pool) {
             try {
                 BasicFileAttributes file =
@@ -65,89 +81,149 @@ final class OpenParts {
     ///
     /// @param pool the directory of the part's pool
     /// @param options how it is opened
-    /// @param bytes of the part
-    static Pool open(Path pool, PoolOptions options, long bytes) throws IOException {
-        return PARTS.open(pool, options, bytes, bytesMax());
+    static Pool open(Path pool, PoolOptions options) throws IOException {
+        SparkEnv environment = SparkEnv.get();
+        return PARTS.open(
+                pool,
+                options,
+                environment == null
+                        ? 0
+                        : environment.conf().getSizeAsBytes(BYTES_MAX, BYTES_MAX_DEFAULT));
+    }
+
+    /// No longer keeps a part, because it is to be removed.
+    static void letGo(Path pool) {
+        PARTS.letGo(part -> part.place.equals(pool));
     }
 
     /// No longer keeps parts whose files have been removed; none if Spark has ended.
     static void letGoOfRemoved() {
-        PARTS.letGoOfRemoved(SparkEnv.get() == null);
+        PARTS.letGo(SparkEnv.get() == null ? _ -> true : Kept::isGone);
     }
 
-    /// The bytes of all parts that this process keeps.
+    /// The mapped bytes of all parts that this process keeps.
     static long bytesKept() {
         return PARTS.bytes();
     }
 
-    private static long bytesMax() {
-        SparkEnv environment = SparkEnv.get();
-        return environment == null
-                ? 0
-                : environment.conf().getSizeAsBytes(BYTES_MAX, BYTES_MAX_DEFAULT);
+    /// As [#open(Path, PoolOptions)], with this maximum of bytes.
+    Pool open(Path place, PoolOptions options, long bytesMax) throws IOException {
+        Stamp stamp = Stamp.of(place);
+        letGo(part -> part.place.equals(place) && !part.stamp.equals(stamp));
+        Pool pool = openOrMakeRoom(place, options);
+        boolean done = false;
+        try {
+            if (stamp != null && bytesMax > 0 && pool.isSealed()) {
+                keep(place, pool, options, stamp);
+            }
+            letGo(excess(bytesMax));
+            done = true;
+            return pool;
+        } finally {
+            if (!done) {
+                pool.close();
+            }
+        }
     }
 
-    /// As [#open(Path, PoolOptions, long)], with this maximum of bytes.
-    synchronized Pool open(Path place, PoolOptions options, long bytes, long bytesMax)
-            throws IOException {
-        Stamp stamp = Stamp.of(place);
-        Kept before = kept.remove(place);
-        if (before != null && !before.stamp.equals(stamp)) {
-            before.pool.close();
-            before = null;
-        }
-        Pool pool;
+    /// If parts that are kept are in the way, by their options or the number of mappings, none are
+    /// kept any more.
+    private Pool openOrMakeRoom(Path place, PoolOptions options) throws IOException {
         try {
-            pool = Pool.open(place, options);
-        } catch (PoolLockedException otherOptions) {
-            if (before == null) {
-                throw otherOptions;
+            return Pool.open(place, options);
+        } catch (PoolLockedException | IOException e) {
+            if (bytes() == 0) {
+                throw e;
             }
-            before.pool.close();
+            letGoOfAll();
             return Pool.open(place, options);
         }
-        if (before != null) {
-            kept.put(place, before);
-        } else if (stamp != null && bytes <= bytesMax && pool.isSealed()) {
-            kept.put(place, new Kept(Pool.open(place, options), stamp, bytes));
+    }
+
+    private void keep(Path place, Pool pool, PoolOptions options, Stamp stamp) throws IOException {
+        if (isKept(place, pool)) {
+            return;
+        }
+        long bytes = pool.statistics().capacity().stream().mapToLong(Long::longValue).sum();
+        Pool mine = Pool.open(place, options);
+        Kept before;
+        synchronized (this) {
+            Stamp first = stamps.computeIfAbsent(mine, _ -> stamp);
+            before = kept.put(place, new Kept(place, mine, first, bytes));
             look();
         }
-        letGoOfEldest(bytesMax);
-        return pool;
-    }
-
-    private void letGoOfEldest(long bytesMax) {
-        Iterator<Kept> eldest = kept.values().iterator();
-        for (long bytes = bytes(); bytes > bytesMax; ) {
-            Kept part = eldest.next();
-            bytes -= part.bytes;
-            eldest.remove();
-            part.pool.close();
+        if (before != null) {
+            before.pool.close();
         }
     }
 
-    /// The bytes of all parts that are kept.
+    /// Whether a pool is kept; it is the one that was opened last then.
+    private synchronized boolean isKept(Path place, Pool pool) {
+        Kept part = kept.get(place);
+        return part != null && part.pool == pool;
+    }
+
+    /// The mapped bytes of all parts that are kept.
     synchronized long bytes() {
         return kept.values().stream().mapToLong(Kept::bytes).sum();
     }
 
+    /// The parts that were opened first, if there are more bytes than that.
+    private synchronized Predicate<Kept> excess(long bytesMax) {
+        List<Kept> eldest = new ArrayList<>();
+        Iterator<Kept> all = kept.values().iterator();
+        for (long bytes = bytes(); bytes > bytesMax; bytes -= eldest.getLast().bytes) {
+            eldest.add(all.next());
+        }
+        return eldest::contains;
+    }
+
+    /// No longer keeps any part.
+    void letGoOfAll() {
+        letGo(_ -> true);
+    }
+
+    /// No longer keeps some parts.
+    void letGo(Predicate<Kept> isUnwanted) {
+        List<Kept> all;
+        synchronized (this) {
+            all = List.copyOf(kept.values());
+        }
+        RuntimeException failure = null;
+        for (Kept part : all) {
+            try {
+                if (isUnwanted.test(part) && remove(part)) {
+                    part.pool.close();
+                }
+            } catch (RuntimeException e) {
+                failure = e;
+            }
+        }
+        if (failure != null) {
+            throw failure;
+        }
+    }
+
+    private synchronized boolean remove(Kept part) {
+        return kept.remove(part.place, part);
+    }
+
     /// No longer keeps parts whose files have been removed or changed.
-    ///
-    /// @param all whether it keeps no others either
-    synchronized void letGoOfRemoved(boolean all) {
-        kept.entrySet()
-                .removeIf(part -> {
-                    boolean isGone = all || !part.getValue().stamp.equals(Stamp.of(part.getKey()));
-                    if (isGone) {
-                        part.getValue().pool.close();
-                    }
-                    return isGone;
-                });
+    void letGoOfGone() {
+        letGo(Kept::isGone);
     }
 
     private void look() {
         if (looker == null) {
-            looker = Thread.ofPlatform().daemon().name("terrace-open-parts").start(this::lookAgain);
+            looker =
+                    Thread.ofPlatform()
+                            .daemon()
+                            .name("terrace-open-parts")
+                            .inheritInheritableThreadLocals(false)
+                            .unstarted(this::lookAgain);
+            // That of the first task would be kept as long as this thread.
+            looker.setContextClassLoader(OpenParts.class.getClassLoader());
+            looker.start();
         }
     }
 
@@ -155,16 +231,26 @@ final class OpenParts {
         try {
             while (isAnyKept()) {
                 Thread.sleep(LOOK_MILLIS);
-                letGoOfRemoved(SparkEnv.get() == null);
+                letGo(SparkEnv.get() == null ? _ -> true : Kept::isGone);
             }
         } catch (InterruptedException e) {
-            letGoOfRemoved(true);
+            letGoOfAll();
+        } finally {
+            forgetLooker();
         }
     }
 
     /// Whether a part is kept. If not, the thread that looks ends.
     private synchronized boolean isAnyKept() {
-        looker = kept.isEmpty() ? null : looker;
-        return looker != null;
+        if (kept.isEmpty()) {
+            looker = null;
+        }
+        return looker == Thread.currentThread();
+    }
+
+    private synchronized void forgetLooker() {
+        if (looker == Thread.currentThread()) {
+            looker = null;
+        }
     }
 }

@@ -129,7 +129,7 @@ final class PartStore implements Serializable {
                             + String.join(", ", part.hosts())
                             + ": a vacuum has removed it, or the directory is not shared");
         }
-        return OpenParts.open(place.pool, place.options(options).toRead(), part.bytes());
+        return OpenParts.open(place.pool, place.options(options).toRead());
     }
 
     private static Place localPlace(Storage parts, Part part) {
@@ -154,7 +154,9 @@ final class PartStore implements Serializable {
     void delete(Part part) throws IOException {
         Storage parts = parts();
         if (parts.isLocal()) {
-            localPlace(parts, part).delete();
+            Place place = localPlace(parts, part);
+            OpenParts.letGo(place.pool);
+            place.delete();
         } else {
             parts.child(part.name()).delete();
         }
@@ -189,6 +191,7 @@ final class PartStore implements Serializable {
             for (Path path : listed(directory)) {
                 String name = path.getFileName().toString();
                 if (isWanted.test(name)) {
+                    OpenParts.letGo(path);
                     deleteTree(path);
                     deleted.add(name);
                 }

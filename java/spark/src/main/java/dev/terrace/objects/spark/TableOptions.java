@@ -33,8 +33,8 @@ record TableOptions(Map<String, String> values) implements Serializable {
     private static final String BLOCK_ROWS = "block.rows";
 
     /// So many numbers, of any width, fill a slot of persistent memory: with the 24 bytes before
-    /// them they take just less than 4, 8, 16 or 32 KiB. One of 4,096 doubles would not fit into 32
-    /// KiB, and take 64.
+    /// them they take just less than 4, 8, 16 or 32 KiB. A column of 4,096 doubles does not fit
+    /// into 32 KiB and takes 64.
     private static final int BLOCK_ROWS_DEFAULT = 4072;
 
     private static final int BLOCK_ROWS_MAX = 1 << 20;

@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolClosedException;
 import dev.terrace.objects.PoolDamagedException;
+import dev.terrace.objects.PoolFormatException;
 import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.StorageTier;
 import java.io.IOException;
@@ -27,7 +28,11 @@ import org.junit.jupiter.api.io.TempDir;
 @ExtendWith(LocalSpark.class)
 class OpenPartsTest {
     private static final PoolOptions OPTIONS = PoolOptions.defaults().extents(1 << 20);
-    private static final long MANY = 1000;
+
+    /// Bytes of a part's files.
+    private static final long PART = 1 << 20;
+
+    private static final long MANY = 1 << 30;
 
     @TempDir private Path dir;
 
@@ -43,9 +48,9 @@ class OpenPartsTest {
         return place;
     }
 
-    /// Opens a part of 10 bytes, as a task does, and closes it.
+    /// Opens a part, as a task does, and closes it.
     private Pool read(Path place, long bytesMax) throws IOException {
-        try (Pool pool = parts.open(place, OPTIONS.toRead(), 10, bytesMax)) {
+        try (Pool pool = parts.open(place, OPTIONS.toRead(), bytesMax)) {
             return pool;
         }
     }
@@ -56,7 +61,7 @@ class OpenPartsTest {
 
     @AfterEach
     void letGo() {
-        parts.letGoOfRemoved(true);
+        parts.letGoOfAll();
         assertEquals(0, parts.bytes());
     }
 
@@ -66,25 +71,25 @@ class OpenPartsTest {
         Pool pool = read(place, MANY);
         assertEquals(List.of(), pool.check().problems());
         assertSame(pool, read(place, MANY));
-        assertEquals(10, parts.bytes());
-        parts.letGoOfRemoved(false);
-        assertEquals(10, parts.bytes());
-        parts.letGoOfRemoved(true);
+        assertEquals(PART, parts.bytes());
+        parts.letGoOfGone();
+        assertEquals(PART, parts.bytes());
+        parts.letGoOfAll();
         expectClosed(pool);
     }
 
     @Test
     void theLastOnesAreKeptUpToTheMaximum() throws IOException {
         List<Path> places = List.of(pool("a", true), pool("b", true), pool("c", true));
-        Pool a = read(places.get(0), 20);
-        Pool b = read(places.get(1), 20);
-        read(places.get(0), 20);
-        Pool c = read(places.get(2), 20);
-        assertEquals(20, parts.bytes());
+        Pool a = read(places.get(0), 2 * PART);
+        Pool b = read(places.get(1), 2 * PART);
+        read(places.get(0), 2 * PART);
+        Pool c = read(places.get(2), 2 * PART);
+        assertEquals(2 * PART, parts.bytes());
         expectClosed(b);
-        assertSame(a, read(places.get(0), 20));
-        assertSame(c, read(places.get(2), 20));
-        expectClosed(read(places.get(1), 9));
+        assertSame(a, read(places.get(0), 2 * PART));
+        assertSame(c, read(places.get(2), 2 * PART));
+        expectClosed(read(places.get(1), PART - 1));
         assertEquals(0, parts.bytes(), "a smaller maximum holds for all");
     }
 
@@ -92,9 +97,9 @@ class OpenPartsTest {
     @Test
     void whatATaskReadsStaysOpen() throws IOException {
         Path place = pool("a", true);
-        try (Pool pool = parts.open(place, OPTIONS.toRead(), 10, MANY)) {
+        try (Pool pool = parts.open(place, OPTIONS.toRead(), MANY)) {
             PartStore.deleteTree(place);
-            parts.letGoOfRemoved(false);
+            parts.letGoOfGone();
             assertEquals(0, parts.bytes());
             assertEquals(List.of(), pool.check().problems());
         }
@@ -120,6 +125,31 @@ class OpenPartsTest {
         assertEquals(0, parts.bytes());
     }
 
+    /// A task may still read a part whose copy was removed and brought again: that one is not kept
+    /// as if it were the new one.
+    @Test
+    void aPoolOfARemovedFileIsNotKeptForTheNewOne() throws IOException {
+        Path place = pool("a", true);
+        Pool before = parts.open(place, OPTIONS.toRead(), MANY);
+        PartStore.deleteTree(place);
+        pool("a", true);
+        // The process shares what it has open.
+        assertSame(before, read(place, MANY));
+        before.close();
+        assertNotSame(before, read(place, MANY));
+        expectClosed(before);
+    }
+
+    @Test
+    void whatCannotBeOpenedLeavesNothingOpen() throws IOException {
+        Path place = pool("a", true);
+        Pool before = read(place, MANY);
+        PartStore.deleteTree(place);
+        assertThrows(PoolFormatException.class, () -> read(place, MANY));
+        expectClosed(before);
+        assertEquals(0, parts.bytes());
+    }
+
     /// Two tables may lead to one part, with other options.
     @Test
     void otherOptionsOpenItAnew() throws IOException {
@@ -127,7 +157,7 @@ class OpenPartsTest {
         Pool before = read(place, MANY);
         PoolOptions other =
                 OPTIONS.toRead().disk(StorageTier.SSD, Files.createDirectory(dir.resolve("d")));
-        try (Pool pool = parts.open(place, other, 10, MANY)) {
+        try (Pool pool = parts.open(place, other, MANY)) {
             assertNotSame(before, pool);
         }
         expectClosed(before);

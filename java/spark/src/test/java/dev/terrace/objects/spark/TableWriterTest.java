@@ -2,8 +2,10 @@ package dev.terrace.objects.spark;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.Pool;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -65,9 +67,16 @@ class TableWriterTest {
             }
             writer.commit();
         }
+        Part part = Objects.requireNonNull(written.get());
         double raw = (1.0 + 2 + 4 + 8 + 4 + 8) * rows;
-        double ratio = Objects.requireNonNull(written.get()).bytes() / raw;
+        double ratio = part.bytes() / raw;
         assertTrue(ratio < 1.05, () -> "times their bytes: " + ratio);
+        // A pool that stays open for many tasks keeps something for each class that it meets.
+        try (Pool pool = store(options).open(part)) {
+            assertSame(
+                    BlockLayout.of(schema).storedType(pool, "part"),
+                    BlockLayout.of(schema).storedType(pool, "part"));
+        }
     }
 
     @Test

@@ -128,11 +128,30 @@ public enum Feature {
 
     /// Whether a pool has this feature; false for pools of versions before there were features.
     public boolean isIn(Region pool) {
-        long stored = pool.getLong(word.at);
-        return stored != 0 && (word.bits(pool.name(), stored) & bit) != 0;
+        return isIn(pool.name(), pool.getLongAcquire(word.at));
     }
 
-    /// Adds the feature to a pool, durably.
+    /// Whether a pool with this first page has the feature.
+    public boolean isIn(String pool, ByteBuffer page) {
+        return isIn(pool, page.getLong((int) word.at));
+    }
+
+    private boolean isIn(String pool, long stored) {
+        return stored != 0 && (word.bits(pool, stored) & bit) != 0;
+    }
+
+    /// Adds the feature to a pool that threads use, durably.
+    ///
+    /// @throws StoreFailure.ReadOnly if the pool is sealed
+    public void addTo(Store store) {
+        store.alone(() -> {
+            store.changes().requireWhole();
+            addTo(store.pmem());
+            return null;
+        });
+    }
+
+    /// Adds the feature to a pool that no other thread writes to, durably.
     public void addTo(Region pool) {
         if (!isIn(pool)) {
             pool.putLong(word.at, word.of(word.bits(pool.name(), pool.getLong(word.at)) | bit));

@@ -469,13 +469,23 @@ public final class Remote {
     /// does it.
     void removeEmpty() {
         try {
-            boolean more = tier != null;
-            while (more) {
-                more = store.alone(this::removeFirstEmpty);
-            }
+            removeEmptyNow();
         } catch (StoreFailure.Unavailable later) {
             return;
         }
+    }
+
+    private void removeEmptyNow() {
+        boolean more = tier != null;
+        while (more) {
+            more = store.alone(this::removeFirstEmpty);
+        }
+    }
+
+    /// Deletes all segments that no later transaction will delete, as there is none.
+    void settle() {
+        removeOrphans();
+        removeEmptyNow();
     }
 
     /// Deletes one empty segment while no other thread writes, and returns whether there was one.

@@ -1,9 +1,12 @@
 package dev.terrace.objects.internal.store;
 
+import java.nio.ByteBuffer;
+
 /// The seal of a pool, which says durably that no word of the pool changes any more.
 ///
 /// Readers of a sealed pool rely on that: their [Epoch] is constant, and no read is repeated. They
-/// still check bounds, headers and checksums, because a device may return wrong bytes.
+/// still check bounds and checksums, and the header of each object when a handle is led to it,
+/// because a device may return wrong bytes.
 ///
 /// Invariants:
 /// * All commits are durable, and all their words in their places, before the seal is stored.
@@ -18,12 +21,22 @@ public final class Seal {
         this.store = store;
         isConstant = isThere();
         if (isConstant && !readOnly) {
-            throw refusal();
+            throw refusal(store.pmem().name());
         }
         if (isConstant && (store.sequence() & 1) != 0) {
             throw new StoreFailure.Damaged(
                     store.pmem().name()
                             + " is sealed in the middle of a commit: its superblock is damaged");
+        }
+    }
+
+    /// Throws an exception if a pool is sealed, before anything of it is opened for writing.
+    ///
+    /// @param page the first page of the pool
+    /// @throws StoreFailure.ReadOnly if it is
+    public static void requireNone(String pool, ByteBuffer page) {
+        if (Feature.SEALED.isIn(pool, page)) {
+            throw refusal(pool);
         }
     }
 
@@ -40,9 +53,12 @@ public final class Seal {
 
     /// Seals the pool, durably. From then on, every process refuses to write to it.
     ///
+    /// @param before what is done before, while no other thread writes
     /// @throws IllegalStateException in a transaction
     /// @throws StoreFailure.ReadOnly if this thread must not write
-    public void set() {
+    /// @throws StoreFailure.Unavailable if the remote tier has segments to delete and cannot be
+    ///   reached; the pool is not sealed then
+    public void set(Runnable before) {
         if (store.inTransaction()) {
             throw new IllegalStateException("a pool cannot be sealed within a transaction");
         }
@@ -50,19 +66,21 @@ public final class Seal {
         store.alone(() -> {
             Changes changes = store.changes();
             changes.requireWhole();
+            before.run();
+            store.remote().settle();
             try {
                 Feature.SEALED.addTo(store.pmem());
             } catch (RuntimeException | Error e) {
                 throw changes.breakDown(e);
             }
-            changes.refuse(refusal());
+            changes.refuse(refusal(store.pmem().name()));
             return null;
         });
     }
 
-    private StoreFailure.ReadOnly refusal() {
+    private static StoreFailure.ReadOnly refusal(String pool) {
         return new StoreFailure.ReadOnly(
-                store.pmem().name()
+                pool
                         + " is sealed, so it never changes: open it to read, and write to another"
                         + " pool");
     }
