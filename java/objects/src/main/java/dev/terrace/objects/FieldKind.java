@@ -57,6 +57,16 @@ public enum FieldKind {
         return ordinal() >= BOOLEANS.ordinal();
     }
 
+    /// The kind of an array's elements.
+    ///
+    /// @throws IllegalStateException if it is no array
+    FieldKind element() {
+        if (!isArray()) {
+            throw new IllegalStateException(this + " is no array");
+        }
+        return values()[ordinal() - BOOLEANS.ordinal()];
+    }
+
     /// Whether all values have the same length, so that they can lie within a record. That holds
     /// for all kinds except strings and arrays.
     public boolean isFixed() {

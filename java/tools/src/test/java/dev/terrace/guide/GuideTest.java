@@ -196,6 +196,19 @@ class GuideTest {
             }
             assertEquals(16.5, sum);
 
+            int[] ages = new int[Cursor.BATCH_MAX];
+            double[] positions = new double[3 * Cursor.BATCH_MAX];
+            double all = 0;
+            people = pool.cursor(DurablePerson.TYPE);
+            for (int count = people.nextBatch(); count > 0; count = people.nextBatch()) {
+                DurablePerson.copyAge(people, ages, 0);
+                DurablePerson.copyPosition(people, positions, 0);
+                for (int i = 0; i < count; i++) {
+                    all += positions[3 * i + 2] * ages[i];
+                }
+            }
+            assertEquals(16.5, all);
+
             bob.setPlace("Chile");
             int found = 0;
             people = pool.cursor(DurablePerson.TYPE);

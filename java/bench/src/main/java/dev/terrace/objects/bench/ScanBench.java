@@ -37,8 +37,9 @@ public class ScanBench {
     private static final int ROW_AT = DurableSample.TYPE.offset(1);
     private static final int EXTENT_BYTES = 64 << 20;
 
-    /// The process that scans: the one that writes the pool, or one that has opened it read-only.
-    @Param({"writer", "reader"})
+    /// The process that scans: the one that writes the pool, one that has opened it read-only, or
+    /// one that has opened it read-only after it was sealed.
+    @Param({"writer", "reader", "sealed"})
     public String who = "writer";
 
     /// How many rows.
@@ -52,6 +53,7 @@ public class ScanBench {
     private long[] records = {};
     private MemorySegment file = MemorySegment.NULL;
     private double[][] heapRows = {};
+    private final int[] reusedNumbers = new int[Cursor.BATCH_MAX];
     private final double[] reusedBlock = new double[Block.ROWS * Sample.DIMENSIONS];
 
     /// Makes the pool, and the same rows on the heap.
@@ -61,6 +63,9 @@ public class ScanBench {
         try (Pool filled = Samples.open(directory, EXTENT_BYTES)) {
             Samples.fill(filled, objects);
             Samples.fillBlocks(filled, objects / Block.ROWS);
+            if (who.equals("sealed")) {
+                filled.seal();
+            }
         }
         pool =
                 who.equals("writer")
@@ -146,6 +151,38 @@ public class ScanBench {
         Cursor<DurableSample> cursor = pool.cursor(DurableSample.TYPE);
         while (cursor.next()) {
             sum += cursor.get().getNumber();
+        }
+        return sum;
+    }
+
+    /// A walk over the pool in batches, the rows of each copied into the same array.
+    @Benchmark
+    public double walkInBatches() {
+        double sum = 0;
+        Cursor<DurableSample> cursor = pool.cursor(DurableSample.TYPE);
+        for (int count = cursor.nextBatch(); count > 0; count = cursor.nextBatch()) {
+            DurableSample.copyRow(cursor, reusedBlock, 0);
+            for (int row = 0; row < count; row++) {
+                double ofRow = 0;
+                for (int i = 0; i < Sample.DIMENSIONS; i++) {
+                    ofRow += reusedBlock[row * Sample.DIMENSIONS + i];
+                }
+                sum += ofRow;
+            }
+        }
+        return sum;
+    }
+
+    /// A walk over the pool in batches, one number of each object.
+    @Benchmark
+    public long walkNumbersInBatches() {
+        long sum = 0;
+        Cursor<DurableSample> cursor = pool.cursor(DurableSample.TYPE);
+        for (int count = cursor.nextBatch(); count > 0; count = cursor.nextBatch()) {
+            DurableSample.copyNumber(cursor, reusedNumbers, 0);
+            for (int i = 0; i < count; i++) {
+                sum += reusedNumbers[i];
+            }
         }
         return sum;
     }

@@ -5,6 +5,7 @@ import com.palantir.javapoet.ClassName;
 import com.palantir.javapoet.CodeBlock;
 import com.palantir.javapoet.MethodSpec;
 import com.palantir.javapoet.ParameterSpec;
+import com.palantir.javapoet.ParameterizedTypeName;
 import com.palantir.javapoet.TypeName;
 import javax.lang.model.element.Modifier;
 
@@ -13,11 +14,13 @@ final class Accessors {
     private static final CodeBlock VALUE = CodeBlock.of("value");
 
     private final ClassName plain;
+    private final ClassName durable;
     private final Members members;
 
     /// @param plain the tagged class, which has the methods that recompute
     Accessors(ClassName plain, Members members) {
         this.plain = plain;
+        durable = Names.durable(plain);
         this.members = members;
     }
 
@@ -30,8 +33,15 @@ final class Accessors {
                 addSimple(slot);
                 addComparison(slot, ClassName.get(String.class));
             }
+            case Shape.Primitive(var _, var type) -> {
+                addSimple(slot);
+                addBatch(slot, type, SlotCode.suffix(slot) + "s");
+            }
             case Shape.PrimitiveArray(var _, var element, var length) -> {
                 addSimple(slot);
+                if (length > 0) {
+                    addBatch(slot, element, SlotCode.suffix(slot));
+                }
                 addElements(slot, element, length);
                 if (element.equals(TypeName.BYTE)) {
                     addComparison(slot, ArrayTypeName.of(element));
@@ -64,6 +74,28 @@ final class Accessors {
                         .addParameter(SlotCode.nullable(type), "value")
                         .addStatement(
                                 "return equals$L($L, value)", SlotCode.suffix(slot), slot.place())
+                        .build());
+    }
+
+    /// A method that copies the values of a cursor's batch.
+    private void addBatch(Slot slot, TypeName element, String suffix) {
+        members.add(
+                slot,
+                method(
+                                slot,
+                                "copy" + slot.capitalized(),
+                                "Copies field {@code $L} of all objects of a cursor's batch into"
+                                        + " an array.\n\n"
+                                        + "@param from the element of the array to begin with\n"
+                                        + "@return how many elements were copied",
+                                slot.schemaName())
+                        .addModifiers(Modifier.STATIC)
+                        .returns(TypeName.INT)
+                        .addParameter(ParameterizedTypeName.get(Names.CURSOR, durable), "batch")
+                        .addParameter(ArrayTypeName.of(element), "into")
+                        .addParameter(TypeName.INT, "from")
+                        .addStatement(
+                                "return batch.copy$L($N, into, from)", suffix, slot.constant())
                         .build());
     }
 

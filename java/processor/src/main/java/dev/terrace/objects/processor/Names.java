@@ -11,6 +11,7 @@ final class Names {
     static final ClassName DURABLE_OBJECT = ClassName.get(PACKAGE, "DurableObject");
     static final ClassName COLLECTION_OWNER =
             ClassName.get(PACKAGE + ".collections", "CollectionOwner");
+    static final ClassName CURSOR = ClassName.get(PACKAGE, "Cursor");
     static final ClassName OBJECT_TYPE = ClassName.get(PACKAGE, "ObjectType");
     static final ClassName COPIER = ClassName.get(PACKAGE + ".spi", "Copier");
     static final ClassName COPY_IN = ClassName.get(PACKAGE + ".spi", "CopyIn");

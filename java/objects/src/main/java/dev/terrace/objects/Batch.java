@@ -1,0 +1,304 @@
+package dev.terrace.objects;
+
+import dev.terrace.objects.internal.store.Epoch;
+import dev.terrace.objects.internal.store.Headers;
+import dev.terrace.objects.internal.store.References;
+import dev.terrace.objects.internal.store.Region;
+import dev.terrace.objects.internal.store.Store;
+import java.lang.foreign.MemorySegment;
+import java.util.Objects;
+
+/// Objects of a cursor that are read together: those of a word of a chunk's bitmap, from one object
+/// on. Their records are copied at once, and one look at the epoch behind that tells whether all of
+/// them are of one commit. Fields within the records are then taken from the copy.
+///
+/// A batch that cannot be copied so has a single object, which is read as its handle reads it:
+/// while words are laid over those in place, if the object has another form or an extension, or if
+/// a commit came between. So do values that lie outside of the records.
+///
+/// Invariant: `words` holds the records of all objects, as of one commit, with valid headers, of
+/// the form that getters expect, and without extensions; or nothing, and there is one object.
+final class Batch {
+    /// The greatest number of objects.
+    static final int OBJECTS_MAX = Long.SIZE;
+
+    /// Records of 256 bytes still make batches of the greatest size; a copy of this length stays in
+    /// the processor's first cache.
+    private static final int WORDS_MAX = OBJECTS_MAX * 256 / Long.BYTES;
+
+    private final Pool pool;
+    private final ObjectType<?> type;
+    private final Store store;
+    private final Epoch epoch;
+    private final DurableObject alone;
+
+    private final long[] words = new long[WORDS_MAX];
+    private boolean isCopied;
+
+    /// Where each object's record begins in `words`.
+    private final int[] begins = new int[OBJECTS_MAX];
+
+    private int count;
+
+    /// The offset of the first object, and its header.
+    private long first;
+
+    private long firstHeader;
+
+    Batch(Pool pool, ObjectType<?> type) {
+        this.pool = pool;
+        this.type = type;
+        store = pool.store();
+        epoch = store.epoch();
+        alone = type.newHandle();
+    }
+
+    int count() {
+        return count;
+    }
+
+    void clear() {
+        count = 0;
+    }
+
+    /// Takes the object of a handle alone.
+    void take(DurableObject object) {
+        first = object.record();
+        firstHeader = object.header();
+        begins[0] = 0;
+        count = 1;
+        isCopied = false;
+    }
+
+    /// Takes the object of a handle, and those behind it up to the first that cannot be read like
+    /// it. All were found when the epoch's changes were `foundIn`.
+    ///
+    /// @param form the number of the form that getters expect, which the object has
+    /// @param ahead a bit for each slot behind it that is in use; bit 0 is the next slot
+    /// @return how many slots behind it the last of them lies
+    int take(DurableObject object, int form, long slotBytes, long ahead, long foundIn) {
+        take(object);
+        long slotsMax = Math.min(OBJECTS_MAX, WORDS_MAX * Long.BYTES / slotBytes);
+        if (slotsMax == 0 || !epoch.isPlain()) {
+            return 0;
+        }
+        long wanted = slotsMax == OBJECTS_MAX ? ahead : ahead & (1L << slotsMax - 1) - 1;
+        int slots = Long.SIZE - Long.numberOfLeadingZeros(wanted) + 1;
+        int slotWords = (int) slotBytes / Long.BYTES;
+        Region pmem = store.pmem();
+        MemorySegment.copy(
+                pmem.extentOf(first), Region.LONG, pmem.within(first), words, 0, slots * slotWords);
+        int last = addBehind(form, slotWords, wanted);
+        if (!epoch.isStill(foundIn) || words[0] != firstHeader || words[1] != 0) {
+            count = 1;
+            return 0;
+        }
+        isCopied = true;
+        return last;
+    }
+
+    private int addBehind(int form, int slotWords, long wanted) {
+        int slot = 0;
+        int last = 0;
+        for (long left = wanted; left != 0; left &= left - 1) {
+            slot = Long.numberOfTrailingZeros(left) + 1;
+            int begin = slot * slotWords;
+            long header = words[begin];
+            if (Headers.type(header) != form
+                    || words[begin + Layout.EXTENSION_AT / Long.BYTES] != 0
+                    || !store.belongs(first + (long) begin * Long.BYTES, header)) {
+                break;
+            }
+            begins[count++] = begin;
+            last = slot;
+        }
+        return last;
+    }
+
+    /// The reference of an object.
+    long reference(int index) {
+        int begin = begins[Objects.checkIndex(index, count)];
+        return References.of(
+                first + (long) begin * Long.BYTES, isCopied ? words[begin] : firstHeader);
+    }
+
+    /// Copies a field of all objects, the value of one behind that of the other.
+    ///
+    /// @param kind the kind of the values, or of their elements
+    /// @param into an array of this kind
+    /// @param from the element of `into` to begin with
+    /// @param length of `into`
+    /// @return the number of elements
+    int copy(int field, FieldKind kind, Object into, int from, int length) {
+        FieldSpec spec = type.fields().get(field);
+        int each = elements(spec, kind);
+        Objects.checkFromIndexSize(from, count * each, length);
+        int at = type.offset(field);
+        if (isCopied && at >= 0) {
+            copyWithin(at, each, into, from);
+        } else {
+            for (int i = 0; i < count; i++) {
+                pool.bind(alone, type, reference(i));
+                copyAlone(field, spec, into, from + i * each);
+            }
+        }
+        return count * each;
+    }
+
+    /// The number of elements of each object's value.
+    private int elements(FieldSpec spec, FieldKind kind) {
+        boolean isArray = spec.kind().isArray();
+        boolean isRegular = isArray ? spec.fixedLength() > 0 : !spec.nullable();
+        if ((isArray ? spec.kind().element() : spec.kind()) != kind
+                || !isRegular
+                || spec.isVolatile()) {
+            throw new IllegalArgumentException(
+                    type
+                            + ": field "
+                            + spec.name()
+                            + " is not stored as a "
+                            + kind
+                            + " that is never null, nor as an array of a fixed length of them");
+        }
+        return isArray ? spec.fixedLength() : 1;
+    }
+
+    private void copyAlone(int field, FieldSpec spec, Object into, int at) {
+        if (spec.kind().isArray()) {
+            Object array = Objects.requireNonNull(pool.arrays().get(alone, field));
+            System.arraycopy(array, 0, into, at, spec.fixedLength());
+        } else {
+            put(into, at, pool.fields().getBits(alone, field, spec.kind()));
+        }
+        Profiling.read(alone, field, (long) Math.max(1, spec.fixedLength()) * spec.kind().width());
+    }
+
+    private static void put(Object into, int at, long bits) {
+        switch (into) {
+            case boolean[] array -> array[at] = bits != 0;
+            case byte[] array -> array[at] = (byte) bits;
+            case short[] array -> array[at] = (short) bits;
+            case char[] array -> array[at] = (char) bits;
+            case int[] array -> array[at] = (int) bits;
+            case float[] array -> array[at] = Float.intBitsToFloat((int) bits);
+            case long[] array -> array[at] = bits;
+            case double[] array -> array[at] = Double.longBitsToDouble(bits);
+            default -> throw new AssertionError(into.getClass());
+        }
+    }
+
+    /// Copies values that begin at byte `at` of each record, from the copy.
+    private void copyWithin(int at, int each, Object into, int from) {
+        if (each == 1) {
+            copyValues(at, into, from);
+            return;
+        }
+        int to = from;
+        for (int i = 0; i < count; i++, to += each) {
+            copyArray(Long.BYTES * begins[i] + at, each, into, to);
+        }
+    }
+
+    /// The bits from byte `at` on; others follow behind those of a narrow value.
+    private static long bits(long[] words, int at) {
+        return words[at / Long.BYTES] >>> at % Long.BYTES * Byte.SIZE;
+    }
+
+    private void copyValues(int at, Object into, int from) {
+        long[] words = this.words;
+        int[] begins = this.begins;
+        int count = this.count;
+        switch (into) {
+            case boolean[] array -> {
+                for (int i = 0; i < count; i++) {
+                    array[from + i] = (byte) bits(words, Long.BYTES * begins[i] + at) != 0;
+                }
+            }
+            case byte[] array -> {
+                for (int i = 0; i < count; i++) {
+                    array[from + i] = (byte) bits(words, Long.BYTES * begins[i] + at);
+                }
+            }
+            case short[] array -> {
+                for (int i = 0; i < count; i++) {
+                    array[from + i] = (short) bits(words, Long.BYTES * begins[i] + at);
+                }
+            }
+            case char[] array -> {
+                for (int i = 0; i < count; i++) {
+                    array[from + i] = (char) bits(words, Long.BYTES * begins[i] + at);
+                }
+            }
+            case int[] array -> {
+                for (int i = 0; i < count; i++) {
+                    array[from + i] = (int) bits(words, Long.BYTES * begins[i] + at);
+                }
+            }
+            case float[] array -> {
+                for (int i = 0; i < count; i++) {
+                    array[from + i] =
+                            Float.intBitsToFloat((int) bits(words, Long.BYTES * begins[i] + at));
+                }
+            }
+            case long[] array -> {
+                for (int i = 0; i < count; i++) {
+                    array[from + i] = bits(words, Long.BYTES * begins[i] + at);
+                }
+            }
+            case double[] array -> {
+                for (int i = 0; i < count; i++) {
+                    array[from + i] =
+                            Double.longBitsToDouble(bits(words, Long.BYTES * begins[i] + at));
+                }
+            }
+            default -> throw new AssertionError(into.getClass());
+        }
+    }
+
+    private void copyArray(int begin, int each, Object into, int to) {
+        long[] words = this.words;
+        switch (into) {
+            case boolean[] array -> {
+                for (int k = 0; k < each; k++) {
+                    array[to + k] = (byte) bits(words, begin + k) != 0;
+                }
+            }
+            case byte[] array -> {
+                for (int k = 0; k < each; k++) {
+                    array[to + k] = (byte) bits(words, begin + k);
+                }
+            }
+            case short[] array -> {
+                for (int k = 0; k < each; k++) {
+                    array[to + k] = (short) bits(words, begin + 2 * k);
+                }
+            }
+            case char[] array -> {
+                for (int k = 0; k < each; k++) {
+                    array[to + k] = (char) bits(words, begin + 2 * k);
+                }
+            }
+            case int[] array -> {
+                for (int k = 0; k < each; k++) {
+                    array[to + k] = (int) bits(words, begin + 4 * k);
+                }
+            }
+            case float[] array -> {
+                for (int k = 0; k < each; k++) {
+                    array[to + k] = Float.intBitsToFloat((int) bits(words, begin + 4 * k));
+                }
+            }
+            case long[] array -> {
+                for (int k = 0; k < each; k++) {
+                    array[to + k] = words[begin / Long.BYTES + k];
+                }
+            }
+            case double[] array -> {
+                for (int k = 0; k < each; k++) {
+                    array[to + k] = Double.longBitsToDouble(words[begin / Long.BYTES + k]);
+                }
+            }
+            default -> throw new AssertionError(into.getClass());
+        }
+    }
+}
