@@ -7,14 +7,16 @@ import dev.terrace.objects.internal.store.Region;
 import dev.terrace.objects.internal.store.Store;
 import java.lang.foreign.MemorySegment;
 import java.util.Objects;
+import org.jspecify.annotations.Nullable;
 
 /// Objects of a cursor that are read together: those of a word of a chunk's bitmap, from one object
 /// on. Their records are copied at once, and one look at the epoch behind that tells whether all of
 /// them are of one commit. Fields within the records are then taken from the copy.
 ///
-/// A batch that cannot be copied so has a single object, which is read as its handle reads it:
-/// while words are laid over those in place, if the object has another form or an extension, or if
-/// a commit came between. So do values that lie outside of the records.
+/// A batch that cannot be copied so has a single object, whose values are read one by one. That is
+/// so while words are laid over those in place, if the object has another form, an extension or a
+/// long record, or if a commit came between. Values outside of the records are read one by one,
+/// too.
 ///
 /// Invariant: `words` holds the records of all objects, as of one commit, with valid headers, of
 /// the form that getters expect, and without extensions; or nothing, and there is one object.
@@ -22,12 +24,16 @@ final class Batch {
     /// The greatest number of objects.
     static final int OBJECTS_MAX = Long.SIZE;
 
+    /// If fewer than one in so many slots holds an object, each object is copied alone.
+    private static final int SLOTS_PER_OBJECT = 4;
+
     /// Records of 256 bytes still make batches of the greatest size; a copy of this length stays in
     /// the processor's first cache.
     private static final int WORDS_MAX = OBJECTS_MAX * 256 / Long.BYTES;
 
     private final Pool pool;
     private final ObjectType<?> type;
+    private final @Nullable TypeMapping[] mappings;
     private final Store store;
     private final Epoch epoch;
     private final DurableObject alone;
@@ -45,9 +51,11 @@ final class Batch {
 
     private long firstHeader;
 
-    Batch(Pool pool, ObjectType<?> type) {
+    /// @param mappings the forms of the class, by their numbers
+    Batch(Pool pool, ObjectType<?> type, @Nullable TypeMapping[] mappings) {
         this.pool = pool;
         this.type = type;
+        this.mappings = mappings;
         store = pool.store();
         epoch = store.epoch();
         alone = type.newHandle();
@@ -73,10 +81,10 @@ final class Batch {
     /// Takes the object of a handle, and those behind it up to the first that cannot be read like
     /// it. All were found when the epoch's changes were `foundIn`.
     ///
-    /// @param form the number of the form that getters expect, which the object has
+    /// @param mapping the form that getters expect, which the object has
     /// @param ahead a bit for each slot behind it that is in use; bit 0 is the next slot
-    /// @return how many slots behind it the last of them lies
-    int take(DurableObject object, int form, long slotBytes, long ahead, long foundIn) {
+    /// @return how many slots behind it there is no object any more that the batch lacks
+    int take(DurableObject object, TypeMapping mapping, long slotBytes, long ahead, long foundIn) {
         take(object);
         long slotsMax = Math.min(OBJECTS_MAX, WORDS_MAX * Long.BYTES / slotBytes);
         if (slotsMax == 0 || !epoch.isPlain()) {
@@ -84,35 +92,50 @@ final class Batch {
         }
         long wanted = slotsMax == OBJECTS_MAX ? ahead : ahead & (1L << slotsMax - 1) - 1;
         int slots = Long.SIZE - Long.numberOfLeadingZeros(wanted) + 1;
+        if (SLOTS_PER_OBJECT * Long.bitCount(wanted) < slots) {
+            wanted = 0;
+            slots = 1;
+        }
         int slotWords = (int) slotBytes / Long.BYTES;
         Region pmem = store.pmem();
         MemorySegment.copy(
                 pmem.extentOf(first), Region.LONG, pmem.within(first), words, 0, slots * slotWords);
-        int last = addBehind(form, slotWords, wanted);
+        int done = addBehind(mapping.id, slotWords, wanted);
         if (!epoch.isStill(foundIn) || words[0] != firstHeader || words[1] != 0) {
             count = 1;
             return 0;
         }
         isCopied = true;
-        return last;
+        return done;
     }
 
+    /// Adds objects from the copy. Slots with anything but objects of the class are left out.
     private int addBehind(int form, int slotWords, long wanted) {
-        int slot = 0;
-        int last = 0;
+        int done = 0;
         for (long left = wanted; left != 0; left &= left - 1) {
-            slot = Long.numberOfTrailingZeros(left) + 1;
+            int slot = Long.numberOfTrailingZeros(left) + 1;
             int begin = slot * slotWords;
             long header = words[begin];
-            if (Headers.type(header) != form
-                    || words[begin + Layout.EXTENSION_AT / Long.BYTES] != 0
-                    || !store.belongs(first + (long) begin * Long.BYTES, header)) {
+            if (!store.belongs(first + (long) begin * Long.BYTES, header)) {
                 break;
             }
-            begins[count++] = begin;
-            last = slot;
+            if (Headers.type(header) != form) {
+                if (isOfClass(Headers.type(header))) {
+                    break;
+                }
+            } else if (words[begin + Layout.EXTENSION_AT / Long.BYTES] != 0) {
+                break;
+            } else {
+                begins[count++] = begin;
+            }
+            done = slot;
         }
-        return last;
+        return done;
+    }
+
+    /// Whether objects with this type are of the class, in whatever form.
+    private boolean isOfClass(int id) {
+        return id < mappings.length && mappings[id] != null;
     }
 
     /// The reference of an object.
@@ -132,7 +155,7 @@ final class Batch {
     int copy(int field, FieldKind kind, Object into, int from, int length) {
         FieldSpec spec = type.fields().get(field);
         int each = elements(spec, kind);
-        Objects.checkFromIndexSize(from, count * each, length);
+        Objects.checkFromIndexSize(from, (long) count * each, (long) length);
         int at = type.offset(field);
         if (isCopied && at >= 0) {
             copyWithin(at, each, into, from);

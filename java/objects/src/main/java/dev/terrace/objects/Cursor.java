@@ -11,7 +11,7 @@ import org.jspecify.annotations.Nullable;
 /// Walks over all objects of a class, in the order in which they lie in persistent memory, or goes
 /// from one to another by their references ([#at]). It uses one handle for all of them, so a walk
 /// over a million objects makes no garbage. It also reads fields of some dozen objects together
-/// ([#nextBatch()]), which costs less than a getter of each.
+/// ([#nextBatch()]).
 ///
 /// The walk may or may not meet objects that are made or deleted meanwhile. For one thread.
 ///
@@ -60,7 +60,7 @@ public final class Cursor<D extends DurableObject> {
         epoch = store.epoch();
     }
 
-    /// Goes to the next object, if there is one.
+    /// Goes to the next object, if there is one. If not, the call after that begins anew.
     public boolean next() {
         try {
             if (ahead != 0 && bound != null) {
@@ -146,13 +146,14 @@ public final class Cursor<D extends DurableObject> {
     /// read so, as `DurablePerson.copyAge(cursor, ages, 0)`; [#copyInts(int, int[], int)] and its
     /// like take the field's number.
     ///
-    /// Values that lie within the objects' records are of one commit: the last one when the batch
-    /// was read. Others are read when they are copied, so an object may have been deleted by then;
-    /// so is a batch with a single object.
+    /// Values that lie within the objects' records, of 16 KiB at most, are of one commit: the last
+    /// one when the batch was read. All other values are read when they are copied, and so are
+    /// those of a batch with a single object; that object may have been deleted by then. In a
+    /// transaction each batch has a single object, with what the transaction has made of it.
     ///
     /// [#get()] leads to the first of the objects. The walk goes on behind the last.
     ///
-    /// @return how many; 0 if there are no more objects
+    /// @return how many; 0 if there are no more objects. The call after that begins anew
     public int nextBatch() {
         Batch objects = batch();
         objects.clear();
@@ -168,7 +169,7 @@ public final class Cursor<D extends DurableObject> {
                 objects.take(handle);
                 return;
             }
-            int slots = objects.take(handle, bound.id, slotBytes, ahead, copiedIn);
+            int slots = objects.take(handle, bound, slotBytes, ahead, copiedIn);
             at += slots * slotBytes;
             ahead = slots == 0 ? ahead : ahead >>> slots - 1 >>> 1;
         } catch (StoreFailure | IllegalStateException | InternalError e) {
@@ -179,7 +180,7 @@ public final class Cursor<D extends DurableObject> {
     private Batch batch() {
         Batch known = batch;
         if (known == null) {
-            known = new Batch(pool, type);
+            known = new Batch(pool, type, mappings);
             batch = known;
         }
         return known;
@@ -193,15 +194,15 @@ public final class Cursor<D extends DurableObject> {
     }
 
     /// Copies a field of the batch's objects into an array, the value of one object behind that of
-    /// the other. A value is never null, or an array of a fixed length.
+    /// the other. The field is a primitive that is never null, or an array of a fixed length.
     ///
     /// @param field the number of the field, as [ObjectType#fields()] lists it
     /// @param from the element of `into` to begin with
     /// @return how many elements were copied
     /// @throws IllegalArgumentException if the field holds something else
     /// @throws IndexOutOfBoundsException if they do not fit into the array; nothing was copied then
-    /// @throws StaleReferenceException if the value lies outside of the record, and the object has
-    ///   been deleted
+    /// @throws StaleReferenceException if a value was read only now, and its object has been
+    ///   deleted
     public int copyBooleans(int field, boolean[] into, int from) {
         return copy(field, FieldKind.BOOLEAN, into, from, into.length);
     }

@@ -397,9 +397,10 @@ public final class Pool extends HeapOwner implements AutoCloseable {
     }
 
     /// Seals the pool, durably: from now on, nothing that it stores ever changes. Each attempt to
-    /// change it throws [PoolReadOnlyException], in this process at once; only fields in DRAM can
-    /// still be set. Processes that do not have it open yet open it to read, and read faster,
-    /// because they need not look for changes. A seal is never taken back.
+    /// change it throws [PoolReadOnlyException], in this process at once. Fields in DRAM are not
+    /// stored, so they can still be set, but for those of embedded objects. Processes that do not
+    /// have it open yet open it to read, and read faster, because they need not look for changes. A
+    /// seal is never taken back.
     ///
     /// Versions of this library that do not know seals can only read the pool.
     ///

@@ -235,6 +235,55 @@ class BatchTest {
         }
     }
 
+    /// Texts lie between the objects, in slots of the same size; so do objects of another class.
+    @Test
+    void whatLiesBetweenObjectsEndsNoBatch() throws IOException {
+        ObjectType<DurableRecord> type =
+                ObjectType.of(
+                        "Named",
+                        FieldSpec.of("number", FieldKind.INT),
+                        FieldSpec.of("name", FieldKind.STRING).orNull());
+        ObjectType<DurableRecord> other =
+                ObjectType.of("Other", FieldSpec.of("number", FieldKind.LONG));
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            for (int i = 0; i < 1000; i++) {
+                DurableRecord object = pool.create(type);
+                object.setInt(0, i);
+                object.setString(1, "a text of " + i);
+                if (i % 5 == 0) {
+                    pool.create(other).setLong(0, -1);
+                }
+            }
+            Cursor<DurableRecord> cursor = pool.cursor(type);
+            int[] numbers = new int[Cursor.BATCH_MAX];
+            int batches = 0;
+            long sum = 0;
+            for (int count = cursor.nextBatch(); count > 0; count = cursor.nextBatch()) {
+                batches++;
+                cursor.copyInts(0, numbers, 0);
+                for (int i = 0; i < count; i++) {
+                    sum += numbers[i];
+                }
+            }
+            assertEquals(1000 * 999 / 2, sum);
+            assertTrue(batches < 100, batches + " batches");
+        }
+    }
+
+    /// Where few objects are left, each is read alone.
+    @Test
+    void objectsFarApart() throws IOException {
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            List<DurableRecord> objects = make(pool, 300);
+            for (int i = objects.size() - 1; i >= 0; i--) {
+                if (i % 11 != 0) {
+                    objects.remove(i).delete();
+                }
+            }
+            expectAll(pool, objects);
+        }
+    }
+
     /// Objects whose records take from a few words to chunks of their own.
     @ParameterizedTest
     @ValueSource(ints = {1, 3, 25, 29, 30, 61, 500, 1000, 2044, 2045, 2046, 4000, 8000, 20_000})
@@ -256,7 +305,9 @@ class BatchTest {
             Cursor<DurableRecord> cursor = pool.cursor(type);
             long sum = 0;
             long numbers = 0;
+            int most = 0;
             for (int count = cursor.nextBatch(); count > 0; count = cursor.nextBatch()) {
+                most = Math.max(most, count);
                 long[] rows = new long[count * elements];
                 int[] number = new int[count];
                 assertEquals(rows.length, cursor.copyLongs(0, rows, 0));
@@ -269,6 +320,10 @@ class BatchTest {
             }
             assertEquals(70 * 69 / 2, sum);
             assertEquals(sum, numbers);
+            long slot = pool.store().parts().sizeOf(-1, cursor.get().record());
+            // Something else may lie in a slot of the same word.
+            long possible = Math.clamp((16 << 10) / slot, 1, Cursor.BATCH_MAX);
+            assertTrue(most <= possible && most > possible / 2, most + " of " + slot + " bytes");
         }
     }
 
@@ -453,9 +508,10 @@ class BatchTest {
                     });
             try {
                 int batches = 0;
-                for (int look = 0; look < 5000 || batches < 100; look++) {
+                for (int look = 0; look < 5000 || batches < 100 && look < 1 << 20; look++) {
                     batches += lookAtPairs(look % 2 == 0 ? pool : reader);
                 }
+                assertTrue(batches >= 100, batches + " batches");
             } finally {
                 done.set(true);
             }

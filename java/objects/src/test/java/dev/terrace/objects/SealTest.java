@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.internal.store.RecordingSegmentStore;
 import dev.terrace.objects.internal.store.Superblock;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -14,9 +15,11 @@ import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.TreeMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.ExecutionException;
@@ -52,7 +55,7 @@ class SealTest {
     }
 
     private Map<String, ByteBuffer> files() throws IOException {
-        Map<String, ByteBuffer> files = new java.util.TreeMap<>();
+        Map<String, ByteBuffer> files = new TreeMap<>();
         try (var all = Files.list(dir)) {
             // Whoever opens and closes the writer's lock file releases the lock.
             for (Path file : all.filter(path -> !path.endsWith("lock")).toList()) {
@@ -222,6 +225,38 @@ class SealTest {
             assertArrayEquals(
                     new byte[100],
                     Objects.requireNonNull(rig.reader().root("thing", type).get()).getBytes());
+        }
+    }
+
+    /// A pool that was opened without its remote tier cannot delete them.
+    @Test
+    void segmentsThatCannotBeDeletedKeepAPoolFromBeingSealed() throws IOException {
+        RecordingSegmentStore segments = new RecordingSegmentStore(new ArrayList<>());
+        ObjectType<Thing> type = Thing.on(StorageTier.REMOTE);
+        try (Pool pool = Pool.open(dir, OPTIONS.remote(segments))) {
+            Thing thing = pool.create(type);
+            thing.setBytes(new byte[100]);
+            pool.root("thing", type).set(thing);
+        }
+        try (Pool pool = Pool.open(dir, OPTIONS)) {
+            pool.seal();
+            assertTrue(pool.isSealed(), "nothing is to be deleted");
+        }
+        Path other = dir.resolve("other");
+        RecordingSegmentStore others = new RecordingSegmentStore(new ArrayList<>());
+        try (Pool pool = Pool.open(other, OPTIONS.remote(others))) {
+            Thing thing = pool.create(type);
+            thing.setBytes(new byte[100]);
+            pool.root("thing", type).set(thing);
+        }
+        try (Pool pool = Pool.open(other, OPTIONS)) {
+            Objects.requireNonNull(pool.root("thing", type).get()).delete();
+            assertThrows(TierUnavailableException.class, pool::seal);
+            assertFalse(pool.isSealed());
+        }
+        try (Pool pool = Pool.open(other, OPTIONS.remote(others))) {
+            pool.seal();
+            assertEquals(1, others.segments().size(), "the label");
         }
     }
 

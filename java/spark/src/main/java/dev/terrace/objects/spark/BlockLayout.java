@@ -67,8 +67,12 @@ final class BlockLayout {
 
     /// The class of blocks as they were stored: other columns may have been on other tiers then.
     ObjectType<DurableRecord> storedType(Pool pool, String part) {
-        ObjectType<DurableRecord> stored =
-                STORED.computeIfAbsent(pool, its -> ObjectType.of(find(its, part)));
+        ObjectType<DurableRecord> stored = STORED.get(pool);
+        if (stored == null) {
+            ObjectType<DurableRecord> found = ObjectType.of(find(pool, part));
+            ObjectType<DurableRecord> earlier = STORED.putIfAbsent(pool, found);
+            stored = earlier == null ? found : earlier;
+        }
         if (!names(stored.fields()).equals(names(fields))) {
             throw new PoolDamagedException(
                     "part "

@@ -5,6 +5,7 @@ import dev.terrace.objects.PoolLockedException;
 import dev.terrace.objects.PoolOptions;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.FileTime;
@@ -38,6 +39,8 @@ final class OpenParts {
     private static final String BYTES_MAX_DEFAULT = "4g";
 
     private static final long LOOK_MILLIS = 2000;
+
+    private static final System.Logger LOG = System.getLogger(OpenParts.class.getName());
 
     private static final OpenParts PARTS = new OpenParts();
 
@@ -79,12 +82,12 @@ final class OpenParts {
 
     /// Opens a part to read it. The caller closes it.
     ///
-    /// @param pool the directory of the part's pool
+    /// @param place where its files are
     /// @param options how it is opened
-    static Pool open(Path pool, PoolOptions options) throws IOException {
+    static Pool open(PartStore.Place place, PoolOptions options) throws IOException {
         SparkEnv environment = SparkEnv.get();
         return PARTS.open(
-                pool,
+                place,
                 options,
                 environment == null
                         ? 0
@@ -106,15 +109,22 @@ final class OpenParts {
         return PARTS.bytes();
     }
 
-    /// As [#open(Path, PoolOptions)], with this maximum of bytes.
-    Pool open(Path place, PoolOptions options, long bytesMax) throws IOException {
-        Stamp stamp = Stamp.of(place);
-        letGo(part -> part.place.equals(place) && !part.stamp.equals(stamp));
-        Pool pool = openOrMakeRoom(place, options);
+    /// As [#open(PartStore.Place, PoolOptions)], with this maximum of bytes.
+    Pool open(PartStore.Place place, PoolOptions options, long bytesMax) throws IOException {
+        Path directory = place.pool();
+        Stamp stamp = Stamp.of(directory);
+        letGo(part -> part.place.equals(directory) && !part.stamp.equals(stamp));
+        Pool pool = openOrMakeRoom(directory, options);
         boolean done = false;
         try {
-            if (stamp != null && bytesMax > 0 && pool.isSealed()) {
-                keep(place, pool, options, stamp);
+            if (stamp != null && bytesMax > 0 && pool.isSealed() && !isKept(directory, pool)) {
+                long bytes = 0;
+                for (Path file : LocalCopies.files(place)) {
+                    bytes += Files.size(file);
+                }
+                if (bytes <= bytesMax) {
+                    keep(directory, Pool.open(directory, options), stamp, bytes);
+                }
             }
             letGo(excess(bytesMax));
             done = true;
@@ -126,34 +136,35 @@ final class OpenParts {
         }
     }
 
-    /// If parts that are kept are in the way, by their options or the number of mappings, none are
-    /// kept any more.
+    /// Parts that are kept may be in the way, by their options or the number of mappings.
     private Pool openOrMakeRoom(Path place, PoolOptions options) throws IOException {
         try {
             return Pool.open(place, options);
-        } catch (PoolLockedException | IOException e) {
-            if (bytes() == 0) {
-                throw e;
-            }
+        } catch (PoolLockedException otherOptions) {
+            letGo(place, otherOptions);
+        } catch (NoSuchFileException gone) {
+            throw gone;
+        } catch (IOException noRoom) {
             letGoOfAll();
-            return Pool.open(place, options);
+        }
+        return Pool.open(place, options);
+    }
+
+    private void letGo(Path place, PoolLockedException otherwise) {
+        if (!letGo(part -> part.place.equals(place))) {
+            throw otherwise;
         }
     }
 
-    private void keep(Path place, Pool pool, PoolOptions options, Stamp stamp) throws IOException {
-        if (isKept(place, pool)) {
-            return;
-        }
-        long bytes = pool.statistics().capacity().stream().mapToLong(Long::longValue).sum();
-        Pool mine = Pool.open(place, options);
+    private void keep(Path place, Pool pool, Stamp stamp, long bytes) {
         Kept before;
         synchronized (this) {
-            Stamp first = stamps.computeIfAbsent(mine, _ -> stamp);
-            before = kept.put(place, new Kept(place, mine, first, bytes));
+            Stamp first = stamps.computeIfAbsent(pool, _ -> stamp);
+            before = kept.put(place, new Kept(place, pool, first, bytes));
             look();
         }
         if (before != null) {
-            before.pool.close();
+            close(before);
         }
     }
 
@@ -183,24 +194,28 @@ final class OpenParts {
         letGo(_ -> true);
     }
 
-    /// No longer keeps some parts.
-    void letGo(Predicate<Kept> isUnwanted) {
+    /// No longer keeps some parts, and returns whether there were any.
+    boolean letGo(Predicate<Kept> isUnwanted) {
         List<Kept> all;
         synchronized (this) {
             all = List.copyOf(kept.values());
         }
-        RuntimeException failure = null;
+        boolean any = false;
         for (Kept part : all) {
-            try {
-                if (isUnwanted.test(part) && remove(part)) {
-                    part.pool.close();
-                }
-            } catch (RuntimeException e) {
-                failure = e;
+            if (isUnwanted.test(part) && remove(part)) {
+                close(part);
+                any = true;
             }
         }
-        if (failure != null) {
-            throw failure;
+        return any;
+    }
+
+    /// Whoever opens another part has nothing to do with a failure here.
+    private static void close(Kept part) {
+        try {
+            part.pool.close();
+        } catch (RuntimeException e) {
+            LOG.log(System.Logger.Level.WARNING, part.place + " could not be closed", e);
         }
     }
 
@@ -215,15 +230,16 @@ final class OpenParts {
 
     private void look() {
         if (looker == null) {
-            looker =
+            Thread thread =
                     Thread.ofPlatform()
                             .daemon()
                             .name("terrace-open-parts")
                             .inheritInheritableThreadLocals(false)
                             .unstarted(this::lookAgain);
             // That of the first task would be kept as long as this thread.
-            looker.setContextClassLoader(OpenParts.class.getClassLoader());
-            looker.start();
+            thread.setContextClassLoader(OpenParts.class.getClassLoader());
+            thread.start();
+            looker = thread;
         }
     }
 

@@ -129,7 +129,7 @@ final class PartStore implements Serializable {
                             + String.join(", ", part.hosts())
                             + ": a vacuum has removed it, or the directory is not shared");
         }
-        return OpenParts.open(place.pool, place.options(options).toRead());
+        return OpenParts.open(place, place.options(options).toRead());
     }
 
     private static Place localPlace(Storage parts, Part part) {

@@ -50,7 +50,7 @@ class OpenPartsTest {
 
     /// Opens a part, as a task does, and closes it.
     private Pool read(Path place, long bytesMax) throws IOException {
-        try (Pool pool = parts.open(place, OPTIONS.toRead(), bytesMax)) {
+        try (Pool pool = parts.open(new PartStore.Place(place, null), OPTIONS.toRead(), bytesMax)) {
             return pool;
         }
     }
@@ -89,15 +89,31 @@ class OpenPartsTest {
         expectClosed(b);
         assertSame(a, read(places.get(0), 2 * PART));
         assertSame(c, read(places.get(2), 2 * PART));
+        assertEquals(0, read(places.get(1), 2 * PART).statistics().commits());
+        assertEquals(2 * PART, parts.bytes());
         expectClosed(read(places.get(1), PART - 1));
         assertEquals(0, parts.bytes(), "a smaller maximum holds for all");
+    }
+
+    /// A part that does not fit is not kept, and the others stay.
+    @Test
+    void aPartThatIsTooLongIsNotKept() throws IOException {
+        Path place = pool("a", true);
+        Pool small = read(place, 2 * PART);
+        Path large = dir.resolve("large");
+        try (Pool pool = Pool.open(large, OPTIONS.extents(4 << 20))) {
+            pool.seal();
+        }
+        expectClosed(read(large, 2 * PART));
+        assertEquals(PART, parts.bytes());
+        assertSame(small, read(place, 2 * PART));
     }
 
     /// Where a task still reads, only the task closes.
     @Test
     void whatATaskReadsStaysOpen() throws IOException {
         Path place = pool("a", true);
-        try (Pool pool = parts.open(place, OPTIONS.toRead(), MANY)) {
+        try (Pool pool = parts.open(new PartStore.Place(place, null), OPTIONS.toRead(), MANY)) {
             PartStore.deleteTree(place);
             parts.letGoOfGone();
             assertEquals(0, parts.bytes());
@@ -130,7 +146,7 @@ class OpenPartsTest {
     @Test
     void aPoolOfARemovedFileIsNotKeptForTheNewOne() throws IOException {
         Path place = pool("a", true);
-        Pool before = parts.open(place, OPTIONS.toRead(), MANY);
+        Pool before = parts.open(new PartStore.Place(place, null), OPTIONS.toRead(), MANY);
         PartStore.deleteTree(place);
         pool("a", true);
         // The process shares what it has open.
@@ -157,7 +173,7 @@ class OpenPartsTest {
         Pool before = read(place, MANY);
         PoolOptions other =
                 OPTIONS.toRead().disk(StorageTier.SSD, Files.createDirectory(dir.resolve("d")));
-        try (Pool pool = parts.open(place, other, MANY)) {
+        try (Pool pool = parts.open(new PartStore.Place(place, null), other, MANY)) {
             assertNotSame(before, pool);
         }
         expectClosed(before);

@@ -160,7 +160,10 @@ final class ChunkMap {
             return 0;
         }
         int slot = (int) (offset % CHUNK_BYTES) / SizeClasses.slotBytes(sizeClass(descriptor));
-        return words.get(bitmapAt(chunk) + slot / 64 * 8) >>> slot >>> 1;
+        long bits = words.get(bitmapAt(chunk) + slot / 64 * 8) >>> slot >>> 1;
+        // Damaged bits behind the last slot would lead out of the chunk.
+        int behind = SizeClasses.slots(sizeClass(descriptor)) - slot - 1;
+        return behind < Long.SIZE ? bits & (1L << behind) - 1 : bits;
     }
 
     int used(int chunk, int sizeClass) {

@@ -469,23 +469,22 @@ public final class Remote {
     /// does it.
     void removeEmpty() {
         try {
-            removeEmptyNow();
+            removeEmpty(tier != null);
         } catch (StoreFailure.Unavailable later) {
             return;
         }
     }
 
-    private void removeEmptyNow() {
-        boolean more = tier != null;
-        while (more) {
-            more = store.alone(this::removeFirstEmpty);
+    private void removeEmpty(boolean more) {
+        while (more && store.alone(this::removeFirstEmpty)) {
+            continue;
         }
     }
 
     /// Deletes all segments that no later transaction will delete, as there is none.
     void settle() {
         removeOrphans();
-        removeEmptyNow();
+        removeEmpty(true);
     }
 
     /// Deletes one empty segment while no other thread writes, and returns whether there was one.

@@ -30,7 +30,8 @@ public final class Seal {
         }
     }
 
-    /// Throws an exception if a pool is sealed, before anything of it is opened for writing.
+    /// Throws an exception if a pool is sealed, before any of its files but that of the lock is
+    /// opened for writing.
     ///
     /// @param page the first page of the pool
     /// @throws StoreFailure.ReadOnly if it is
