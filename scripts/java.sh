@@ -32,6 +32,16 @@ if [ "${1:-}" = --home ]; then
 fi
 command -v mvn >/dev/null || scripts/setup.sh maven
 
+# Maven compiles a module anew if one that it depends on changes in the same build, not if it has changed in an earlier
+# one; nor does it look at annotation processors. Without what it remembers of a module, it compiles that anew.
+changed=$(find java/objects/src/main java/processor/src/main java/pom.xml -newer java/target/compiled -print -quit \
+    2>/dev/null || echo all)
+if [ -n "$changed" ]; then
+    rm -rf java/*/target/maven-status
+    mkdir -p java/target
+    touch java/target/compiled
+fi
+
 # Maven 3's own libraries use what JDK 25 warns of.
 export MAVEN_OPTS="--sun-misc-unsafe-memory-access=allow --enable-native-access=ALL-UNNAMED ${MAVEN_OPTS:-}"
 exec mvn --file java/pom.xml --batch-mode --no-transfer-progress --fail-at-end "$@"
