@@ -41,7 +41,7 @@ final class Batch {
     private final long[] words = new long[WORDS_MAX];
     private boolean isCopied;
 
-    /// Where each object's record begins in `words`.
+    /// The word at which each object's record begins, in `words`.
     private final int[] begins = new int[OBJECTS_MAX];
 
     private int count;

@@ -270,7 +270,7 @@ class BatchTest {
         }
     }
 
-    /// Where few objects are left, each is read alone.
+    /// Few objects are left of many: each is read alone.
     @Test
     void objectsFarApart() throws IOException {
         try (Pool pool = Pool.open(dir, SMALL)) {
@@ -368,7 +368,7 @@ class BatchTest {
         }
     }
 
-    /// What was read with the batch stays; what is read later may be gone.
+    /// Values that were read with the batch stay. Others may be gone.
     @Test
     void objectsThatAreDeletedMeanwhile() throws IOException {
         try (Pool pool = Pool.open(dir, SMALL)) {

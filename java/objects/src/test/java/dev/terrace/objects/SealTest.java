@@ -57,7 +57,7 @@ class SealTest {
     private Map<String, ByteBuffer> files() throws IOException {
         Map<String, ByteBuffer> files = new TreeMap<>();
         try (var all = Files.list(dir)) {
-            // Whoever opens and closes the writer's lock file releases the lock.
+            // A process that closes any channel of its lock file loses the lock.
             for (Path file : all.filter(path -> !path.endsWith("lock")).toList()) {
                 files.put(file.getFileName().toString(), ByteBuffer.wrap(Files.readAllBytes(file)));
             }

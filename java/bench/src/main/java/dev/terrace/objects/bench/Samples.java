@@ -44,6 +44,19 @@ final class Samples {
         return sum;
     }
 
+    /// The sum of rows that lie one behind the other.
+    static double sumOfRows(double[] rows, int count) {
+        double sum = 0;
+        for (int row = 0; row < count; row++) {
+            double ofRow = 0;
+            for (int i = 0; i < Sample.DIMENSIONS; i++) {
+                ofRow += rows[row * Sample.DIMENSIONS + i];
+            }
+            sum += ofRow;
+        }
+        return sum;
+    }
+
     static double[] row(Random random) {
         return random.doubles(Sample.DIMENSIONS).toArray();
     }

@@ -120,13 +120,7 @@ public class ScanBench {
         Cursor<DurableBlock> cursor = pool.cursor(DurableBlock.TYPE);
         while (cursor.next()) {
             cursor.get().copyRows(reusedBlock);
-            for (int row = 0; row < Block.ROWS; row++) {
-                double ofRow = 0;
-                for (int i = 0; i < Sample.DIMENSIONS; i++) {
-                    ofRow += reusedBlock[row * Sample.DIMENSIONS + i];
-                }
-                sum += ofRow;
-            }
+            sum += Samples.sumOfRows(reusedBlock, Block.ROWS);
         }
         return sum;
     }
@@ -162,13 +156,7 @@ public class ScanBench {
         Cursor<DurableSample> cursor = pool.cursor(DurableSample.TYPE);
         for (int count = cursor.nextBatch(); count > 0; count = cursor.nextBatch()) {
             DurableSample.copyRow(cursor, reusedBlock, 0);
-            for (int row = 0; row < count; row++) {
-                double ofRow = 0;
-                for (int i = 0; i < Sample.DIMENSIONS; i++) {
-                    ofRow += reusedBlock[row * Sample.DIMENSIONS + i];
-                }
-                sum += ofRow;
-            }
+            sum += Samples.sumOfRows(reusedBlock, count);
         }
         return sum;
     }

@@ -210,7 +210,7 @@ final class OpenParts {
         return any;
     }
 
-    /// Whoever opens another part has nothing to do with a failure here.
+    /// A failure is logged only, because the caller opens another part.
     private static void close(Kept part) {
         try {
             part.pool.close();

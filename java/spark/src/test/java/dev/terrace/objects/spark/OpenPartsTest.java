@@ -109,7 +109,7 @@ class OpenPartsTest {
         assertSame(small, read(place, 2 * PART));
     }
 
-    /// Where a task still reads, only the task closes.
+    /// A part that a task still reads is closed by that task.
     @Test
     void whatATaskReadsStaysOpen() throws IOException {
         Path place = pool("a", true);

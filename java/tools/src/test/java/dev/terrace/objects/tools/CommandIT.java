@@ -243,7 +243,8 @@ class CommandIT {
                 {"tiers":[{"tier":"pmem","used_bytes":0,"capacity_bytes":1048576},\
                 {"tier":"disk-0 hdd","used_bytes":128,"capacity_bytes":1048576}],\
                 "classes":{"%s":{"objects":2,"bytes":704,"forms":1,"leaked":0}},\
-                "placements":{},"leaked_bytes":0,"stale_references":0,"problems":0}
+                "placements":{},"leaked_bytes":0,"stale_references":0,"problems":0,\
+                "sealed":false}
                 """
                         .formatted(CLASS);
         assertEquals(
