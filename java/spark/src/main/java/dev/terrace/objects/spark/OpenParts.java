@@ -99,9 +99,9 @@ final class OpenParts {
         PARTS.letGo(part -> part.place.equals(pool));
     }
 
-    /// No longer keeps parts whose files have been removed; none if Spark has ended.
+    /// As [#letGoOfGone()].
     static void letGoOfRemoved() {
-        PARTS.letGo(SparkEnv.get() == null ? _ -> true : Kept::isGone);
+        PARTS.letGoOfGone();
     }
 
     /// The mapped bytes of all parts that this process keeps.
@@ -223,9 +223,9 @@ final class OpenParts {
         return kept.remove(part.place, part);
     }
 
-    /// No longer keeps parts whose files have been removed or changed.
+    /// No longer keeps parts whose files have been removed or changed; none if Spark has ended.
     void letGoOfGone() {
-        letGo(Kept::isGone);
+        letGo(SparkEnv.get() == null ? _ -> true : Kept::isGone);
     }
 
     private void look() {
@@ -247,7 +247,7 @@ final class OpenParts {
         try {
             while (isAnyKept()) {
                 Thread.sleep(LOOK_MILLIS);
-                letGo(SparkEnv.get() == null ? _ -> true : Kept::isGone);
+                letGoOfGone();
             }
         } catch (InterruptedException e) {
             letGoOfAll();
