@@ -13,6 +13,7 @@ import java.util.Collections;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.IntFunction;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
@@ -32,6 +33,35 @@ class TableWriterTest {
                 Storage.of(dir.toString(), configuration), options.partitions(), configuration);
     }
 
+    /// Writes a part of so many rows, as a task does.
+    static Part write(
+            PartStore store,
+            StructType schema,
+            TableOptions options,
+            int rows,
+            IntFunction<InternalRow> row)
+            throws IOException {
+        AtomicReference<@Nullable Part> written = new AtomicReference<>();
+        WriterCommitMessage message = new WriterCommitMessage() {};
+        BlockLayout layout = new BlockLayout(schema, options::tierOf);
+        try (TableWriter writer =
+                new TableWriter(
+                        store,
+                        "part",
+                        options.blockRows(),
+                        layout,
+                        part -> {
+                            written.set(part);
+                            return message;
+                        })) {
+            for (int i = 0; i < rows; i++) {
+                writer.write(row.apply(i));
+            }
+            writer.commit();
+        }
+        return Objects.requireNonNull(written.get());
+    }
+
     /// Columns of numbers fill what they take of persistent memory.
     @Test
     void numbersTakeLittleMoreThanTheirBytes() throws IOException {
@@ -44,30 +74,18 @@ class TableWriterTest {
                         .add("float", DataTypes.FloatType)
                         .add("double", DataTypes.DoubleType);
         TableOptions options = TableOptions.of(Map.of(), Map.of());
-        AtomicReference<@Nullable Part> written = new AtomicReference<>();
-        WriterCommitMessage message = new WriterCommitMessage() {};
         int rows = 100_000;
-        BlockLayout layout = new BlockLayout(schema, options::tierOf);
-        try (TableWriter writer =
-                new TableWriter(
+        Part part =
+                write(
                         store(options),
-                        "part",
-                        options.blockRows(),
-                        layout,
-                        part -> {
-                            written.set(part);
-                            return message;
-                        })) {
-            for (int i = 0; i < rows; i++) {
-                writer.write(
-                        new GenericInternalRow(
-                                new Object[] {
-                                    (byte) i, (short) i, i, (long) i, (float) i, (double) i
-                                }));
-            }
-            writer.commit();
-        }
-        Part part = Objects.requireNonNull(written.get());
+                        schema,
+                        options,
+                        rows,
+                        i ->
+                                new GenericInternalRow(
+                                        new Object[] {
+                                            (byte) i, (short) i, i, (long) i, (float) i, (double) i
+                                        }));
         double raw = (1.0 + 2 + 4 + 8 + 4 + 8) * rows;
         double ratio = part.bytes() / raw;
         assertTrue(ratio < 1.05, () -> "times their bytes: " + ratio);

@@ -13,16 +13,13 @@ import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Set;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.IntStream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.connector.read.PartitionReader;
-import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.StructType;
@@ -106,26 +103,8 @@ class WrongPartsTest {
     }
 
     private Part write() throws IOException {
-        AtomicReference<@Nullable Part> written = new AtomicReference<>();
         TableOptions options = TableOptions.of(OPTIONS, Map.of());
-        BlockLayout layout = new BlockLayout(SCHEMA, options::tierOf);
-        WriterCommitMessage message = new WriterCommitMessage() {};
-        try (TableWriter writer =
-                new TableWriter(
-                        store(),
-                        "part",
-                        options.blockRows(),
-                        layout,
-                        part -> {
-                            written.set(part);
-                            return message;
-                        })) {
-            for (int i = 0; i < ROWS; i++) {
-                writer.write(row(i));
-            }
-            writer.commit();
-        }
-        return Objects.requireNonNull(written.get());
+        return TableWriterTest.write(store(), SCHEMA, options, ROWS, WrongPartsTest::row);
     }
 
     /// All rows of a part; null: it is refused.
