@@ -31,7 +31,7 @@ final class ArrayFields {
         if (spec.fixedLength() > 0) {
             return spec.fixedLength();
         }
-        int bytes = fields.getSlotLength(object, field);
+        int bytes = fields.slots().length(object, field);
         return bytes < 0 ? -1 : bytes / spec.kind().width();
     }
 
@@ -50,7 +50,7 @@ final class ArrayFields {
         FieldSpec spec = object.mapping().field(field);
         int width = spec.kind().width();
         if (spec.fixedLength() == 0 && !(into instanceof boolean[])) {
-            int copied = fields.copySlot(object, field, segment(into));
+            int copied = fields.slots().copy(object, field, segment(into));
             return copied < 0 ? -1 : copied / width;
         }
         byte[] bytes = bytes(object, field);
@@ -88,7 +88,7 @@ final class ArrayFields {
                     : new byte[spec.fixedLength() * spec.kind().width()];
         }
         if (!stored.isInline()) {
-            byte[] bytes = fields.getSlot(object, field);
+            byte[] bytes = fields.slots().get(object, field);
             boolean isFixed = spec.fixedLength() > 0;
             return bytes == null && isFixed
                     ? new byte[spec.fixedLength() * spec.kind().width()]
@@ -120,7 +120,7 @@ final class ArrayFields {
                 fields.change(
                         holder, () -> putWords(holder, holder.mapping().offset(field), bytes));
             } else {
-                fields.setSlot(holder, field, bytes);
+                fields.slots().set(holder, field, bytes);
             }
         });
     }
@@ -143,7 +143,7 @@ final class ArrayFields {
             Objects.checkIndex(index, spec.fixedLength());
             return fields.getBitsAt(object, object.mapping().offset(field) + index * width, width);
         }
-        return fields.getSlotElement(object, field, index);
+        return fields.slots().element(object, field, index);
     }
 
     /// An array behind a slot is replaced as a whole. Its buffer never changes, because other
@@ -169,7 +169,7 @@ final class ArrayFields {
                     for (int i = 0; i < width; i++) {
                         Objects.requireNonNull(bytes)[index * width + i] = (byte) (bits >>> 8 * i);
                     }
-                    fields.setSlot(object, field, bytes);
+                    fields.slots().set(object, field, bytes);
                 });
     }
 

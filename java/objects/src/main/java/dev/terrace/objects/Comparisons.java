@@ -51,10 +51,10 @@ final class Comparisons {
             DurableObject object, int field, boolean isNullSought, @Nullable Comparand value) {
         boolean isEqual =
                 value == null
-                        ? fields.getSlotLength(object, field) < 0 && isNullSought
-                        : fields.isSlotEqual(object, field, value);
+                        ? fields.slots().length(object, field) < 0 && isNullSought
+                        : fields.slots().isEqual(object, field, value);
         if (object.pool().profiling() != null) {
-            long length = value == null ? 0 : fields.getSlotLength(object, field);
+            long length = value == null ? 0 : fields.slots().length(object, field);
             Profiling.read(object, field, Math.max(0, length));
         }
         return isEqual;

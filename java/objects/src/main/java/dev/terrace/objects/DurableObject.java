@@ -151,6 +151,14 @@ public abstract class DurableObject {
         fields().delete(this);
     }
 
+    /// Sets several fields in one transaction. Fields that share a buffer, because they are small
+    /// and have the same tags, are stored once, and not anew for each of them.
+    ///
+    /// @param setters calls this object's setters
+    public final void setTogether(Runnable setters) {
+        fields().slots().setTogether(this, setters);
+    }
+
     @Override
     public final boolean equals(@Nullable Object other) {
         return other instanceof DurableObject that

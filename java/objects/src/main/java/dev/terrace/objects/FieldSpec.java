@@ -14,6 +14,8 @@ import java.util.Objects;
 ///   else empty
 /// @param constants the names of the enum's constants in their order; else empty
 /// @param formerly former names of the field
+/// @param grouped whether its value lies in one buffer with those of the other such fields of the
+///   class that have the same tiers: its group
 public record FieldSpec(
         String name,
         FieldKind kind,
@@ -22,7 +24,8 @@ public record FieldSpec(
         List<StorageTier> tiers,
         String target,
         List<String> constants,
-        List<String> formerly) {
+        List<String> formerly,
+        boolean grouped) {
 
     /// Rejects fields that no schema allows.
     public FieldSpec {
@@ -37,45 +40,84 @@ public record FieldSpec(
             throw new IllegalArgumentException(
                     "field " + name + ": a fixed length is for arrays, and positive");
         }
+        if (grouped && !mayBeGrouped(kind, fixedLength, tiers)) {
+            throw new IllegalArgumentException(
+                    "field "
+                            + name
+                            + " cannot be in a group: it is a reference, an array of any"
+                            + " length, or in memory, or it lies within the record");
+        }
+    }
+
+    private static boolean mayBeGrouped(FieldKind kind, int fixedLength, List<StorageTier> tiers) {
+        return kind != FieldKind.REFERENCE
+                && (!kind.isArray() || fixedLength > 0)
+                && !tiers.contains(StorageTier.DRAM)
+                && !isInline(kind, fixedLength, tiers);
     }
 
     /// A field in PMEM that is never null.
     public static FieldSpec of(String name, FieldKind kind) {
         return new FieldSpec(
-                name, kind, 0, false, List.of(StorageTier.PMEM), "", List.of(), List.of());
+                name, kind, 0, false, List.of(StorageTier.PMEM), "", List.of(), List.of(), false);
     }
 
-    /// The same field, on these tiers.
+    /// The same field, on these tiers, in a buffer of its own.
     public FieldSpec on(StorageTier... newTiers) {
         return new FieldSpec(
-                name, kind, fixedLength, nullable, List.of(newTiers), target, constants, formerly);
+                name,
+                kind,
+                fixedLength,
+                nullable,
+                List.of(newTiers),
+                target,
+                constants,
+                formerly,
+                false);
     }
 
     /// The same field, which may be null.
     public FieldSpec orNull() {
-        return new FieldSpec(name, kind, fixedLength, true, tiers, target, constants, formerly);
+        return new FieldSpec(
+                name, kind, fixedLength, true, tiers, target, constants, formerly, grouped);
     }
 
     /// The same array, always of this length.
     public FieldSpec ofLength(int elements) {
-        return new FieldSpec(name, kind, elements, nullable, tiers, target, constants, formerly);
+        return new FieldSpec(
+                name, kind, elements, nullable, tiers, target, constants, formerly, grouped);
     }
 
     /// The same reference, to objects of this type.
     public FieldSpec to(String type) {
-        return new FieldSpec(name, kind, fixedLength, nullable, tiers, type, constants, formerly);
+        return new FieldSpec(
+                name, kind, fixedLength, nullable, tiers, type, constants, formerly, grouped);
     }
 
     /// The same field, of an enum.
     public FieldSpec among(String type, String... names) {
         return new FieldSpec(
-                name, kind, fixedLength, nullable, tiers, type, List.of(names), formerly);
+                name, kind, fixedLength, nullable, tiers, type, List.of(names), formerly, grouped);
     }
 
     /// The same field, with former names.
     public FieldSpec formerly(String... names) {
         return new FieldSpec(
-                name, kind, fixedLength, nullable, tiers, target, constants, List.of(names));
+                name,
+                kind,
+                fixedLength,
+                nullable,
+                tiers,
+                target,
+                constants,
+                List.of(names),
+                grouped);
+    }
+
+    /// The same field, in the group of its tiers.
+    public FieldSpec inGroup() {
+        return new FieldSpec(
+                name, kind, fixedLength, nullable, tiers, target, constants, formerly, true);
     }
 
     /// Whether its value is kept in this process only.
@@ -92,7 +134,11 @@ public record FieldSpec(
     /// References always lie within the record; the tiers of such a field are for the strings and
     /// byte arrays in a collection.
     public boolean isInline() {
-        return kind == FieldKind.REFERENCE && !isVolatile()
+        return isInline(kind, fixedLength, tiers);
+    }
+
+    private static boolean isInline(FieldKind kind, int fixedLength, List<StorageTier> tiers) {
+        return kind == FieldKind.REFERENCE && tiers.getFirst() != StorageTier.DRAM
                 || tiers.size() == 1
                         && tiers.getFirst() == StorageTier.PMEM
                         && (kind.isFixed() || fixedLength > 0);

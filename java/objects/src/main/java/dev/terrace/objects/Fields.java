@@ -1,19 +1,13 @@
 package dev.terrace.objects;
 
-import dev.terrace.objects.internal.store.Buffers;
-import dev.terrace.objects.internal.store.Comparand;
 import dev.terrace.objects.internal.store.Headers;
-import dev.terrace.objects.internal.store.Medium;
 import dev.terrace.objects.internal.store.Store;
 import dev.terrace.objects.internal.store.StoreFailure;
 import dev.terrace.objects.internal.store.Text;
-import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
-import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.LongFunction;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -25,7 +19,7 @@ final class Fields {
 
     private final Pool pool;
     private final Store store;
-    private final Buffers buffers;
+    private final SlotFields slots;
     private final Extensions extensions;
 
     /// The fields that are kept in this process only, by the reference of the object.
@@ -34,7 +28,7 @@ final class Fields {
     Fields(Pool pool) {
         this.pool = pool;
         store = pool.store();
-        buffers = pool.buffers();
+        slots = new SlotFields(pool, this);
         extensions = new Extensions(pool, this);
     }
 
@@ -74,7 +68,7 @@ final class Fields {
     /// A commit stores its words one after the other. Between them, a buffer may already be free
     /// while the object that leads to it still seems to exist. Therefore a failure only counts if a
     /// consistent read meets it, too.
-    private <T extends @Nullable Object> T readAlone(DurableObject object, Supplier<T> work) {
+    <T extends @Nullable Object> T readAlone(DurableObject object, Supplier<T> work) {
         return guarded(() -> {
             T found;
             try {
@@ -92,6 +86,11 @@ final class Fields {
             check(object);
             return found;
         });
+    }
+
+    /// The fields behind slots.
+    SlotFields slots() {
+        return slots;
     }
 
     /// Changes an object in a transaction.
@@ -112,22 +111,11 @@ final class Fields {
                         long extension = store.word(record + Layout.EXTENSION_AT);
                         StoredType stored =
                                 pool.storedType(Types.formOf(Headers.type(store.word(record))));
-                        freeSlots(stored, record);
+                        slots.free(stored, record);
                         store.free(record);
                         record = extension;
                     }
                 });
-    }
-
-    private void freeSlots(StoredType stored, long record) {
-        int[] offsets = stored.layout().offsets();
-        for (int i = 0; i < offsets.length; i++) {
-            if (offsets[i] >= 0 && stored.fields().get(i).isCollection()) {
-                pool.collections().delete(store.word(record + offsets[i]));
-            } else if (offsets[i] >= 0 && !stored.fields().get(i).isInline()) {
-                buffers.free(store.word(record + offsets[i]));
-            }
-        }
     }
 
     private void forgetVolatiles(DurableObject object) {
@@ -199,8 +187,7 @@ final class Fields {
                         long at = object.record() + object.mapping().offset(field);
                         bits = bitsAt(at, stored.kind().width());
                     } else if (stored != null) {
-                        byte[] bytes =
-                                buffers.get(object.record() + object.mapping().offset(field));
+                        byte[] bytes = slots.stored(object, field);
                         bits = bytes == null ? 0 : fromBytes(bytes);
                     }
                     return stored == null ? 0 : widen(bits, stored.kind(), kind);
@@ -254,9 +241,14 @@ final class Fields {
     }
 
     private static long fromBytes(byte[] bytes) {
+        return fromBytes(bytes, 0, bytes.length);
+    }
+
+    /// The bits of a value of so many bytes.
+    static long fromBytes(byte[] bytes, int from, int width) {
         long bits = 0;
-        for (int i = 0; i < bytes.length; i++) {
-            bits |= (bytes[i] & 0xffL) << 8 * i;
+        for (int i = 0; i < width; i++) {
+            bits |= (bytes[from + i] & 0xffL) << 8 * i;
         }
         return bits;
     }
@@ -301,7 +293,7 @@ final class Fields {
             if (stored(object, field).isInline()) {
                 setBitsAt(object, object.mapping().offset(field), kind.width(), bits);
             } else {
-                setStoredSlot(object, field, toBytes(bits, kind.width()));
+                slots.setStored(object, field, toBytes(bits, kind.width()));
             }
             return null;
         });
@@ -310,79 +302,6 @@ final class Fields {
     /// The stored form of a field in a record that has it.
     static FieldSpec stored(DurableObject object, int field) {
         return Objects.requireNonNull(object.mapping().stored(field));
-    }
-
-    /// Stores bytes, and sets the slot of a field to them.
-    void setSlot(DurableObject object, int field, byte @Nullable [] bytes) {
-        change(object, () -> setStoredSlot(toWrite(object, field), field, bytes));
-    }
-
-    /// Like [#setSlot(DurableObject, int, byte[])], for this record itself.
-    private void setStoredSlot(DurableObject holder, int field, byte @Nullable [] bytes) {
-        change(
-                holder,
-                () -> {
-                    List<Medium> tiers = Medium.named(pool.tiers(holder.mapping(), field));
-                    long at = holder.record() + holder.mapping().offset(field);
-                    long old = store.word(at);
-                    store.putWord(
-                            holder.record(),
-                            at,
-                            bytes == null ? Buffers.NULL : buffers.put(tiers, bytes));
-                    buffers.free(old);
-                });
-    }
-
-    /// The bytes behind the slot of a field.
-    byte @Nullable [] getSlot(DurableObject object, int field) {
-        return fromSlot(object, field, null, buffers::get);
-    }
-
-    /// Copies the bytes behind the slot of a field, as many as fit, and returns their number; -1 if
-    /// the field is null.
-    int copySlot(DurableObject object, int field, MemorySegment into) {
-        return fromSlot(object, field, -1, at -> buffers.copy(at, into));
-    }
-
-    /// The number of bytes behind the slot of a field; -1 if the field is null.
-    int getSlotLength(DurableObject object, int field) {
-        return fromSlot(object, field, -1, buffers::length);
-    }
-
-    /// Whether the bytes behind the slot of a field are equal to these; null is not.
-    boolean isSlotEqual(DurableObject object, int field, Comparand value) {
-        return fromSlot(object, field, false, at -> buffers.isEqual(at, value));
-    }
-
-    /// The bits of an element of the array behind the slot of a field. They are zero if the array
-    /// has a fixed length and was never set.
-    long getSlotElement(DurableObject object, int field, int index) {
-        FieldSpec spec = object.mapping().field(field);
-        int width = spec.kind().width();
-        Long bits =
-                fromSlot(
-                        object,
-                        field,
-                        null,
-                        at -> buffers.element(at, index, width, spec.fixedLength()));
-        if (bits == null) {
-            Objects.checkIndex(index, spec.fixedLength());
-            return 0;
-        }
-        return bits;
-    }
-
-    private <T extends @Nullable Object> T fromSlot(
-            DurableObject object, int field, T otherwise, LongFunction<T> get) {
-        DurableObject holder = toRead(object, field);
-        return readAlone(
-                holder,
-                () -> {
-                    boolean isStored = holder.mapping().stored(field) != null;
-                    return isStored
-                            ? get.apply(holder.record() + holder.mapping().offset(field))
-                            : otherwise;
-                });
     }
 
     // Boxed values
@@ -399,10 +318,7 @@ final class Fields {
             return null;
         }
         if (!stored.isInline()) {
-            byte[] bytes =
-                    readAlone(
-                            object,
-                            () -> buffers.get(object.record() + object.mapping().offset(field)));
+            byte[] bytes = readAlone(object, () -> slots.stored(object, field));
             return bytes == null ? null : box(widen(fromBytes(bytes), stored.kind(), kind), kind);
         }
         return read(
@@ -433,7 +349,7 @@ final class Fields {
                             + " was stored without the possibility of null in this object");
         }
         if (!stored.isInline()) {
-            setStoredSlot(
+            slots.setStored(
                     object, field, value == null ? null : toBytes(unbox(value), kind.width()));
             return;
         }
@@ -482,11 +398,11 @@ final class Fields {
     // Strings and enums
 
     @Nullable String getString(DurableObject object, int field) {
-        return guarded(() -> Text.decode(getSlot(object, field)));
+        return guarded(() -> Text.decode(slots.get(object, field)));
     }
 
     void setString(DurableObject object, int field, @Nullable String value) {
-        setSlot(object, field, value == null ? null : guarded(() -> Text.encode(value)));
+        slots.set(object, field, value == null ? null : guarded(() -> Text.encode(value)));
     }
 
     <E extends Enum<E>> @Nullable E getEnum(DurableObject object, int field, E[] constants) {

@@ -6,7 +6,9 @@ import dev.terrace.objects.internal.store.References;
 import dev.terrace.objects.internal.store.Store;
 import dev.terrace.objects.internal.store.StoreFailure;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /// Counts a pool's objects of each form of its classes, and measures the values of some of them. It
 /// walks over the whole pool in parts, so that other threads can write in between.
@@ -119,11 +121,36 @@ final class Inventory {
     private void measure(long record, int form, int standsFor) {
         StoredType stored = pool.storedType(form);
         long[] bytes = stock(form).bytes;
-        int[] offsets = stored.layout().offsets();
-        for (int i = 0; i < offsets.length; i++) {
-            if (offsets[i] >= 0) {
-                bytes[i] += standsFor * bytesAt(record + offsets[i], stored.fields().get(i));
+        Layout layout = stored.layout();
+        for (int i = 0; i < bytes.length; i++) {
+            FieldSpec field = stored.fields().get(i);
+            long at = record + layout.offsets()[i];
+            if (layout.offsets()[i] >= 0 && !field.grouped()) {
+                bytes[i] += standsFor * bytesAt(at, field);
+            } else if (layout.hasPlace(i)) {
+                measureGroup(stored.fields(), i, at, bytes, standsFor);
             }
+        }
+    }
+
+    private void measureGroup(
+            List<FieldSpec> fields, int first, long at, long[] bytes, int standsFor) {
+        byte @Nullable [][] values = valuesAt(at, Group.of(fields, first));
+        int member = 0;
+        for (int i = first; i < fields.size() && member < values.length; i++) {
+            if (fields.get(i).grouped()
+                    && fields.get(i).tiers().equals(fields.get(first).tiers())) {
+                byte[] value = values[member++];
+                bytes[i] += value == null ? 0 : (long) standsFor * value.length;
+            }
+        }
+    }
+
+    private byte @Nullable [][] valuesAt(long at, Group group) {
+        try {
+            return group.split(pool.buffers().get(at));
+        } catch (StoreFailure.Damaged | IndexOutOfBoundsException e) {
+            return new byte @Nullable [0][];
         }
     }
 

@@ -12,6 +12,8 @@ import java.util.stream.IntStream;
 /// first, so that no field crosses a word. Arrays come last, so that short fields share the
 /// header's cache line.
 ///
+/// The fields of a group ([Group]) share a slot, which has the place of the first of them.
+///
 /// An extension is a record in a later form of the class, with the fields that this form lacks or
 /// has in a narrower kind.
 ///
@@ -19,8 +21,10 @@ import java.util.stream.IntStream;
 ///   process only
 /// @param presence the bit of each field, counted from the record's begin, that tells whether it is
 ///   null; -1 if it has none
+/// @param slots the field whose slot leads to each field's value: the first of its group; of
+///   others, the field itself
 /// @param bytes of a record
-public record Layout(int[] offsets, int[] presence, int bytes) {
+public record Layout(int[] offsets, int[] presence, int[] slots, int bytes) {
     /// Offset of the word that leads to a record's extension, or is 0.
     public static final int EXTENSION_AT = Headers.BYTES;
 
@@ -36,6 +40,7 @@ public record Layout(int[] offsets, int[] presence, int bytes) {
                 presence[i] = bit++;
             }
         }
+        int[] slots = Group.firsts(fields);
         int at = (bit + 63) / 64 * 8;
         int[] order =
                 IntStream.range(0, fields.size())
@@ -47,14 +52,23 @@ public record Layout(int[] offsets, int[] presence, int bytes) {
                         .toArray();
         for (int i : order) {
             FieldSpec field = fields.get(i);
-            if (!field.isVolatile()) {
+            if (!field.isVolatile() && slots[i] == i) {
                 int alignment = alignment(field);
                 at = (at + alignment - 1) / alignment * alignment;
                 offsets[i] = at;
                 at = Math.addExact(at, width(field));
             }
         }
-        return new Layout(offsets, presence, Math.max(ValueSize.RECORD_MIN, (at + 7) / 8 * 8));
+        for (int i = 0; i < offsets.length; i++) {
+            offsets[i] = offsets[slots[i]];
+        }
+        return new Layout(
+                offsets, presence, slots, Math.max(ValueSize.RECORD_MIN, (at + 7) / 8 * 8));
+    }
+
+    /// Whether a field has a place in the record, of its own or as the first of its group.
+    public boolean hasPlace(int field) {
+        return offsets[field] >= 0 && slots[field] == field;
     }
 
     private static boolean needsPresence(FieldSpec field) {

@@ -517,7 +517,7 @@ public final class Pool extends HeapOwner implements AutoCloseable {
 
     /// The tiers of a field, the best first.
     List<StorageTier> tiers(TypeMapping mapping, int field) {
-        return types.tiers(mapping.type, mapping.field(field));
+        return types.tiers(mapping, field);
     }
 
     /// A number that changes when [#place] has changed something.

@@ -34,14 +34,15 @@ final class Records {
         if (extension != 0) {
             links.owned(extension);
         }
-        int[] offsets = stored.layout().offsets();
+        Layout layout = stored.layout();
         List<List<Medium>> media = pool.media(stored);
-        for (int i = 0; i < offsets.length; i++) {
+        for (int i = 0; i < stored.fields().size(); i++) {
             FieldSpec field = stored.fields().get(i);
-            if (offsets[i] >= 0 && !field.isInline()) {
-                links.slot(record, record + offsets[i], media.get(i));
-            } else if (offsets[i] >= 0 && field.kind() == FieldKind.REFERENCE) {
-                links.reference(store.word(record + offsets[i]));
+            long at = record + layout.offsets()[i];
+            if (layout.hasPlace(i) && !field.isInline()) {
+                links.slot(record, at, media.get(i));
+            } else if (layout.hasPlace(i) && field.kind() == FieldKind.REFERENCE) {
+                links.reference(store.word(at));
             }
         }
     }

@@ -27,6 +27,11 @@ public record StoredType(
         return Layout.of(fields);
     }
 
+    /// Whether some of its fields share slots.
+    boolean hasGroups() {
+        return fields.stream().anyMatch(FieldSpec::grouped);
+    }
+
     /// The same class in another form.
     StoredType with(int otherId, List<FieldSpec> otherFields) {
         return new StoredType(otherId, name, formerly, otherFields, listsNames);
@@ -57,6 +62,11 @@ public record StoredType(
             for (FieldSpec field : fields) {
                 encodeNames(out, field.formerly());
             }
+            if (hasGroups()) {
+                for (FieldSpec field : fields) {
+                    out.writeBoolean(field.grouped());
+                }
+            }
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -84,6 +94,10 @@ public record StoredType(
             for (int i = 0; listsNames && i < count; i++) {
                 fields.set(i, fields.get(i).formerly(decodeNames(in).toArray(new String[0])));
             }
+            boolean hasGroups = in.available() > 0;
+            for (int i = 0; hasGroups && i < count; i++) {
+                fields.set(i, in.readBoolean() ? fields.get(i).inGroup() : fields.get(i));
+            }
             return new StoredType(id, name, formerly, List.copyOf(fields), listsNames);
         } catch (IOException | IllegalArgumentException | ArrayIndexOutOfBoundsException e) {
             throw new StoreFailure.Damaged("a stored type is damaged", e);
@@ -102,7 +116,7 @@ public record StoredType(
         String target = in.readUTF();
         List<String> constants = decodeNames(in);
         return new FieldSpec(
-                name, kind, fixedLength, nullable, tiers, target, constants, List.of());
+                name, kind, fixedLength, nullable, tiers, target, constants, List.of(), false);
     }
 
     private static List<String> decodeNames(DataInputStream in) throws IOException {

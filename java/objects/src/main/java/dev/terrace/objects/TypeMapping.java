@@ -1,7 +1,9 @@
 package dev.terrace.objects;
 
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
@@ -23,6 +25,12 @@ final class TypeMapping {
     private final int[] offsets;
     private final int[] presence;
     private final @Nullable FieldSpec[] stored;
+
+    /// The group of each field; null if its value has a slot of its own, or none.
+    private final @Nullable Group[] groups;
+
+    /// The place of each field in its group.
+    private final int[] members;
 
     /// Maps a form to itself.
     TypeMapping(StoredType form) {
@@ -46,6 +54,9 @@ final class TypeMapping {
         offsets = new int[count];
         presence = new int[count];
         stored = new FieldSpec[count];
+        groups = new Group[count];
+        members = new int[count];
+        Map<Integer, Group> known = new HashMap<>();
         boolean same = form.fields().size() == count;
         for (int i = 0; i < count; i++) {
             FieldSpec field = type.fields().get(i);
@@ -58,6 +69,13 @@ final class TypeMapping {
             offsets[i] = then == null ? -1 : layout.offsets()[from];
             presence[i] = then == null ? -1 : layout.presence()[from];
             stored[i] = then;
+            if (then != null && then.grouped()) {
+                Group group =
+                        known.computeIfAbsent(
+                                layout.slots()[from], _ -> Group.of(form.fields(), from));
+                groups[i] = group;
+                members[i] = group.members().indexOf(then);
+            }
             if (then != null && !field.isVolatile()) {
                 compare(field, then, differences);
             }
@@ -175,6 +193,17 @@ final class TypeMapping {
     /// The stored form of a field; null if it was not stored.
     @Nullable FieldSpec stored(int field) {
         return stored[field];
+    }
+
+    /// The group of a field in records of this form; null if its value has a slot of its own, or
+    /// lies within the record.
+    @Nullable Group group(int field) {
+        return groups[field];
+    }
+
+    /// The place of a field in its group.
+    int member(int field) {
+        return members[field];
     }
 
     /// A field in the form of the class.

@@ -1,6 +1,7 @@
 package dev.terrace.objects;
 
 import dev.terrace.objects.internal.store.Chain;
+import dev.terrace.objects.internal.store.Feature;
 import dev.terrace.objects.internal.store.Links;
 import dev.terrace.objects.internal.store.Medium;
 import dev.terrace.objects.internal.store.Store;
@@ -10,6 +11,7 @@ import java.util.Collection;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.IntFunction;
@@ -104,6 +106,10 @@ final class Types {
             throw new StoreFailure.Full("the pool knows " + ID_MAX + " types: it takes no more");
         }
         StoredType stored = form.apply(id);
+        if (stored.hasGroups()) {
+            // This thread has the writer's lock, and nothing else stores the word.
+            Feature.GROUPS.addTo(store.pmem());
+        }
         chain.add(stored.encode(), id);
         byId.put(id, stored);
         store.afterRollback(() -> {
@@ -124,7 +130,10 @@ final class Types {
 
     private List<List<Medium>> findMedia(StoredType stored) {
         ObjectType<?> now = current(stored);
-        return stored.fields().stream().map(field -> Medium.named(tiers(field, now))).toList();
+        int[] slots = stored.layout().slots();
+        return IntStream.of(slots)
+                .mapToObj(field -> Medium.named(tiers(stored.fields().get(field), now)))
+                .toList();
     }
 
     /// The present class, if the program has used it.
@@ -147,8 +156,17 @@ final class Types {
         return stored.tiers();
     }
 
+    /// The tiers of the value of a field in records of a form, the best first. Those of a group are
+    /// those of its first field.
+    List<StorageTier> tiers(TypeMapping mapping, int field) {
+        Group group = mapping.group(field);
+        return group == null
+                ? tiers(mapping.type, mapping.field(field))
+                : tiers(group.members().getFirst(), mapping.type);
+    }
+
     /// The tiers of a field of a class, the best first.
-    List<StorageTier> tiers(ObjectType<?> type, FieldSpec field) {
+    private List<StorageTier> tiers(ObjectType<?> type, FieldSpec field) {
         List<StorageTier> placed = placements.tiers(type, field);
         return placed == null ? field.tiers() : placed;
     }
@@ -162,7 +180,33 @@ final class Types {
             String name, Map<String, List<StorageTier>> fields, Predicate<StorageTier> isThere) {
         load();
         ObjectType<?> type = current(newest(name));
+        requireWholeGroups(type, fields);
         fields.forEach((field, its) -> requirePlaceable(type, field, its, isThere));
+    }
+
+    /// Throws an exception if these tiers are not the same for all fields of a group, which lie in
+    /// one buffer.
+    private static void requireWholeGroups(
+            ObjectType<?> type, Map<String, List<StorageTier>> fields) {
+        int[] slots = type.layout().slots();
+        for (int i = 0; i < slots.length; i++) {
+            FieldSpec field = type.fields().get(i);
+            FieldSpec first = type.fields().get(slots[i]);
+            if (!Objects.equals(fields.get(field.name()), fields.get(first.name()))) {
+                throw new IllegalArgumentException(
+                        "fields "
+                                + first.name()
+                                + " and "
+                                + field.name()
+                                + " of "
+                                + type.name()
+                                + " share a buffer: name all of "
+                                + Group.of(type.fields(), i).members().stream()
+                                        .map(FieldSpec::name)
+                                        .toList()
+                                + " with the same tiers, or none");
+            }
+        }
     }
 
     /// Sets the placement of a class, which overrides its tags. In a transaction.

@@ -6,6 +6,7 @@ import dev.terrace.objects.internal.store.Headers;
 import dev.terrace.objects.internal.store.Store;
 import dev.terrace.objects.internal.store.StoreFailure;
 import dev.terrace.objects.internal.store.Text;
+import org.jspecify.annotations.Nullable;
 
 /// Checks that the values of an object or a collection are valid for its fields or elements:
 /// getters do not check that.
@@ -34,23 +35,41 @@ final class ValueCheck {
     }
 
     private void object(StoredType stored) {
-        int[] offsets = stored.layout().offsets();
-        for (int i = 0; i < offsets.length; i++) {
+        Layout layout = stored.layout();
+        for (int i = 0; i < stored.fields().size(); i++) {
             FieldSpec field = stored.fields().get(i);
-            if (offsets[i] >= 0 && field.isInline()) {
-                inline(field, record + offsets[i]);
-            } else if (offsets[i] >= 0) {
-                slot(field, record + offsets[i]);
+            long at = record + layout.offsets()[i];
+            if (!layout.hasPlace(i)) {
+                continue;
+            }
+            if (field.isInline()) {
+                bits(field, store.word(at & -Long.BYTES) >>> 8 * (at & Long.BYTES - 1));
+            } else if (field.grouped()) {
+                group(Group.of(stored.fields(), i), at);
+            } else {
+                slot(field, at);
             }
         }
     }
 
-    private void inline(FieldSpec field, long at) {
-        long word = store.word(at & -Long.BYTES) >>> 8 * (at & Long.BYTES - 1);
+    private static void bits(FieldSpec field, long bits) {
         if (field.kind() == FieldKind.BOOLEAN) {
-            require(field, (word & 0xff) <= 1);
+            require(field, (bits & 0xff) <= 1);
         } else if (field.kind() == FieldKind.ENUM) {
-            require(field, (int) word >= 0 && (int) word <= field.constants().size());
+            require(field, (int) bits >= 0 && (int) bits <= field.constants().size());
+        }
+    }
+
+    private void group(Group group, long at) {
+        byte @Nullable [][] values = group.split(pool.buffers().get(at));
+        for (int i = 0; i < values.length; i++) {
+            FieldSpec field = group.members().get(i);
+            byte[] value = values[i];
+            if (field.kind() == FieldKind.STRING) {
+                Text.decode(value);
+            } else if (value != null && !field.kind().isArray()) {
+                bits(field, Fields.fromBytes(value, 0, value.length));
+            }
         }
     }
 

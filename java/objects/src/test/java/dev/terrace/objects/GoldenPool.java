@@ -17,6 +17,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.UUID;
+import java.util.function.UnaryOperator;
 import java.util.zip.GZIPInputStream;
 import java.util.zip.GZIPOutputStream;
 import org.jspecify.annotations.Nullable;
@@ -48,11 +49,12 @@ public final class GoldenPool {
     /// The label, and one with a value.
     private static final int SEGMENTS = 2;
 
-    private static final int COUNT_OF_FIXED = FieldKind.REFERENCE.ordinal();
+    /// The number of the object whose fields share slots.
+    static final int GROUPED_SEED = 7;
 
     /// A field of each kind inline, of each that may be null, of each on a disk, and arrays of each
     /// kind.
-    static final class Thing extends DurableObject {
+    static final class Thing extends AnyHandle {
         static final ObjectType<Thing> TYPE =
                 ObjectType.of(CLASS, Thing.class, Thing::new, List.of(), specs());
 
@@ -94,7 +96,8 @@ public final class GoldenPool {
                     field.tiers(),
                     field.target(),
                     field.constants(),
-                    List.of());
+                    List.of(),
+                    false);
         }
 
         private static FieldSpec onDisk(FieldSpec field) {
@@ -106,36 +109,6 @@ public final class GoldenPool {
             return field.kind() == FieldKind.STRING || field.kind().isArray()
                     ? moved.on(StorageTier.SSD)
                     : moved;
-        }
-
-        private void fill(int seed) {
-            for (int i = 0; i < TYPE.fields().size(); i++) {
-                FieldSpec field = TYPE.fields().get(i);
-                if (!field.isVolatile()) {
-                    set(i, field, value(field, seed));
-                }
-            }
-        }
-
-        private void set(int i, FieldSpec field, @Nullable Object value) {
-            switch (value) {
-                case String text -> setString(i, -1, text);
-                case PoolDump.Constant constant ->
-                        pool().fields()
-                                .setBits(
-                                        this,
-                                        i,
-                                        field.kind(),
-                                        1 + field.constants().indexOf(constant.name()));
-                case null -> setReference(i, -1, this);
-                default -> {
-                    if (field.kind().isArray()) {
-                        pool().arrays().set(this, i, value);
-                    } else {
-                        pool().fields().setBoxed(this, i, value);
-                    }
-                }
-            }
         }
     }
 
@@ -173,6 +146,34 @@ public final class GoldenPool {
         }
     }
 
+    /// A class with two groups, of a field of each kind that may be in one.
+    static final class Grouped extends AnyHandle {
+        static final ObjectType<Grouped> TYPE =
+                ObjectType.of(
+                        "dev.terrace.golden.Grouped",
+                        Grouped.class,
+                        Grouped::new,
+                        List.of(),
+                        specs(FieldSpec::inGroup));
+
+        /// @param last makes a field of each
+        static FieldSpec[] specs(UnaryOperator<FieldSpec> last) {
+            List<FieldSpec> specs = new ArrayList<>();
+            for (FieldSpec field : Thing.TYPE.fields()) {
+                if (field.kind() != FieldKind.REFERENCE
+                        && !field.isVolatile()
+                        && !field.name().startsWith("disk_")) {
+                    specs.add(last.apply(field.on(StorageTier.DISK)));
+                    specs.add(
+                            last.apply(
+                                    Thing.renamed(field, "near_")
+                                            .on(StorageTier.PMEM, StorageTier.DISK)));
+                }
+            }
+            return specs.toArray(FieldSpec[]::new);
+        }
+    }
+
     /// The pools that are kept.
     public enum Kept {
         /// Of version 1.
@@ -187,6 +188,8 @@ public final class GoldenPool {
         CHECKED_PMEM("golden-4-checked-pmem", Feature.CHECKED_PMEM),
         /// And a remote tier.
         REMOTE("golden-4-remote", Feature.REMOTE),
+        /// And fields that share slots.
+        GROUPS("golden-4-groups", Feature.GROUPS),
         /// And a placement.
         PLACEMENTS("golden-4-placements", Feature.PLACEMENTS),
         /// And a seal.
@@ -203,7 +206,15 @@ public final class GoldenPool {
         /// Two of these.
         REMOTE_SEALED("golden-4-remote-sealed", Feature.REMOTE, Feature.SEALED),
         /// Two of these.
-        PLACEMENTS_SEALED("golden-4-placements-sealed", Feature.PLACEMENTS, Feature.SEALED);
+        PLACEMENTS_SEALED("golden-4-placements-sealed", Feature.PLACEMENTS, Feature.SEALED),
+        /// Two of these.
+        GROUPS_CHECKED_PMEM("golden-4-groups-checked-pmem", Feature.GROUPS, Feature.CHECKED_PMEM),
+        /// Two of these.
+        GROUPS_REMOTE("golden-4-groups-remote", Feature.GROUPS, Feature.REMOTE),
+        /// Two of these.
+        GROUPS_PLACEMENTS("golden-4-groups-placements", Feature.GROUPS, Feature.PLACEMENTS),
+        /// Two of these.
+        GROUPS_SEALED("golden-4-groups-sealed", Feature.GROUPS, Feature.SEALED);
 
         private final String directory;
         private final Set<Feature> features;
@@ -249,9 +260,10 @@ public final class GoldenPool {
     }
 
     /// What an object with this number holds.
-    static Map<String, @Nullable Object> expected(int seed, PoolDump.@Nullable Reference self) {
+    static Map<String, @Nullable Object> expected(
+            ObjectType<?> type, int seed, PoolDump.@Nullable Reference self) {
         Map<String, @Nullable Object> expected = new LinkedHashMap<>();
-        for (FieldSpec field : Thing.TYPE.fields()) {
+        for (FieldSpec field : type.fields()) {
             if (!field.isVolatile()) {
                 expected.put(
                         field.name(),
@@ -306,6 +318,12 @@ public final class GoldenPool {
                 far.setText(FAR_TEXT);
                 pool.root("far", Far.TYPE).set(far);
             }
+            if (kept.has(Feature.GROUPS)) {
+                Grouped grouped = pool.create(Grouped.TYPE);
+                grouped.fill(GROUPED_SEED);
+                pool.root("grouped", Grouped.TYPE).set(grouped);
+                pool.root("grouped blank", Grouped.TYPE).set(pool.create(Grouped.TYPE));
+            }
             if (kept.has(Feature.PLACEMENTS)) {
                 pool.place(PLACED);
             }
@@ -334,10 +352,7 @@ public final class GoldenPool {
             });
         }
         Thing widened = Objects.requireNonNull(pool.root("extended", Thing.TYPE).get());
-        widened.set(
-                Thing.indexOf("string"),
-                Thing.TYPE.fields().get(Thing.indexOf("string")),
-                LONG_TEXT);
+        widened.set(Thing.indexOf("string"), LONG_TEXT);
         pool.create(Thing.TYPE).delete();
         Thing blank = pool.create(Thing.TYPE);
         pool.root("blank \u65e5", Thing.TYPE).set(blank);

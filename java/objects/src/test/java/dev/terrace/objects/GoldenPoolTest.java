@@ -43,12 +43,14 @@ class GoldenPoolTest {
         return byRoot;
     }
 
-    /// Arrays as lists, so that they can be compared.
+    /// An array as a list, so that it can be compared.
+    static @Nullable Object comparable(@Nullable Object value) {
+        return value != null && value.getClass().isArray() ? list(value) : value;
+    }
+
     private static Map<String, @Nullable Object> comparable(Map<String, @Nullable Object> fields) {
         Map<String, @Nullable Object> comparable = new LinkedHashMap<>();
-        fields.forEach((name, value) ->
-                comparable.put(
-                        name, value != null && value.getClass().isArray() ? list(value) : value));
+        fields.forEach((name, value) -> comparable.put(name, comparable(value)));
         return comparable;
     }
 
@@ -68,13 +70,18 @@ class GoldenPoolTest {
                 far == null ? null : far.fields());
         assertEquals(
                 kept.has(Feature.PLACEMENTS) ? GoldenPool.PLACED : Map.of(), pool.placements());
+        if (kept.has(Feature.GROUPS)) {
+            expectGroups(objects);
+        }
         assertEquals(
                 List.of("blank \u65e5", "extended", "old", "thing 0", "thing 1", "thing 2"),
                 List.copyOf(objects.keySet()));
         for (int seed = 0; seed < 3; seed++) {
             PoolDump.GenericObject object = Objects.requireNonNull(objects.get("thing " + seed));
             var self = new PoolDump.Reference(object.reference(), GoldenPool.CLASS);
-            assertEquals(comparable(GoldenPool.expected(seed, self)), comparable(object.fields()));
+            assertEquals(
+                    comparable(GoldenPool.expected(GoldenPool.Thing.TYPE, seed, self)),
+                    comparable(object.fields()));
             assertEquals(2, object.type().id());
         }
         PoolDump.GenericObject old = Objects.requireNonNull(objects.get("old"));
@@ -92,6 +99,20 @@ class GoldenPoolTest {
         assertEquals(null, blank.get("string"));
         assertEquals(null, blank.get("enum"));
         assertEquals(3, Array.getLength(assertInstanceOf(int[].class, blank.get("ints"))));
+    }
+
+    private static void expectGroups(Map<String, PoolDump.GenericObject> objects) {
+        assertEquals(
+                comparable(
+                        GoldenPool.expected(
+                                GoldenPool.Grouped.TYPE, GoldenPool.GROUPED_SEED, null)),
+                comparable(Objects.requireNonNull(objects.remove("grouped")).fields()));
+        Map<String, @Nullable Object> blank =
+                Objects.requireNonNull(objects.remove("grouped blank")).fields();
+        assertEquals(0, blank.get("int"));
+        assertEquals(null, blank.get("near_boxed_int"));
+        assertEquals(null, blank.get("string"));
+        assertEquals(3, Array.getLength(assertInstanceOf(int[].class, blank.get("near_ints"))));
     }
 
     @ParameterizedTest
@@ -124,6 +145,7 @@ class GoldenPoolTest {
             assertEquals(kept.has(Feature.REMOTE), Feature.REMOTE.isIn(pool.store().pmem()));
             assertEquals(
                     kept.has(Feature.PLACEMENTS), Feature.PLACEMENTS.isIn(pool.store().pmem()));
+            assertEquals(kept.has(Feature.GROUPS), Feature.GROUPS.isIn(pool.store().pmem()));
             assertTrue(Feature.CHECKED_DISK.isIn(pool.store().pmem()));
             assertEquals(
                     kept.has(Feature.CHECKED_PMEM), Feature.CHECKED_PMEM.isIn(pool.store().pmem()));
@@ -132,6 +154,9 @@ class GoldenPoolTest {
             Map<String, Long> objects = new TreeMap<>(Map.of(GoldenPool.CLASS, 6L));
             if (kept.has(Feature.REMOTE)) {
                 objects.put(GoldenPool.Far.TYPE.name(), 1L);
+            }
+            if (kept.has(Feature.GROUPS)) {
+                objects.put(GoldenPool.Grouped.TYPE.name(), 2L);
             }
             assertEquals(
                     new PoolReport(List.of(), objects, report.bytes(), Map.of(), 0, 0), report);

@@ -219,7 +219,8 @@ class SkewTest {
                 field.tiers(),
                 field.target(),
                 field.constants(),
-                field.formerly());
+                field.formerly(),
+                field.grouped());
     }
 
     private static FieldSpec notNull(FieldSpec field) {
@@ -231,7 +232,8 @@ class SkewTest {
                 field.tiers(),
                 field.target(),
                 field.constants(),
-                field.formerly());
+                field.formerly(),
+                field.grouped());
     }
 
     private static FieldSpec renamed(FieldSpec field) {
@@ -245,7 +247,14 @@ class SkewTest {
                 field.tiers(),
                 field.target(),
                 field.constants(),
-                before);
+                before,
+                field.grouped());
+    }
+
+    /// The same build, with the fields that may be grouped on one disk.
+    private static Build ofFarFields(Build build, UnaryOperator<FieldSpec> change) {
+        UnaryOperator<FieldSpec> onDisk = field -> change.apply(field.on(StorageTier.DISK));
+        return build.with(FAR, onDisk).with(TEXT, onDisk).with(MAYBE, onDisk);
     }
 
     private static FieldSpec among(FieldSpec field, Stream<String> constants) {
@@ -319,6 +328,8 @@ class SkewTest {
                 build -> build.with(FAR, field -> ofKind(field, FieldKind.STRING).orNull())),
         ARRAY_OF_ANOTHER_LENGTH(
                 Fate.WORKS, Fate.IS_REFUSED, build -> build.with(ROW, field -> field.ofLength(4))),
+        FIELDS_GROUPED(Fate.WORKS, Fate.WORKS, build -> ofFarFields(build, FieldSpec::inGroup)),
+        FIELDS_APART(Fate.WORKS, Fate.WORKS, build -> ofFarFields(build, field -> field)),
         FIELD_RENAMED(Fate.IS_REFUSED, Fate.WORKS, build -> build.with(NUMBER, SkewTest::renamed)),
         FIELD_RENAMED_AND_WIDENED(
                 Fate.IS_REFUSED,

@@ -150,7 +150,7 @@ public final class Copier<P, D extends DurableObject> {
     }
 
     void store(D into, P from, CopyIn copies) {
-        storer.store(into, from, copies);
+        into.setTogether(() -> storer.store(into, from, copies));
     }
 
     P make(D from, CopyOut copies) {

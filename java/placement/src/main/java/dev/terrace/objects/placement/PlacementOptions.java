@@ -16,9 +16,11 @@ import java.util.function.UnaryOperator;
 ///
 /// @param model what failures cost
 /// @param rules of fields of which something is said
-public record PlacementOptions(CostModel model, Map<FieldName, FieldRule> rules) {
+/// @param keepsGroups whether fields that share a buffer stay where their tags say
+public record PlacementOptions(
+        CostModel model, Map<FieldName, FieldRule> rules, boolean keepsGroups) {
     private static final PlacementOptions DEFAULTS =
-            new PlacementOptions(CostModel.EXPECTED, Map.of());
+            new PlacementOptions(CostModel.EXPECTED, Map.of(), false);
 
     /// Copies the rules.
     public PlacementOptions {
@@ -32,7 +34,7 @@ public record PlacementOptions(CostModel model, Map<FieldName, FieldRule> rules)
 
     /// The same, with costs counted so.
     public PlacementOptions model(CostModel newModel) {
-        return new PlacementOptions(newModel, rules);
+        return new PlacementOptions(newModel, rules, keepsGroups);
     }
 
     /// The same, with a field that must lie on a durable device.
@@ -76,9 +78,10 @@ public record PlacementOptions(CostModel model, Map<FieldName, FieldRule> rules)
     }
 
     /// The same, for a pool that is there: what lies within its records stays there, and what lives
-    /// in memory only as well, as only other tags can change that, and only for new objects.
+    /// in memory only as well, as only other tags can change that, and only for new objects. Fields
+    /// that share a buffer stay on their tiers: one alone cannot move.
     public PlacementOptions live(Profile profile) {
-        PlacementOptions live = this;
+        PlacementOptions live = new PlacementOptions(model, rules, true);
         for (ClassProfile type : profile.classes()) {
             for (FieldProfile field : type.fields()) {
                 FieldName name = new FieldName(type.name(), field.field().name());
@@ -125,6 +128,6 @@ public record PlacementOptions(CostModel model, Map<FieldName, FieldRule> rules)
     private PlacementOptions with(FieldName field, UnaryOperator<FieldRule> change) {
         Map<FieldName, FieldRule> changed = new HashMap<>(rules);
         changed.put(field, change.apply(rule(field)));
-        return new PlacementOptions(model, changed);
+        return new PlacementOptions(model, changed, keepsGroups);
     }
 }

@@ -59,9 +59,14 @@ final class ProblemBuilder {
     }
 
     /// Bytes of a record that are none of its fields': its header, the bits of boxed values, and
-    /// what it is rounded up by as it is tagged now.
+    /// what it is rounded up by as it is tagged now. Each field outside of the record counts with a
+    /// slot of its own, since only the answer tells which of them share one.
     private static long overhead(ClassProfile type) {
-        List<FieldSpec> specs = type.fields().stream().map(FieldProfile::field).toList();
+        List<FieldSpec> specs =
+                type.fields().stream()
+                        .map(FieldProfile::field)
+                        .map(spec -> spec.on(spec.tiers().toArray(StorageTier[]::new)))
+                        .toList();
         return StoredSize.record(specs) - specs.stream().mapToLong(StoredSize::inRecord).sum();
     }
 
@@ -70,8 +75,8 @@ final class ProblemBuilder {
         FieldFootprint footprint = FieldFootprint.of(field);
         String why = whyUntagged(type, field.field());
         List<Choice> choices = new ArrayList<>();
+        StorageTier stays = present(field.field());
         for (Device device : devices) {
-            StorageTier stays = field.field().isVolatile() ? StorageTier.DRAM : StorageTier.PMEM;
             String refusal =
                     why.isEmpty() || device.tier() == stays ? refusal(name, field, device) : why;
             choices.add(choice(type, field, footprint, device, options.rule(name), refusal));
@@ -79,8 +84,21 @@ final class ProblemBuilder {
         return new PlacementField(name, why.isEmpty(), choices);
     }
 
+    /// The tier of a field that cannot be placed.
+    private StorageTier present(FieldSpec spec) {
+        StorageTier first = spec.tiers().getFirst();
+        if (spec.kind() == FieldKind.REFERENCE && first != StorageTier.DRAM) {
+            return StorageTier.PMEM;
+        }
+        boolean hasSsd = devices.stream().anyMatch(device -> device.tier() == StorageTier.SSD);
+        return first != StorageTier.DISK ? first : hasSsd ? StorageTier.SSD : StorageTier.HDD;
+    }
+
     /// Why no tag of a field can say where it lies; empty if one can.
-    private static String whyUntagged(ClassProfile type, FieldSpec spec) {
+    private String whyUntagged(ClassProfile type, FieldSpec spec) {
+        if (options.keepsGroups() && spec.grouped()) {
+            return "it shares a buffer with other fields, which only other tags can part";
+        }
         if (spec.isVolatile() && spec.kind() == FieldKind.REFERENCE) {
             return "an object that is kept in memory cannot be stored";
         }

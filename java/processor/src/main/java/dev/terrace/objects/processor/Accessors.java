@@ -249,7 +249,9 @@ final class Accessors {
                                                                 .add(presence(slot))
                                                                 .endControlFlow()
                                                                 .build())
-                                        .addStatement("store$L(value, copies)", slot.capitalized())
+                                        .addStatement(
+                                                "setTogether(() -> store$L(value, copies))",
+                                                slot.capitalized())
                                         .addStatement("return this")
                                         .add("$<});\n")
                                         .build())

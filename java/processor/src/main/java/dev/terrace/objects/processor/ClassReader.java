@@ -114,6 +114,7 @@ final class ClassReader {
                 shape,
                 Access.isPublic(type),
                 tags.tiers(),
+                tags.apart(),
                 tags.formerly(),
                 getter,
                 setter,

@@ -5,6 +5,7 @@ import com.google.auto.common.MoreElements;
 import com.google.auto.common.MoreTypes;
 import com.palantir.javapoet.ClassName;
 import com.palantir.javapoet.JavaFile;
+import dev.terrace.objects.Apart;
 import dev.terrace.objects.Durable;
 import dev.terrace.objects.Embedded;
 import dev.terrace.objects.FixedLength;
@@ -42,7 +43,13 @@ import org.jspecify.annotations.Nullable;
 /// class that is still to be generated.
 public final class DurableProcessor extends AbstractProcessor {
     private static final List<Class<? extends Annotation>> FIELD_TAGS =
-            List.of(Tier.class, FixedLength.class, Embedded.class, Formerly.class, Recompute.class);
+            List.of(
+                    Tier.class,
+                    Apart.class,
+                    FixedLength.class,
+                    Embedded.class,
+                    Formerly.class,
+                    Recompute.class);
 
     /// Fully qualified names of classes to look at again: elements do not outlive a round.
     private final Set<String> waiting = new LinkedHashSet<>();

@@ -165,7 +165,7 @@ final class Generator {
         return code.add(")$<$<").build();
     }
 
-    private static CodeBlock fieldSpec(Slot slot) {
+    private CodeBlock fieldSpec(Slot slot) {
         CodeBlock.Builder spec =
                 CodeBlock.builder()
                         .add(
@@ -209,6 +209,9 @@ final class Generator {
                     slot.tiers().stream()
                             .map(each -> CodeBlock.of("$T.$L", STORAGE_TIER, each))
                             .collect(CodeBlock.joining(", ")));
+        }
+        if (layout.isGrouped(slot)) {
+            spec.add(".inGroup()");
         }
         if (!slot.formerly().isEmpty()) {
             spec.add(

@@ -10,10 +10,14 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /// A tagged class flattened into the fields of a record.
 final class Layout {
+    /// The greatest number of bytes of an array that shares a buffer with other values.
+    private static final int SMALL_ARRAY_BYTES_MAX = 256;
+
     private final Problems problems;
     private final List<Slot> slots = new ArrayList<>();
     private final Set<String> constants = new HashSet<>(Set.of("TYPE", "COPIER"));
@@ -22,6 +26,7 @@ final class Layout {
     private final Map<String, Slot> byName = new HashMap<>();
 
     private final Level root;
+    private final Set<Slot> grouped;
 
     /// The fields of one class: of the tagged one, or of one embedded.
     ///
@@ -62,6 +67,8 @@ final class Layout {
         this.problems = problems;
         this.root = level(type, Place.ROOT);
         checkFormerNames();
+        grouped = grouped();
+        root.members().forEach(this::checkApart);
     }
 
     List<Slot> slots() {
@@ -70,6 +77,51 @@ final class Layout {
 
     Level root() {
         return root;
+    }
+
+    /// Whether the value of a slot shares a buffer with those of others.
+    boolean isGrouped(Slot slot) {
+        return grouped.contains(slot);
+    }
+
+    private Set<Slot> grouped() {
+        Map<List<StorageTier>, List<Slot>> byTiers =
+                root.all()
+                        .flatMap(level -> level.members().stream())
+                        .filter(member -> !member.field().apart())
+                        .map(Member::slot)
+                        .filter(Layout::isSmall)
+                        .collect(Collectors.groupingBy(Slot::tiers));
+        return byTiers.values().stream()
+                .filter(slots -> slots.size() > 1)
+                .flatMap(List::stream)
+                .collect(Collectors.toSet());
+    }
+
+    /// Whether a value lies outside of the record, and is small: of one length, or a text of an
+    /// embedded object. Setting one value of a group stores all of them.
+    private static boolean isSmall(Slot slot) {
+        boolean isOutside = !slot.isVolatile() && !slot.tiers().equals(List.of(StorageTier.PMEM));
+        return isOutside
+                && switch (slot.shape()) {
+                    case Shape.Primitive _, Shape.Boxed _, Shape.Enumeration _ -> true;
+                    case Shape.Text _ -> !slot.within().isEmpty();
+                    case Shape.PrimitiveArray(var kind, var _, int length) ->
+                            length > 0 && (long) length * kind.width() <= SMALL_ARRAY_BYTES_MAX;
+                    default -> false;
+                };
+    }
+
+    /// A class may be embedded where its tags matter and where they do not, so only those of the
+    /// tagged class itself are checked.
+    private void checkApart(Member member) {
+        if (member.field().apart() && !isSmall(member.slot())) {
+            problems.at(
+                    member.slot().element(),
+                    "@Apart has no effect: %s shares its buffer with no other field anyway: remove"
+                            + " the tag",
+                    member.slot().schemaName());
+        }
     }
 
     private Level level(PlainClass type, Place place) {

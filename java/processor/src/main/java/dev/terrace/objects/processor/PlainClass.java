@@ -21,6 +21,7 @@ record PlainClass(TypeElement element, ClassName name, boolean record, List<Fiel
     /// @param shape what it holds
     /// @param publicType whether all code may name its type
     /// @param tiers the tiers it is tagged with; empty if it has no tag
+    /// @param apart whether its value is to have a buffer of its own
     /// @param formerly names it had before
     /// @param getter how it is read: what follows the object and a dot, such as `age` or `getAge()`
     /// @param setter how it is written: a field's or method's name; "" in a record
@@ -31,6 +32,7 @@ record PlainClass(TypeElement element, ClassName name, boolean record, List<Fiel
             Shape shape,
             boolean publicType,
             List<StorageTier> tiers,
+            boolean apart,
             List<String> formerly,
             String getter,
             String setter,

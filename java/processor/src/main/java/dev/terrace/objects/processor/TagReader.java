@@ -1,5 +1,6 @@
 package dev.terrace.objects.processor;
 
+import dev.terrace.objects.Apart;
 import dev.terrace.objects.Embedded;
 import dev.terrace.objects.FixedLength;
 import dev.terrace.objects.Formerly;
@@ -25,6 +26,7 @@ final class TagReader {
             List<StorageTier> tiers,
             @Nullable Integer fixedLength,
             boolean embedded,
+            boolean apart,
             List<String> formerly,
             @Nullable String recompute) {
 
@@ -49,6 +51,7 @@ final class TagReader {
                         tiers,
                         fixedLength == null ? null : fixedLength.value(),
                         field.getAnnotation(Embedded.class) != null,
+                        field.getAnnotation(Apart.class) != null,
                         formerly == null ? List.of() : List.of(formerly.value()),
                         recompute == null ? null : recompute.value());
         if (tags.recompute() != null && !tags.inDram()) {

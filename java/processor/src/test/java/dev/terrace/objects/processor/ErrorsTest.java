@@ -106,6 +106,11 @@ class ErrorsTest {
                 field(
                         "@FixedLength says how an array is stored",
                         "@Tier(DRAM) @FixedLength(3) int[] x;"),
+                field("@Apart has no effect", "@Apart int x;"),
+                field("@Apart has no effect", "@Tier(DISK) @Apart String x;"),
+                field("@Apart has no effect", "@Tier(DRAM) @Apart int x;"),
+                field("@Apart has no effect", "@Tier(DISK) @FixedLength(257) @Apart byte[] x;"),
+                field("@Apart has no effect", "@Apart Friend x;"),
                 field("@Embedded says how an object is stored", "@Tier(DRAM) @Embedded Friend x;"),
                 field(
                         "@Embedded is for objects of @Durable classes and records, and this is a"

@@ -70,7 +70,13 @@ final class DumpWriter {
                 + (field.nullable() ? " or null" : "")
                 + " on "
                 + String.join(", ", field.tiers().stream().map(DumpWriter::lower).toList())
-                + (offset < 0 ? "" : ", " + (field.isInline() ? "at " : "slot at ") + offset);
+                + (offset < 0
+                        ? ""
+                        : ", "
+                                + (field.isInline()
+                                        ? "at "
+                                        : field.grouped() ? "shared slot at " : "slot at ")
+                                + offset);
     }
 
     private static String lower(Enum<?> constant) {
@@ -205,6 +211,7 @@ final class DumpWriter {
             map.put("target", field.target());
             map.put("constants", field.constants());
             map.put("offset", type.layout().offsets()[i]);
+            map.put("grouped", field.grouped());
             fields.add(map);
         }
         Map<String, Object> map = new LinkedHashMap<>();

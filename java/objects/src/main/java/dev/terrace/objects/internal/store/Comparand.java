@@ -78,7 +78,8 @@ public final class Comparand {
         return known;
     }
 
-    boolean equalsBytes(byte[] other) {
+    /// Whether these are the same bytes.
+    public boolean equalsBytes(byte[] other) {
         return Arrays.equals(bytes, other);
     }
 }

@@ -17,6 +17,8 @@ public enum Feature {
     CHECKED_DISK(Word.INCOMPATIBLE, 1),
     /// The same in persistent memory.
     CHECKED_PMEM(Word.INCOMPATIBLE, 2),
+    /// A form of a class may have fields that share a slot.
+    GROUPS(Word.INCOMPATIBLE, 3),
     /// Tiers that override tags. Readers do not need their list; a writer that does not know the
     /// list would free it.
     PLACEMENTS(Word.READ_COMPATIBLE, 0),

@@ -245,6 +245,65 @@ class RoundTripTest {
         assertEquals("Ben", durable.getName());
     }
 
+    private static Shelf shelf(int number) {
+        Shelf.Box box =
+                new Shelf.Box("label " + number, number, "a story", "near", 7, new byte[number]);
+        return new Shelf(
+                number,
+                number + 1,
+                number % 2 == 0 ? null : (long) number,
+                new byte[256],
+                new byte[257],
+                new byte[9],
+                "some text",
+                3,
+                number % 3 == 0 ? null : box,
+                4,
+                'x',
+                Shelf.Binding.SOFT,
+                0);
+    }
+
+    private static List<Object> comparable(Shelf shelf) {
+        Shelf.Box box = shelf.box();
+        return Arrays.asList(
+                shelf.inRecord(),
+                shelf.pages(),
+                shelf.year(),
+                shelf.visits(),
+                shelf.text(),
+                shelf.alone(),
+                shelf.grade(),
+                shelf.binding(),
+                box == null ? null : Arrays.asList(box.label(), box.weight(), box.story()),
+                box == null ? null : Arrays.asList(box.near(), box.picture().length));
+    }
+
+    @Test
+    void fieldsThatShareABufferAreStoredOnce() {
+        for (int number = 0; number < 6; number++) {
+            Shelf shelf = shelf(number);
+            DurableShelf durable = DurableShelf.of(pool, shelf);
+            assertEquals(comparable(shelf), comparable(durable.toShelf()));
+            durable.set(shelf(number + 1));
+            assertEquals(comparable(shelf(number + 1)), comparable(durable.toShelf()));
+        }
+        DurableShelf durable = DurableShelf.of(pool, shelf(1));
+        Shelf.Box box = new Shelf.Box("other", 2, null, null, 0, new byte[0]);
+        durable.setBox(box);
+        assertEquals("other", durable.getBoxLabel());
+        assertNull(durable.getBoxStory());
+        assertEquals(2, durable.getPages());
+        durable.setTogether(() -> {
+            durable.setPages(10);
+            durable.setBoxLabel("third");
+            assertEquals(10, durable.getPages());
+        });
+        assertEquals(10, durable.getPages());
+        assertTrue(durable.boxLabelEquals("third"));
+        assertEquals(2, durable.getBoxWeight());
+    }
+
     @Test
     void settingWithinAnEmbeddedObjectMakesIt() {
         DurablePerson durable = DurablePerson.create(pool);

@@ -82,7 +82,8 @@ class SchemaTest {
         assertEquals(
                 FieldSpec.of("luckyNumber", FieldKind.INT).orNull(), field(type, "luckyNumber"));
         assertEquals(
-                FieldSpec.of("image", FieldKind.BYTES).ofLength(8).on(DISK), field(type, "image"));
+                FieldSpec.of("image", FieldKind.BYTES).ofLength(8).on(DISK).inGroup(),
+                field(type, "image"));
         assertEquals(
                 FieldSpec.of("name", FieldKind.STRING).orNull().on(PMEM, DISK).formerly("label"),
                 field(type, "name"));
@@ -114,12 +115,23 @@ class SchemaTest {
                 FieldSpec.of("home.street", FieldKind.STRING)
                         .orNull()
                         .on(DISK)
+                        .inGroup()
                         .formerly("home.road"),
                 field(type, "home.street"));
         assertEquals(FieldSpec.of("home.zip", FieldKind.INT), field(type, "home.zip"));
         assertEquals(
-                FieldSpec.of("home.geo.lat", FieldKind.DOUBLE).on(DISK),
+                FieldSpec.of("home.geo.lat", FieldKind.DOUBLE).on(DISK).inGroup(),
                 field(type, "home.geo.lat"));
+    }
+
+    @Test
+    void smallFieldsWithTheSameTiersAreGrouped() {
+        assertEquals(
+                List.of("pages", "year", "cover", "box.label", "box.weight", "grade", "binding"),
+                DurableShelf.TYPE.fields().stream()
+                        .filter(FieldSpec::grouped)
+                        .map(FieldSpec::name)
+                        .toList());
     }
 
     @Test

@@ -1,0 +1,245 @@
+package dev.terrace.objects;
+
+import dev.terrace.objects.internal.store.Buffers;
+import dev.terrace.objects.internal.store.Comparand;
+import dev.terrace.objects.internal.store.Medium;
+import dev.terrace.objects.internal.store.Store;
+import java.lang.foreign.MemorySegment;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Objects;
+import java.util.function.Function;
+import java.util.function.LongFunction;
+import org.jspecify.annotations.Nullable;
+
+/// Fields whose values lie behind a slot: each in a buffer of its own, or those of a [Group] in
+/// one.
+///
+/// Invariant: while a thread sets fields together, it alone sees the values in `staged`, because it
+/// has the writer's lock. They replace what is stored before its transaction ends.
+final class SlotFields {
+    private final Pool pool;
+    private final Store store;
+    private final Buffers buffers;
+    private final Fields fields;
+
+    /// The groups of which a thread is setting several fields, by the offsets of their slots; null
+    /// if none is. Only for the thread whose transaction is under way.
+    private @Nullable Map<Long, Staged> staged;
+
+    /// A group that is being set.
+    ///
+    /// @param holder the record with its slot
+    /// @param field one of its fields
+    /// @param values of all its fields
+    private record Staged(
+            DurableObject holder, int field, Group group, byte @Nullable [][] values) {}
+
+    SlotFields(Pool pool, Fields fields) {
+        this.pool = pool;
+        this.fields = fields;
+        store = pool.store();
+        buffers = pool.buffers();
+    }
+
+    /// Whether the value of a field that this record has is behind a slot that it shares.
+    private static @Nullable Group groupOf(DurableObject holder, int field) {
+        return holder.mapping().group(field);
+    }
+
+    private static long slotOf(DurableObject holder, int field) {
+        return holder.record() + holder.mapping().offset(field);
+    }
+
+    // Reading
+
+    /// The bytes of a field's value in this record, which has the field; null if it is null.
+    byte @Nullable [] stored(DurableObject holder, int field) {
+        Group group = groupOf(holder, field);
+        return group == null ? buffers.get(slotOf(holder, field)) : inGroup(holder, field, group);
+    }
+
+    private byte @Nullable [] inGroup(DurableObject holder, int field, Group group) {
+        long at = slotOf(holder, field);
+        int member = holder.mapping().member(field);
+        Staged its = stagedAt(at);
+        return its == null ? group.get(buffers.get(at), member) : its.values[member];
+    }
+
+    private @Nullable Staged stagedAt(long at) {
+        Map<Long, Staged> setting = store.inTransaction() ? staged : null;
+        return setting == null ? null : setting.get(at);
+    }
+
+    /// The bytes of a field's value.
+    byte @Nullable [] get(DurableObject object, int field) {
+        return read(object, field, null, buffers::get, bytes -> bytes);
+    }
+
+    /// Copies the bytes of a field's value, as many as fit, and returns their number; -1 if the
+    /// field is null.
+    int copy(DurableObject object, int field, MemorySegment into) {
+        return read(
+                object,
+                field,
+                -1,
+                at -> buffers.copy(at, into),
+                bytes -> {
+                    int count = (int) Math.min(into.byteSize(), bytes.length);
+                    MemorySegment.copy(MemorySegment.ofArray(bytes), 0, into, 0, count);
+                    return count;
+                });
+    }
+
+    /// The number of bytes of a field's value; -1 if the field is null.
+    int length(DurableObject object, int field) {
+        return read(object, field, -1, buffers::length, bytes -> bytes.length);
+    }
+
+    /// Whether a field's value is equal to this one; null is not.
+    boolean isEqual(DurableObject object, int field, Comparand value) {
+        return read(object, field, false, at -> buffers.isEqual(at, value), value::equalsBytes);
+    }
+
+    /// The bits of an element of a field's array. They are zero if the array has a fixed length and
+    /// was never set.
+    long element(DurableObject object, int field, int index) {
+        FieldSpec spec = object.mapping().field(field);
+        int width = spec.kind().width();
+        Long bits =
+                read(
+                        object,
+                        field,
+                        null,
+                        at -> buffers.element(at, index, width, spec.fixedLength()),
+                        bytes -> {
+                            Objects.checkIndex(index, bytes.length / width);
+                            return Fields.fromBytes(bytes, index * width, width);
+                        });
+        if (bits == null) {
+            Objects.checkIndex(index, spec.fixedLength());
+            return 0;
+        }
+        return bits;
+    }
+
+    /// @param otherwise the result if the field is null, or was not stored
+    /// @param ofSlot reads a value with a slot of its own, at this offset
+    /// @param ofBytes reads a value that is there
+    private <T extends @Nullable Object> T read(
+            DurableObject object,
+            int field,
+            T otherwise,
+            LongFunction<T> ofSlot,
+            Function<byte[], T> ofBytes) {
+        DurableObject holder = fields.toRead(object, field);
+        return fields.readAlone(
+                holder,
+                () -> {
+                    if (holder.mapping().stored(field) == null) {
+                        return otherwise;
+                    }
+                    Group group = groupOf(holder, field);
+                    if (group == null) {
+                        return ofSlot.apply(slotOf(holder, field));
+                    }
+                    byte[] bytes = inGroup(holder, field, group);
+                    return bytes == null ? otherwise : ofBytes.apply(bytes);
+                });
+    }
+
+    // Writing
+
+    /// Sets the value of a field.
+    void set(DurableObject object, int field, byte @Nullable [] bytes) {
+        fields.change(object, () -> setStored(fields.toWrite(object, field), field, bytes));
+    }
+
+    /// Like [#set(DurableObject, int, byte[])], for this record itself.
+    void setStored(DurableObject holder, int field, byte @Nullable [] bytes) {
+        fields.change(
+                holder,
+                () -> {
+                    Group group = groupOf(holder, field);
+                    if (group == null) {
+                        put(holder, field, bytes);
+                    } else {
+                        setInGroup(holder, field, group, bytes);
+                    }
+                });
+    }
+
+    private void setInGroup(DurableObject holder, int field, Group group, byte @Nullable [] bytes) {
+        long at = slotOf(holder, field);
+        int member = holder.mapping().member(field);
+        Map<Long, Staged> setting = staged;
+        if (setting != null) {
+            setting.computeIfAbsent(
+                                    at,
+                                    _ ->
+                                            new Staged(
+                                                    holder,
+                                                    field,
+                                                    group,
+                                                    group.split(buffers.get(at))))
+                            .values[member] =
+                    bytes;
+            return;
+        }
+        byte @Nullable [][] values = group.split(buffers.get(at));
+        values[member] = bytes;
+        put(holder, field, group.join(values));
+    }
+
+    /// Replaces the buffer of a slot.
+    private void put(DurableObject holder, int field, byte @Nullable [] bytes) {
+        long at = slotOf(holder, field);
+        long old = store.word(at);
+        long slot =
+                bytes == null
+                        ? Buffers.NULL
+                        : buffers.put(Medium.named(pool.tiers(holder.mapping(), field)), bytes);
+        store.putWord(holder.record(), at, slot);
+        buffers.free(old);
+    }
+
+    /// Sets fields of an object in one transaction. Each group is stored once, however many of its
+    /// fields are set.
+    void setTogether(DurableObject object, Runnable setters) {
+        fields.change(
+                object,
+                () -> {
+                    if (staged != null) {
+                        setters.run();
+                        return;
+                    }
+                    try {
+                        Map<Long, Staged> setting = new HashMap<>();
+                        staged = setting;
+                        setters.run();
+                        setting.values().forEach(this::storeStaged);
+                    } finally {
+                        staged = null;
+                    }
+                });
+    }
+
+    private void storeStaged(Staged its) {
+        // The setters may have deleted the object.
+        fields.check(its.holder);
+        put(its.holder, its.field, its.group.join(its.values));
+    }
+
+    /// Frees the values of the slots of a record.
+    void free(StoredType stored, long record) {
+        Layout layout = stored.layout();
+        for (int i = 0; i < stored.fields().size(); i++) {
+            long at = record + layout.offsets()[i];
+            if (layout.hasPlace(i) && stored.fields().get(i).isCollection()) {
+                pool.collections().delete(store.word(at));
+            } else if (layout.hasPlace(i) && !stored.fields().get(i).isInline()) {
+                buffers.free(store.word(at));
+            }
+        }
+    }
+}
