@@ -2,9 +2,7 @@ package dev.terrace.objects;
 
 import dev.terrace.objects.internal.store.StoreFailure;
 import java.util.Arrays;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /// A group of fields: those of a form that are tagged alike, and share one buffer and one slot. So
@@ -64,18 +62,6 @@ final class Group {
                 fields.stream()
                         .filter(each -> each.grouped() && each.tiers().equals(tiers))
                         .toList());
-    }
-
-    /// For each field the first of its group; the field itself if it is in none.
-    static int[] firsts(List<FieldSpec> fields) {
-        Map<List<StorageTier>, Integer> known = new HashMap<>();
-        int[] firsts = new int[fields.size()];
-        for (int i = 0; i < firsts.length; i++) {
-            FieldSpec field = fields.get(i);
-            Integer first = field.grouped() ? known.putIfAbsent(field.tiers(), i) : null;
-            firsts[i] = first == null ? i : first;
-        }
-        return firsts;
     }
 
     private static boolean hasBit(FieldSpec field) {

@@ -4,7 +4,9 @@ import dev.terrace.objects.internal.store.Headers;
 import dev.terrace.objects.internal.store.ValueSize;
 import java.util.Arrays;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.IntStream;
 
 /// The places of a class's fields in its records. A record holds the header, the reference to the
@@ -12,7 +14,7 @@ import java.util.stream.IntStream;
 /// first, so that no field crosses a word. Arrays come last, so that short fields share the
 /// header's cache line.
 ///
-/// The fields of a group ([Group]) share a slot, which has the place of the first of them.
+/// Grouped fields with the same tiers share a slot, which has the place of the first of them.
 ///
 /// An extension is a record in a later form of the class, with the fields that this form lacks or
 /// has in a narrower kind.
@@ -40,7 +42,7 @@ public record Layout(int[] offsets, int[] presence, int[] slots, int bytes) {
                 presence[i] = bit++;
             }
         }
-        int[] slots = Group.firsts(fields);
+        int[] slots = firsts(fields);
         int at = (bit + 63) / 64 * 8;
         int[] order =
                 IntStream.range(0, fields.size())
@@ -64,6 +66,18 @@ public record Layout(int[] offsets, int[] presence, int[] slots, int bytes) {
         }
         return new Layout(
                 offsets, presence, slots, Math.max(ValueSize.RECORD_MIN, (at + 7) / 8 * 8));
+    }
+
+    /// For each field the first of its group; the field itself if it is in none.
+    private static int[] firsts(List<FieldSpec> fields) {
+        Map<List<StorageTier>, Integer> known = new HashMap<>();
+        int[] firsts = new int[fields.size()];
+        for (int i = 0; i < firsts.length; i++) {
+            FieldSpec field = fields.get(i);
+            Integer first = field.grouped() ? known.putIfAbsent(field.tiers(), i) : null;
+            firsts[i] = first == null ? i : first;
+        }
+        return firsts;
     }
 
     /// Whether a field has a place in the record, of its own or as the first of its group.

@@ -117,8 +117,7 @@ public final class GraphExperiment implements Experiment {
         private LayoutRuns runs(Layout layout, Jvm jvm) throws IOException, InterruptedException {
             List<Outcome<Phase>> loads = new ArrayList<>();
             List<Outcome<SearchJob.Result>> searches = new ArrayList<>();
-            long pmemBytes = 0;
-            long diskBytes = 0;
+            Stored stored = Stored.NOTHING;
             try {
                 for (int run = 1; run <= settings.runs(); run++) {
                     settings.progress()
@@ -136,8 +135,7 @@ public final class GraphExperiment implements Experiment {
                                                             scratch.pmem(),
                                                             scratch.disk()),
                                                     Phase.class));
-                            pmemBytes = Scratch.bytes(scratch.pmem());
-                            diskBytes = Scratch.bytes(scratch.disk());
+                            stored = layout.stored(scratch.pmem(), scratch.disk());
                         }
                         isCacheDropped &= settings.dropCaches();
                         searches.add(
@@ -150,7 +148,7 @@ public final class GraphExperiment implements Experiment {
                 // A result as well: there are no searches then.
                 searches.clear();
             }
-            return new LayoutRuns(layout, jvm, loads, searches, pmemBytes, diskBytes);
+            return new LayoutRuns(layout, jvm, loads, searches, stored);
         }
 
         private SearchJob search(Layout layout, Scratch scratch) {

@@ -1,5 +1,6 @@
 package dev.terrace.objects.evaluation.graph;
 
+import dev.terrace.objects.evaluation.run.Scratch;
 import java.io.IOException;
 import java.nio.file.Path;
 
@@ -50,6 +51,11 @@ enum Layout {
         People<?> open(Path graph, Path pmem, Path disk) throws IOException {
             return new AllPmemPeople(pmem, disk);
         }
+
+        @Override
+        Stored stored(Path pmem, Path disk) throws IOException {
+            return PoolPeople.stored(pmem, disk, DurableAllPmemPerson.TYPE);
+        }
     },
     /// SELECT-PMEM of the paper.
     SELECT_PMEM("SELECT-PMEM", false) {
@@ -61,6 +67,11 @@ enum Layout {
         @Override
         People<?> open(Path graph, Path pmem, Path disk) throws IOException {
             return new SelectPmemPeople(pmem, disk);
+        }
+
+        @Override
+        Stored stored(Path pmem, Path disk) throws IOException {
+            return PoolPeople.stored(pmem, disk, DurableSelectPmemPerson.TYPE);
         }
     };
 
@@ -87,6 +98,12 @@ enum Layout {
     /// Whether later processes find what [#load(Path, Path, Path)] has stored.
     boolean isStored() {
         return this != HEAP;
+    }
+
+    /// What [#load(Path, Path, Path)] has stored takes: of a pool the bytes in use, of others the
+    /// files.
+    Stored stored(Path pmem, Path disk) throws IOException {
+        return new Stored(Scratch.bytes(pmem), 0, Scratch.bytes(disk));
     }
 
     /// Has people ready to be searched.

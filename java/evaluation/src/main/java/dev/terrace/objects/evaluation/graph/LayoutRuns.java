@@ -12,15 +12,13 @@ import java.util.List;
 ///
 /// @param loads how it was stored; none if it is not
 /// @param searches how it was searched; none if its heap was too small
-/// @param pmemBytes that it takes in persistent memory
-/// @param diskBytes that it takes on disk
+/// @param stored what it takes outside of the processes
 record LayoutRuns(
         Layout layout,
         Jvm jvm,
         List<Outcome<Phase>> loads,
         List<Outcome<SearchJob.Result>> searches,
-        long pmemBytes,
-        long diskBytes) {
+        Stored stored) {
     /// Whether its heap was large enough.
     boolean isDone() {
         return !searches.isEmpty();

@@ -5,6 +5,7 @@ import dev.terrace.objects.ObjectType;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.StoredSize;
 import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.ElementType;
 import java.io.IOException;
@@ -62,6 +63,15 @@ abstract class PoolPeople<D extends DurableObject> extends People<D> {
                         }
                     });
             pool.transact(store);
+        }
+    }
+
+    /// What a pool that was made so takes.
+    static Stored stored(Path pmem, Path disk, ObjectType<?> type) throws IOException {
+        try (Pool pool = Pool.open(pmem, options(disk).toRead())) {
+            List<Long> used = pool.statistics().used();
+            long people = DurableList.root(pool, ROOT, ElementType.of(type)).size();
+            return new Stored(used.get(0), people * StoredSize.record(type.fields()), used.get(1));
         }
     }
 
