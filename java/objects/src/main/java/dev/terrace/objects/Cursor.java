@@ -115,7 +115,7 @@ public final class Cursor<D extends DurableObject> {
             return false;
         }
         store.requireBelongs(at, header);
-        handle.bind(pool, mapping, at, header);
+        handle.bind(mapping, at, header);
         bound = mapping.isNative ? mapping : null;
         return true;
     }

@@ -26,8 +26,8 @@ import org.jspecify.annotations.Nullable;
 /// says whether anything has changed since the object's header was last compared. If so, they
 /// compare the header again. Getters go through [Fields] if the bytes in place are not the whole
 /// value, if the object has extensions, or if it was stored in another form of its class; [Fields]
-/// also reports errors. The only state of a handle is the place of its object and the epoch in
-/// which that place was checked, so any number of threads may use it.
+/// also reports errors. The only state of a handle is the place of its object, the epoch in which
+/// that place was checked, and a value that never changes, so any number of threads may use it.
 ///
 /// Two handles are equal if they lead to the same object in the same pool.
 ///
@@ -51,10 +51,7 @@ public abstract class DurableObject {
     private static final long ANY = -1;
 
     // A new handle leads nowhere. The pool binds it before any other thread sees it.
-    private @Nullable Pool pool;
-    private @Nullable Store store;
     private @Nullable TypeMapping mapping;
-    private Epoch epoch = Epoch.NOWHERE;
     private MemorySegment memory = MemorySegment.NULL;
     private long begin;
     private long record;
@@ -64,16 +61,17 @@ public abstract class DurableObject {
     /// each value is correct.
     private long compared = NEVER;
 
+    /// The group that was read last, so that its fields are decoded from memory. Threads may
+    /// overwrite each other's; each is correct.
+    private @Nullable KeptGroup kept;
+
     /// A handle that leads nowhere yet.
     protected DurableObject() {}
 
     /// Binds this handle to the object whose record is at this offset of persistent memory.
-    final void bind(Pool newPool, TypeMapping newMapping, long newRecord, long newHeader) {
-        Region pmem = newPool.store().pmem();
-        pool = newPool;
-        store = newPool.store();
+    final void bind(TypeMapping newMapping, long newRecord, long newHeader) {
+        Region pmem = newMapping.store.pmem();
         mapping = newMapping;
-        epoch = newPool.store().epoch();
         memory = pmem.extentOf(newRecord);
         begin = pmem.within(newRecord);
         record = newRecord;
@@ -91,10 +89,10 @@ public abstract class DurableObject {
 
     /// Like [#moveTo(long, int, long)], to the object that a reference leads to.
     final boolean moveTo(long newRecord, int id, long changes, long reference) {
-        if ((newRecord ^ record) >= memory.byteSize() || !epoch.isPlain()) {
+        if ((newRecord ^ record) >= memory.byteSize() || !epoch().isPlain()) {
             return false;
         }
-        long now = epoch.now();
+        long now = epoch().now();
         long newBegin = begin + newRecord - record;
         long newHeader = memory.get(Region.LONG, newBegin);
         boolean isExtended = memory.get(Region.LONG, newBegin + Layout.EXTENSION_AT) != 0;
@@ -102,7 +100,7 @@ public abstract class DurableObject {
                 || Headers.type(newHeader) != id
                 || reference != ANY && !References.leadsTo(reference, newHeader)
                 || !store().belongs(newRecord, newHeader)
-                || !epoch.isStill(changes)) {
+                || !epoch().isStill(changes)) {
             return false;
         }
         begin = newBegin;
@@ -114,11 +112,15 @@ public abstract class DurableObject {
 
     /// The pool that the object is in.
     public final Pool pool() {
-        return Objects.requireNonNull(pool, "a handle that leads nowhere");
+        return mapping().pool;
     }
 
     final Store store() {
-        return Objects.requireNonNull(store, "a handle that leads nowhere");
+        return mapping().store;
+    }
+
+    private Epoch epoch() {
+        return mapping().epoch;
     }
 
     final TypeMapping mapping() {
@@ -127,6 +129,14 @@ public abstract class DurableObject {
 
     final long record() {
         return record;
+    }
+
+    final @Nullable KeptGroup kept() {
+        return kept;
+    }
+
+    final void keep(KeptGroup group) {
+        kept = group;
     }
 
     final long header() {
@@ -162,9 +172,14 @@ public abstract class DurableObject {
     @Override
     public final boolean equals(@Nullable Object other) {
         return other instanceof DurableObject that
-                && pool == that.pool
+                && isInPoolOf(that)
                 && record == that.record
                 && header == that.header;
+    }
+
+    private boolean isInPoolOf(DurableObject that) {
+        return mapping == that.mapping
+                || mapping != null && that.mapping != null && mapping.pool == that.mapping.pool;
     }
 
     @Override
@@ -200,11 +215,11 @@ public abstract class DurableObject {
     /// it.
     private boolean isSettled() {
         VarHandle.loadLoadFence();
-        return epoch.now() == compared || isSettledNow();
+        return epoch().now() == compared || isSettledNow();
     }
 
     private boolean isSettledNow() {
-        long now = epoch.now();
+        long now = epoch().now();
         VarHandle.loadLoadFence();
         boolean isSettled =
                 mapping().isNative
@@ -559,10 +574,10 @@ public abstract class DurableObject {
         try {
             TypeMapping known = mapping();
             if (known.isNative) {
-                long changes = epoch.changes();
+                long changes = epoch().changes();
                 long slot = memory.get(Region.LONG, begin + known.offset(field));
                 int found = pool().buffers().isEqualInPlace(slot, value);
-                return isSettled() && epoch.isStill(changes) ? found : -1;
+                return isSettled() && epoch().isStill(changes) ? found : -1;
             }
         } catch (RuntimeException | InternalError elsewhere) {
             // As for getters of numbers. Or the slot, read between two words of a commit, leads to
@@ -676,9 +691,9 @@ public abstract class DurableObject {
     private boolean copyInPlace(int at, ValueLayout element, Object into, int count) {
         if (at >= 0) {
             try {
-                long changes = epoch.changes();
+                long changes = epoch().changes();
                 MemorySegment.copy(memory, element, begin + at, into, 0, count);
-                return isSettled() && epoch.isStill(changes);
+                return isSettled() && epoch().isStill(changes);
             } catch (RuntimeException | InternalError elsewhere) {
                 // As for getters of numbers.
             }

@@ -26,7 +26,7 @@ final class Forms {
 
     /// @param known all forms in the pool, of all classes
     /// @throws SchemaMismatchException if the class does not match its stored forms
-    Forms(ObjectType<?> type, Collection<StoredType> known, String pool) {
+    Forms(Pool pool, ObjectType<?> type, Collection<StoredType> known) {
         this.type = type;
         ofTypes = known.size();
         names = names(type, known);
@@ -43,13 +43,13 @@ final class Forms {
                 .forEach(form -> differences.add("it is called " + form.name() + " in the pool"));
         for (StoredType form : forms) {
             findRenamed(form, differences);
-            mappings.put(form.id(), new TypeMapping(type, form, fieldNames, differences));
+            mappings.put(form.id(), new TypeMapping(pool, type, form, fieldNames, differences));
         }
         if (!differences.isEmpty()) {
             throw new SchemaMismatchException(
                     type.name()
                             + " is not what "
-                            + pool
+                            + pool.store().pmem().name()
                             + " has stored of it: "
                             + String.join("; ", differences)
                             + ". Use the build of the program that has stored it, or undo the"

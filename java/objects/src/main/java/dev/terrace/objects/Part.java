@@ -5,7 +5,7 @@ final class Part extends DurableObject {
     /// The record at an offset, in the form of a mapping.
     static Part at(Pool pool, TypeMapping mapping, long record, long header) {
         Part part = new Part();
-        part.bind(pool, mapping, record, header);
+        part.bind(mapping, record, header);
         return part;
     }
 }

@@ -170,7 +170,7 @@ public final class Pool extends HeapOwner implements AutoCloseable {
             TypeMapping mapping = types.current(type);
             long record = store.allocate(mapping.bytes, mapping.id);
             D object = type.newHandle();
-            object.bind(this, mapping, record, store.word(record));
+            object.bind(mapping, record, store.word(record));
             return object;
         });
     }
@@ -462,7 +462,7 @@ public final class Pool extends HeapOwner implements AutoCloseable {
             throw store.stale(record);
         }
         store.requireBelongs(record, header);
-        handle.bind(this, types.stored(type, Headers.type(header)), record, header);
+        handle.bind(types.stored(type, Headers.type(header)), record, header);
     }
 
     @Nullable TypeMapping[] mappingsOf(ObjectType<?> type) {

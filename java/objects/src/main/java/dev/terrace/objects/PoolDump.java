@@ -136,7 +136,7 @@ public final class PoolDump {
     private TypeMapping mapping(int id) {
         TypeMapping known = mappings.get(id);
         if (known == null) {
-            known = new TypeMapping(pool.storedType(id));
+            known = new TypeMapping(pool, pool.storedType(id));
             mappings.put(id, known);
         }
         return known;

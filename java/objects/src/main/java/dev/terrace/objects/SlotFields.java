@@ -42,7 +42,7 @@ final class SlotFields {
         buffers = pool.buffers();
     }
 
-    /// Whether the value of a field that this record has is behind a slot that it shares.
+    /// The group of a field that this record has; null if its value has a slot of its own.
     private static @Nullable Group groupOf(DurableObject holder, int field) {
         return holder.mapping().group(field);
     }
@@ -63,7 +63,24 @@ final class SlotFields {
         long at = slotOf(holder, field);
         int member = holder.mapping().member(field);
         Staged its = stagedAt(at);
-        return its == null ? group.get(buffers.get(at), member) : its.values[member];
+        return its == null ? group.get(whole(holder, at), member) : its.values[member];
+    }
+
+    /// The value of a group. The handle keeps it for the fields that are read next.
+    private byte @Nullable [] whole(DurableObject holder, long at) {
+        long sequence = store.sequence();
+        long slot = store.word(at);
+        KeptGroup kept = holder.kept();
+        if (kept != null && kept.isOf(slot, buffers)) {
+            return kept.value();
+        }
+        byte[] value = buffers.get(at);
+        // If the transaction under way is rolled back, another may write another value to the same
+        // place, with the same slot.
+        if (!store.inTransaction() && store.word(at) == slot && buffers.isSameSince(sequence)) {
+            holder.keep(new KeptGroup(slot, sequence, value));
+        }
+        return value;
     }
 
     private @Nullable Staged stagedAt(long at) {
@@ -181,12 +198,12 @@ final class SlotFields {
                                                     holder,
                                                     field,
                                                     group,
-                                                    group.split(buffers.get(at))))
+                                                    group.split(whole(holder, at))))
                             .values[member] =
                     bytes;
             return;
         }
-        byte @Nullable [][] values = group.split(buffers.get(at));
+        byte @Nullable [][] values = group.split(whole(holder, at));
         values[member] = bytes;
         put(holder, field, group.join(values));
     }

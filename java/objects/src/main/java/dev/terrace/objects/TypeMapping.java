@@ -1,5 +1,7 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.internal.store.Epoch;
+import dev.terrace.objects.internal.store.Store;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -13,7 +15,12 @@ import org.jspecify.annotations.Nullable;
 /// renamed field ([Formerly]), other tiers, a wider number, other constants of an enum, and a
 /// number that becomes or stops being nullable. All others are refused, and the difference is
 /// named.
+///
+/// It also holds what all handles of such objects share, so that a handle has few fields.
 final class TypeMapping {
+    final Pool pool;
+    final Store store;
+    final Epoch epoch;
     final int id;
     final ObjectType<?> type;
     final StoredType form;
@@ -33,8 +40,9 @@ final class TypeMapping {
     private final int[] members;
 
     /// Maps a form to itself.
-    TypeMapping(StoredType form) {
+    TypeMapping(Pool pool, StoredType form) {
         this(
+                pool,
                 ObjectType.of(form),
                 form,
                 form.fields().stream().map(field -> Set.of(field.name())).toList(),
@@ -44,7 +52,14 @@ final class TypeMapping {
     /// @param names all names of each field of the class, the latest first
     /// @param differences receives differences that are not permitted
     TypeMapping(
-            ObjectType<?> type, StoredType form, List<Set<String>> names, Set<String> differences) {
+            Pool pool,
+            ObjectType<?> type,
+            StoredType form,
+            List<Set<String>> names,
+            Set<String> differences) {
+        this.pool = pool;
+        store = pool.store();
+        epoch = store.epoch();
         id = form.id();
         this.type = type;
         this.form = form;

@@ -28,6 +28,7 @@ final class Types {
     /// Numbers above this one belong to collections and buffers, also without [#EXTENSION].
     private static final int ID_MAX = 0x7eff;
 
+    private final Pool pool;
     private final Store store;
     private final Chain chain;
     private final Placements placements;
@@ -37,6 +38,7 @@ final class Types {
     private final Map<Integer, List<List<Medium>>> media = new ConcurrentHashMap<>();
 
     Types(Pool pool, Chain chain, Placements placements) {
+        this.pool = pool;
         store = pool.store();
         this.chain = chain;
         this.placements = placements;
@@ -94,7 +96,7 @@ final class Types {
         List<StoredType> known = List.copyOf(byId.values());
         Forms its = forms.get(type);
         if (its == null || its.ofTypes() != known.size()) {
-            its = new Forms(type, known, store.pmem().name());
+            its = new Forms(pool, type, known);
             forms.put(type, its);
         }
         return its;

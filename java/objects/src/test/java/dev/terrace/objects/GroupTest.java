@@ -15,6 +15,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -82,6 +83,7 @@ class GroupTest {
         final List<ObjectType<AnyHandle>> builds = builds();
         final RecordingSegmentStore segments = new RecordingSegmentStore(new ArrayList<>());
         final Map<Long, Map<String, @Nullable Object>> expected = new LinkedHashMap<>();
+        final Map<Long, AnyHandle> handles = new HashMap<>();
         ObjectType<AnyHandle> type = builds.getFirst();
         Pool pool;
 
@@ -94,9 +96,13 @@ class GroupTest {
             return Pool.open(dir, SMALL.remote(segments));
         }
 
+        /// A handle of some object: one that has been used before, or a new one.
         AnyHandle any() {
             List<Long> all = List.copyOf(expected.keySet());
-            return pool.object(type, all.get(random.nextInt(all.size())));
+            long reference = all.get(random.nextInt(all.size()));
+            return random.nextBoolean()
+                    ? pool.object(type, reference)
+                    : handles.computeIfAbsent(reference, _ -> pool.object(type, reference));
         }
 
         void set(AnyHandle thing, int field, Map<String, @Nullable Object> values) {
@@ -158,6 +164,7 @@ class GroupTest {
                 }
                 case 10 -> {
                     pool.close();
+                    handles.clear();
                     type = builds.get(random.nextInt(builds.size()));
                     pool = open();
                 }
@@ -274,6 +281,27 @@ class GroupTest {
                 assertEquals(before, CompletableFuture.supplyAsync(thing::all).join());
             });
             assertFalse(before.equals(thing.all()));
+        }
+    }
+
+    @Test
+    void aHandleKeepsNothingOfATransactionThatIsRolledBack() throws IOException {
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            ObjectType<AnyHandle> type = builds().get(2);
+            AnyHandle thing = pool.create(type);
+            thing.fill(1);
+            assertThrows(
+                    IllegalStateException.class,
+                    () ->
+                            pool.transact(() -> {
+                                thing.setTogether(() -> thing.fill(2));
+                                assertFalse(thing.all().isEmpty());
+                                throw new IllegalStateException("on purpose");
+                            }));
+            // To the same places, after as many commits: the slots are the same.
+            AnyHandle other = pool.object(type, thing.reference());
+            other.setTogether(() -> other.fill(3));
+            assertEquals(other.all(), thing.all());
         }
     }
 

@@ -446,7 +446,7 @@ public final class Buffers {
             try {
                 T found = find.apply(slot);
                 VarHandle.loadLoadFence();
-                if (store.word(at) == slot && store.sequence() - sequence < NONCES) {
+                if (store.word(at) == slot && isSameSince(sequence)) {
                     return found;
                 }
             } catch (RuntimeException | InternalError e) {
@@ -458,6 +458,12 @@ public final class Buffers {
             }
         }
         return store.alone(() -> find.apply(store.word(at)));
+    }
+
+    /// Whether a slot that holds what it held when the sequence was this number still leads to the
+    /// same buffer. Not for slots that a transaction has not committed yet.
+    public boolean isSameSince(long sequence) {
+        return store.sequence() - sequence < NONCES;
     }
 
     private int lengthOf(long slot) {

@@ -14,9 +14,6 @@ public final class Epoch {
     /// must take the slow path.
     public static final long UNKNOWN = -1;
 
-    /// The epoch of handles without a pool.
-    public static final Epoch NOWHERE = new Epoch(null);
-
     /// The region with the sequence of commits, if another process may write. A read-only process
     /// has none for a sealed pool, in which all numbers here are constant.
     private final @Nullable Region others;
