@@ -597,6 +597,26 @@ public abstract class DurableObject {
         Profiling.written(this, field, value);
     }
 
+    /// The value of field `field`, or null.
+    protected final <T> @Nullable T getValue(int field, int at, ValueType<T> type) {
+        return type.decode(
+                switch (type.kind()) {
+                    case LONG -> getBoxedLong(field, at);
+                    case LONGS -> getLongs(field, at);
+                    default -> getBytes(field, at);
+                });
+    }
+
+    /// Sets field `field`.
+    protected final <T> void setValue(int field, int at, ValueType<T> type, @Nullable T value) {
+        Object stored = type.encode(value);
+        switch (type.kind()) {
+            case LONG -> setBoxedLong(field, at, (Long) stored);
+            case LONGS -> setLongs(field, at, (long[]) stored);
+            default -> setBytes(field, at, (byte[]) stored);
+        }
+    }
+
     /// The object that field `field` leads to, or null.
     ///
     /// @throws StaleReferenceException if it has been deleted

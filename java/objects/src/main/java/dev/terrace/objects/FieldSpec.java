@@ -10,8 +10,8 @@ import java.util.Objects;
 /// @param fixedLength the number of elements of an array within the record, or 0
 /// @param nullable whether it may be null: boxed values, strings, arrays, references, enums
 /// @param tiers where its value may be kept, the best first
-/// @param target the fully qualified name of the class that a reference leads to, or of the enum;
-///   else empty
+/// @param target the fully qualified name of the class that a reference leads to, of the enum, or
+///   of the [ValueType]; else empty
 /// @param constants the names of the enum's constants in their order; else empty
 /// @param formerly former names of the field
 /// @param grouped whether its value lies in one buffer with those of the other such fields of the
@@ -88,7 +88,7 @@ public record FieldSpec(
                 name, kind, elements, nullable, tiers, target, constants, formerly, grouped);
     }
 
-    /// The same reference, to objects of this type.
+    /// The same field, of this type: the class of a reference's objects, or a [ValueType].
     public FieldSpec to(String type) {
         return new FieldSpec(
                 name, kind, fixedLength, nullable, tiers, type, constants, formerly, grouped);

@@ -57,7 +57,7 @@ public final class PoolDump {
     /// @param reference its reference
     /// @param type its class, in the form in which it was made
     /// @param fields its fields in their order, without those in DRAM: boxed values, strings,
-    ///   arrays of primitives, [Constant], [Reference], null
+    ///   arrays of primitives, values of a [ValueType], [Constant], [Reference], null
     /// @param extension fields that were added or widened in the class after the object was made;
     ///   they override the fields here. null: no such field has been written
     public record GenericObject(
@@ -190,6 +190,12 @@ public final class PoolDump {
     }
 
     private @Nullable Object value(Part handle, int field, FieldSpec spec) {
+        ValueType<?> type = ValueType.of(spec);
+        Object stored = storedValue(handle, field, spec);
+        return type == null ? stored : type.decode(stored);
+    }
+
+    private @Nullable Object storedValue(Part handle, int field, FieldSpec spec) {
         FieldKind kind = spec.kind();
         if (kind.isArray()) {
             return pool.arrays().get(handle, field);

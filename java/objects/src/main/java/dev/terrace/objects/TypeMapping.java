@@ -111,7 +111,15 @@ final class TypeMapping {
 
     private static void compare(FieldSpec now, FieldSpec then, Set<String> differences) {
         String field = "field " + now.name();
-        if (now.kind() != then.kind() && !widens(then.kind(), now.kind())) {
+        if (ValueType.of(now) != ValueType.of(then)) {
+            differences.add(
+                    field
+                            + " is "
+                            + valueOf(then)
+                            + " in the pool and "
+                            + valueOf(now)
+                            + " in the class");
+        } else if (now.kind() != then.kind() && !widens(then.kind(), now.kind())) {
             differences.add(
                     field
                             + " is "
@@ -144,6 +152,13 @@ final class TypeMapping {
     private static String collectionOf(FieldSpec field) {
         int types = field.target().indexOf('<');
         return types < 0 ? "" : field.target().substring(0, types);
+    }
+
+    /// The class of a field's values, or just their kind: a number that tells days does not become
+    /// one that tells nanoseconds.
+    private static String valueOf(FieldSpec field) {
+        ValueType<?> type = ValueType.of(field);
+        return type == null ? field.kind().name() : type.name();
     }
 
     private static String lengthOf(FieldSpec field) {

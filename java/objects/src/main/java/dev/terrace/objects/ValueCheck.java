@@ -42,13 +42,44 @@ final class ValueCheck {
             if (!layout.hasPlace(i)) {
                 continue;
             }
-            if (field.isInline()) {
+            ValueType<?> type = ValueType.of(field);
+            if (field.isInline() && type != null) {
+                decode(field, type, inlineValue(field, at, layout.presence()[i]));
+            } else if (field.isInline()) {
                 bits(field, store.word(at & -Long.BYTES) >>> 8 * (at & Long.BYTES - 1));
             } else if (field.grouped()) {
                 group(Group.of(stored.fields(), i), at);
             } else {
                 slot(field, at);
             }
+        }
+    }
+
+    /// The value of a field of a [ValueType] within the record.
+    private @Nullable Object inlineValue(FieldSpec field, long at, int presence) {
+        if (field.kind() == FieldKind.LONGS) {
+            return new long[] {store.word(at), store.word(at + Long.BYTES)};
+        }
+        long bits = store.word(record + presence / Long.SIZE * Long.BYTES);
+        return (bits >>> presence & 1) == 0 ? null : store.word(at);
+    }
+
+    private static @Nullable Object fromBytes(FieldSpec field, byte @Nullable [] bytes) {
+        if (bytes == null || field.kind() == FieldKind.BYTES) {
+            return bytes;
+        }
+        long first = Fields.fromBytes(bytes, 0, Long.BYTES);
+        return field.kind() == FieldKind.LONG
+                ? (Object) first
+                : new long[] {first, Fields.fromBytes(bytes, Long.BYTES, Long.BYTES)};
+    }
+
+    private static void decode(FieldSpec field, ValueType<?> type, @Nullable Object stored) {
+        try {
+            Object value = type.decode(stored);
+            assert value == null || value.getClass().getName().equals(type.name()) : field;
+        } catch (PoolDamagedException e) {
+            throw new StoreFailure.Damaged("field " + field.name() + ": " + e.getMessage(), e);
         }
     }
 
@@ -65,7 +96,10 @@ final class ValueCheck {
         for (int i = 0; i < values.length; i++) {
             FieldSpec field = group.members().get(i);
             byte[] value = values[i];
-            if (field.kind() == FieldKind.STRING) {
+            ValueType<?> type = ValueType.of(field);
+            if (type != null) {
+                decode(field, type, fromBytes(field, value));
+            } else if (field.kind() == FieldKind.STRING) {
                 Text.decode(value);
             } else if (value != null && !field.kind().isArray()) {
                 bits(field, Fields.fromBytes(value, 0, value.length));
@@ -90,6 +124,10 @@ final class ValueCheck {
                             : length % width == 0);
         } else {
             require(field, length == field.kind().width());
+        }
+        ValueType<?> type = ValueType.of(field);
+        if (type != null) {
+            decode(field, type, fromBytes(field, buffers.get(at)));
         }
     }
 

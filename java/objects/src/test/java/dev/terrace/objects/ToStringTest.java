@@ -63,6 +63,7 @@ class ToStringTest {
         array.set(1, thing);
         List<Object> samples = new ArrayList<>(List.of(pool, thing, texts, array, map, tree));
         samples.addAll(List.of(pool.root("thing", THING), pool.cursor(THING), THING, THINGS));
+        samples.add(ValueType.INSTANT);
         samples.addAll(
                 List.of(
                         texts.subList(1, 3),

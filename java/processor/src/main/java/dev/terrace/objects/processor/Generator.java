@@ -166,17 +166,20 @@ final class Generator {
     }
 
     private CodeBlock fieldSpec(Slot slot) {
-        CodeBlock.Builder spec =
-                CodeBlock.builder()
-                        .add(
-                                "$T.of($S, $T.$L)",
-                                FIELD_SPEC,
-                                slot.schemaName(),
-                                FIELD_KIND,
-                                slot.shape().kind());
+        CodeBlock.Builder spec = CodeBlock.builder();
+        if (slot.shape() instanceof Shape.Converted shape) {
+            spec.add("$L.field($S)", SlotCode.valueType(shape), slot.schemaName());
+        } else {
+            spec.add(
+                    "$T.of($S, $T.$L)",
+                    FIELD_SPEC,
+                    slot.schemaName(),
+                    FIELD_KIND,
+                    slot.shape().kind());
+        }
         switch (slot.shape()) {
-            case Shape.Primitive _, Shape.Embedding _ -> {
-                // Never null, and of no class.
+            case Shape.Primitive _, Shape.Embedding _, Shape.Converted _ -> {
+                // Never null, and of no class; or told by its ValueType.
             }
             case Shape.PrimitiveArray(var _, var _, int length) when length > 0 ->
                     spec.add(".ofLength($L)", length);

@@ -105,6 +105,7 @@ final class Layout {
         return isOutside
                 && switch (slot.shape()) {
                     case Shape.Primitive _, Shape.Boxed _, Shape.Enumeration _ -> true;
+                    case Shape.Converted shape -> shape.isOfOneLength();
                     case Shape.Text _ -> !slot.within().isEmpty();
                     case Shape.PrimitiveArray(var kind, var _, int length) ->
                             length > 0 && (long) length * kind.width() <= SMALL_ARRAY_BYTES_MAX;

@@ -26,6 +26,13 @@ sealed interface Shape {
         }
     }
 
+    /// A class of the JDK whose values are stored as another kind, or null.
+    ///
+    /// @param constant the name of the `ValueType`
+    /// @param isOfOneLength whether all its values are
+    record Converted(FieldKind kind, ClassName type, String constant, boolean isOfOneLength)
+            implements Shape {}
+
     /// An array of primitives.
     ///
     /// @param element the elements' type

@@ -7,11 +7,13 @@ import com.palantir.javapoet.TypeName;
 import dev.terrace.objects.Durable;
 import dev.terrace.objects.FieldKind;
 import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.ValueType;
 import dev.terrace.objects.processor.Shape.Item;
 import dev.terrace.objects.processor.TagReader.Tags;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.function.Function;
 import java.util.stream.Collectors;
 import javax.lang.model.element.Element;
 import javax.lang.model.element.ElementKind;
@@ -29,6 +31,11 @@ import org.jspecify.annotations.Nullable;
 final class ShapeReader {
     /// Bytes of the longest array of fixed length: longer ones are better kept outside the record.
     static final int MAX_FIXED_BYTES = 1 << 24;
+
+    /// The classes whose values are stored as another kind, by their names.
+    private static final Map<String, ValueType<?>> VALUES =
+            ValueType.all().stream()
+                    .collect(Collectors.toMap(ValueType::name, Function.identity()));
 
     private static final Map<String, FieldKind> BOXED =
             Map.of(
@@ -161,6 +168,14 @@ final class ShapeReader {
         }
         if (BOXED.containsKey(name)) {
             return new Shape.Boxed(BOXED.get(name), ClassName.get(element));
+        }
+        if (VALUES.containsKey(name)) {
+            ValueType<?> value = VALUES.get(name);
+            return new Shape.Converted(
+                    value.kind(),
+                    ClassName.get(element),
+                    Names.constant(element.getSimpleName().toString()),
+                    value.kind() != FieldKind.BYTES);
         }
         if (element.getKind() == ElementKind.ENUM) {
             return new Shape.Enumeration(ClassName.get(element), constants(element));

@@ -7,6 +7,7 @@ import com.palantir.javapoet.CodeBlock;
 import com.palantir.javapoet.ParameterizedTypeName;
 import com.palantir.javapoet.TypeName;
 import com.palantir.javapoet.WildcardTypeName;
+import dev.terrace.objects.ValueType;
 import dev.terrace.objects.processor.Shape.Item;
 import java.util.Arrays;
 import java.util.Collection;
@@ -31,6 +32,7 @@ final class SlotCode {
         return switch (slot.shape()) {
             case Shape.Primitive(var _, var type) -> type;
             case Shape.Boxed(var _, var type) -> nullable(type);
+            case Shape.Converted(var _, var type, var _, var _) -> nullable(type);
             case Shape.Text() -> nullable(ClassName.get(String.class));
             case Shape.PrimitiveArray(var _, var element, var _) ->
                     isFixedArray(slot.shape())
@@ -76,6 +78,7 @@ final class SlotCode {
         return switch (slot.shape()) {
             case Shape.Primitive _, Shape.Text _, Shape.PrimitiveArray _, Shape.Embedding _ -> kind;
             case Shape.Boxed _ -> "Boxed" + kind;
+            case Shape.Converted _ -> "Value";
             case Shape.Enumeration _ -> "Enum";
             case Shape.Reference _ -> "Reference";
             case Shape.Sequence _ -> "List";
@@ -118,8 +121,14 @@ final class SlotCode {
             case Shape.Enumeration _ -> CodeBlock.of(", $L", Lazy.constants(slot));
             case Shape.Reference(var _, var durable) -> CodeBlock.of(", $T.TYPE", durable);
             case Shape.Sequence _, Shape.Mapping _ -> CodeBlock.of(", $L", Lazy.elementTypes(slot));
+            case Shape.Converted value -> CodeBlock.of(", $L", valueType(value));
             default -> CodeBlock.of("");
         };
+    }
+
+    /// The runtime's constant for a class whose values are stored as another kind.
+    static CodeBlock valueType(Shape.Converted shape) {
+        return CodeBlock.of("$T.$L", ValueType.class, shape.constant());
     }
 
     /// Writes a stored value.
@@ -127,9 +136,12 @@ final class SlotCode {
     /// @param value an expression of the setter's parameter type
     static CodeBlock write(Slot slot, CodeBlock value) {
         CodeBlock types =
-                slot.shape() instanceof Shape.Sequence || slot.shape() instanceof Shape.Mapping
-                        ? CodeBlock.of(", $L", Lazy.elementTypes(slot))
-                        : CodeBlock.of("");
+                switch (slot.shape()) {
+                    case Shape.Sequence _, Shape.Mapping _ ->
+                            CodeBlock.of(", $L", Lazy.elementTypes(slot));
+                    case Shape.Converted shape -> CodeBlock.of(", $L", valueType(shape));
+                    default -> CodeBlock.of("");
+                };
         return CodeBlock.of("set$L($L$L, $L)", suffix(slot), slot.place(), types, value);
     }
 

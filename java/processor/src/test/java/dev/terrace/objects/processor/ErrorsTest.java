@@ -58,11 +58,12 @@ class ErrorsTest {
                         "TreeMap<String, String> tree;"),
                 field("use List", "Collection<String> some;"),
                 field("a field may be null", "Optional<String> maybe;"),
-                field("use long with toEpochMilli()", "java.time.Instant at;"),
-                field("use long with toEpochDay()", "java.time.LocalDate day;"),
+                field("in a collection use String", "List<java.time.Instant> times;"),
+                field("or Long with toEpochDay()", "Map<java.time.LocalDate, String> days;"),
                 field("use String with toString() and parse()", "java.time.YearMonth month;"),
-                field("use two long fields", "UUID id;"),
-                field("use String, or a long and a scale", "java.math.BigDecimal price;"),
+                field("in a collection use String", "Map<UUID, String> ids;"),
+                field("in a collection use String", "List<java.math.BigDecimal> prices;"),
+                field("@Embedded is for objects", "@Embedded UUID id;"),
                 field("keep it in DRAM with @Tier(DRAM)", "java.net.URI address;"),
                 of("tag the class with @Durable", person("Plain plain;"), "class Plain {}"),
                 of(
@@ -340,7 +341,7 @@ class ErrorsTest {
                 Sources.compile(
                         "@Durable class Person extends Base { Object a; @Tier({}) int b; private"
                                 + " int c; }",
-                        "@Durable class Base { UUID id; }");
+                        "@Durable class Base { Optional<String> id; }");
         assertThat(compilation).failed();
         assertThat(compilation).hadErrorCount(4);
     }

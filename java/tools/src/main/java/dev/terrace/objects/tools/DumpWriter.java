@@ -9,12 +9,17 @@ import dev.terrace.objects.PoolDump.Reference;
 import dev.terrace.objects.StoredType;
 import java.io.PrintWriter;
 import java.lang.reflect.Array;
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import java.time.temporal.TemporalAccessor;
+import java.time.temporal.TemporalAmount;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.UUID;
 import org.jspecify.annotations.Nullable;
 
 /// Writes what a pool holds: one line for each thing, or JSON.
@@ -241,6 +246,8 @@ final class DumpWriter {
             case null -> null;
             case Constant constant -> constant.name();
             case Reference leads -> asMap(leads);
+            case BigInteger _, BigDecimal _, UUID _, TemporalAccessor _, TemporalAmount _ ->
+                    value.toString();
             default -> value.getClass().isArray() ? arrayMap(value) : value;
         };
     }

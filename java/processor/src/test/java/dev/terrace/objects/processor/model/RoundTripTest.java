@@ -15,12 +15,20 @@ import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.processor.model.Person.Color;
 import java.io.IOException;
+import java.math.BigDecimal;
+import java.math.BigInteger;
 import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.time.LocalTime;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.UUID;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -243,6 +251,43 @@ class RoundTripTest {
         DurablePerson durable = DurablePerson.of(pool, person("Ben", 2));
         assertThrows(IllegalArgumentException.class, () -> durable.set(person));
         assertEquals("Ben", durable.getName());
+    }
+
+    @Test
+    void valuesOfTheJdksClassesAreStored() {
+        Invoice.Payment payment =
+                new Invoice.Payment(new UUID(3, 4), new BigDecimal("0.10"), Instant.MAX);
+        Invoice invoice =
+                new Invoice(
+                        new UUID(1, 2),
+                        Instant.ofEpochSecond(-5, 7),
+                        LocalDate.of(2026, 11, 29),
+                        LocalTime.MAX,
+                        LocalDateTime.MIN,
+                        Duration.ofNanos(-1),
+                        new BigDecimal("1234.50"),
+                        BigInteger.TWO.pow(100),
+                        payment);
+        DurableInvoice durable = DurableInvoice.of(pool, invoice);
+        assertEquals(invoice, durable.toInvoice());
+        assertEquals(new UUID(1, 2), durable.getId());
+        assertEquals(Instant.MAX, durable.getPaymentAt());
+        durable.setSum(new BigDecimal("1234.5"));
+        assertNotEquals(invoice, durable.toInvoice(), "the scale is another");
+        durable.setPaymentSum(null);
+        assertNull(durable.getPaymentSum());
+        assertTrue(
+                durable.toString()
+                        .startsWith(
+                                "DurableInvoice[id=00000000-0000-0001-0000-000000000002,"
+                                        + " sent=1969-12-31T23:59:55.000000007Z, due=2026-11-29,"),
+                durable::toString);
+        assertTrue(durable.contentEquals(durable));
+        DurableInvoice blank = DurableInvoice.create(pool);
+        assertEquals(
+                new Invoice(null, null, null, null, null, null, null, null, null),
+                blank.toInvoice());
+        assertFalse(durable.contentEquals(blank));
     }
 
     private static Shelf shelf(int number) {

@@ -74,7 +74,8 @@ class ToStringTest {
                             StandardOpenOption.WRITE)) {
                 disk.truncate(4096);
             }
-            String text = person.toString();
+            // A handle keeps what it has read.
+            String text = pool.object(DurablePerson.TYPE, person.reference()).toString();
             assertTrue(
                     text.startsWith(
                             before.substring(0, before.indexOf("home.street="))
