@@ -9,6 +9,8 @@ import dev.terrace.objects.collections.DurableArray;
 import dev.terrace.objects.collections.DurableCollection;
 import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.DurableMap;
+import dev.terrace.objects.collections.DurableSet;
+import dev.terrace.objects.collections.DurableSortedSet;
 import dev.terrace.objects.collections.DurableTree;
 import dev.terrace.objects.collections.ElementType;
 import java.io.IOException;
@@ -61,9 +63,14 @@ class ToStringTest {
             map.put(LONG + i, thing);
         }
         array.set(1, thing);
-        List<Object> samples = new ArrayList<>(List.of(pool, thing, texts, array, map, tree));
+        DurableSet<String> set = DurableSet.create(pool, ElementType.STRING);
+        set.add(LONG);
+        DurableSortedSet<Integer> sortedSet = DurableSortedSet.create(pool, ElementType.INTEGER);
+        sortedSet.addAll(List.of(1, 2, 3));
+        List<Object> samples =
+                new ArrayList<>(List.of(pool, thing, texts, array, map, tree, set, sortedSet));
         samples.addAll(List.of(pool.root("thing", THING), pool.cursor(THING), THING, THINGS));
-        samples.add(ValueType.INSTANT);
+        samples.addAll(List.of(sortedSet.headSet(2), ValueType.INSTANT));
         samples.addAll(
                 List.of(
                         texts.subList(1, 3),
@@ -119,7 +126,7 @@ class ToStringTest {
                     samples.get(2)::toString);
         }
         allHaveTexts(samples);
-        samples.subList(2, 6).forEach(each -> isUnreadable(PoolClosedException.class, each));
+        samples.subList(2, 8).forEach(each -> isUnreadable(PoolClosedException.class, each));
     }
 
     @Test
@@ -129,7 +136,7 @@ class ToStringTest {
             ((Thing) samples.get(1)).delete();
             allHaveTexts(samples);
             isUnreadable(StaleReferenceException.class, samples.get(3));
-            for (Object each : samples.subList(2, 6)) {
+            for (Object each : samples.subList(2, 8)) {
                 ((DurableCollection) each).delete();
             }
             pool.transact(() -> {
@@ -140,7 +147,7 @@ class ToStringTest {
                     1,
                     pool.check().objects().size() + pool.check().leaked().size(),
                     "the transaction has committed");
-            samples.subList(2, 6)
+            samples.subList(2, 8)
                     .forEach(each -> isUnreadable(StaleReferenceException.class, each));
         }
     }

@@ -96,6 +96,53 @@ public abstract class CollectionOwner extends DurableObject {
                 });
     }
 
+    /// The set of field `field`, or null.
+    protected final <E> @Nullable DurableSet<E> getSet(int field, int at, ElementType<E> type) {
+        DurableSet<E> set =
+                getCollection(field, reference -> DurableSet.at(pool(), reference, type));
+        count(set == null ? null : set.anchor, field);
+        return set;
+    }
+
+    /// Sets field `field` to a new set of the same elements, which the object owns, and deletes the
+    /// one it had.
+    protected final <E> void setSet(
+            int field, int at, ElementType<E> type, @Nullable Collection<? extends E> value) {
+        setCollection(
+                field,
+                value,
+                copied -> {
+                    DurableSet<E> set = DurableSet.create(pool(), type);
+                    count(set.anchor, field);
+                    set.addAll(copied);
+                    return set.reference();
+                });
+    }
+
+    /// The sorted set of field `field`, or null.
+    protected final <E> @Nullable DurableSortedSet<E> getSortedSet(
+            int field, int at, ElementType<E> type) {
+        DurableSortedSet<E> set =
+                getCollection(field, reference -> DurableSortedSet.at(pool(), reference, type));
+        count(set == null ? null : set.anchor, field);
+        return set;
+    }
+
+    /// Sets field `field` to a new sorted set of the same elements, which the object owns, and
+    /// deletes the one it had.
+    protected final <E> void setSortedSet(
+            int field, int at, ElementType<E> type, @Nullable Collection<? extends E> value) {
+        setCollection(
+                field,
+                value,
+                copied -> {
+                    DurableSortedSet<E> set = DurableSortedSet.create(pool(), type);
+                    count(set.anchor, field);
+                    set.addAll(copied);
+                    return set.reference();
+                });
+    }
+
     private StorageTier[] tiers(int field) {
         return tiersOf(field).toArray(new StorageTier[0]);
     }

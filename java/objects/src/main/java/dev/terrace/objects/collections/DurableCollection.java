@@ -13,7 +13,8 @@ import dev.terrace.objects.StaleReferenceException;
 /// its middle, in parts; a larger operation throws [dev.terrace.objects.PoolFullException] and
 /// changes nothing. Clearing or deleting a collection of any size changes only a few words: its
 /// contents are freed in parts after that has been committed.
-public sealed interface DurableCollection permits DurableSequence, DurableMap, DurableTree {
+public sealed interface DurableCollection
+        permits DurableSequence, DurableMap, DurableTree, DurableSet, DurableSortedSet {
     /// The pool of the collection.
     Pool pool();
 

@@ -11,9 +11,12 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.NavigableMap;
+import java.util.NavigableSet;
 import java.util.Set;
 import java.util.SortedMap;
+import java.util.SortedSet;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
@@ -65,6 +68,16 @@ public final class CopyOut {
             out.add(object(each, copier));
         }
         return out;
+    }
+
+    /// A set of a set's elements.
+    public <E> @Nullable Set<E> set(@Nullable Set<E> from) {
+        return from == null ? null : new HashSet<>(from);
+    }
+
+    /// A sorted set of a sorted set's elements.
+    public <E> @Nullable NavigableSet<E> sortedSet(@Nullable SortedSet<E> from) {
+        return from == null ? null : new TreeSet<>(from);
     }
 
     /// A map of a map's entries.

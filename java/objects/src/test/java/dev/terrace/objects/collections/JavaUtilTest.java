@@ -5,24 +5,31 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.common.collect.testing.ListTestSuiteBuilder;
 import com.google.common.collect.testing.MapTestSuiteBuilder;
 import com.google.common.collect.testing.NavigableMapTestSuiteBuilder;
+import com.google.common.collect.testing.NavigableSetTestSuiteBuilder;
 import com.google.common.collect.testing.SampleElements;
+import com.google.common.collect.testing.SetTestSuiteBuilder;
 import com.google.common.collect.testing.TestListGenerator;
 import com.google.common.collect.testing.TestMapGenerator;
 import com.google.common.collect.testing.TestSortedMapGenerator;
 import com.google.common.collect.testing.TestStringListGenerator;
 import com.google.common.collect.testing.TestStringMapGenerator;
+import com.google.common.collect.testing.TestStringSetGenerator;
 import com.google.common.collect.testing.TestStringSortedMapGenerator;
+import com.google.common.collect.testing.TestStringSortedSetGenerator;
 import com.google.common.collect.testing.features.CollectionFeature;
 import com.google.common.collect.testing.features.CollectionSize;
 import com.google.common.collect.testing.features.ListFeature;
 import com.google.common.collect.testing.features.MapFeature;
+import com.google.common.collect.testing.features.SetFeature;
 import dev.terrace.objects.PoolDir;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.SortedMap;
+import java.util.SortedSet;
 import java.util.stream.Stream;
 import junit.framework.Test;
 import junit.framework.TestFailure;
@@ -106,6 +113,51 @@ class JavaUtilTest {
                         .withFeatures(
                                 ListFeature.GENERAL_PURPOSE,
                                 CollectionFeature.ALLOWS_NULL_VALUES,
+                                CollectionFeature.FAILS_FAST_ON_CONCURRENT_MODIFICATION,
+                                CollectionSize.ANY)
+                        .createTestSuite());
+    }
+
+    @TestFactory
+    Stream<DynamicTest> setOfStrings() {
+        return tests(
+                SetTestSuiteBuilder.using(
+                                new TestStringSetGenerator() {
+                                    @Override
+                                    protected Set<String> create(String[] elements) {
+                                        Set<String> set =
+                                                DurableSet.create(dir.pool(), ElementType.STRING);
+                                        set.addAll(Arrays.asList(elements));
+                                        return set;
+                                    }
+                                })
+                        .named("a set of strings")
+                        .withFeatures(
+                                SetFeature.GENERAL_PURPOSE,
+                                CollectionFeature.ALLOWS_NULL_VALUES,
+                                CollectionFeature.FAILS_FAST_ON_CONCURRENT_MODIFICATION,
+                                CollectionSize.ANY)
+                        .createTestSuite());
+    }
+
+    @TestFactory
+    Stream<DynamicTest> sortedSetOfStrings() {
+        return tests(
+                NavigableSetTestSuiteBuilder.using(
+                                new TestStringSortedSetGenerator() {
+                                    @Override
+                                    protected SortedSet<String> create(String[] elements) {
+                                        SortedSet<String> set =
+                                                DurableSortedSet.create(
+                                                        dir.pool(), ElementType.STRING);
+                                        set.addAll(Arrays.asList(elements));
+                                        return set;
+                                    }
+                                })
+                        .named("a sorted set of strings")
+                        .withFeatures(
+                                SetFeature.GENERAL_PURPOSE,
+                                CollectionFeature.KNOWN_ORDER,
                                 CollectionFeature.FAILS_FAST_ON_CONCURRENT_MODIFICATION,
                                 CollectionSize.ANY)
                         .createTestSuite());

@@ -105,6 +105,9 @@ final class ProblemBuilder {
         if (spec.kind() == FieldKind.REFERENCE && !spec.isCollection()) {
             return "a reference lies in the record";
         }
+        if (spec.isCollection() && spec.target().contains("Set<")) {
+            return "the elements of a set lie in persistent memory";
+        }
         if (spec.isCollection()
                 && !spec.target().endsWith("String>")
                 && !spec.target().endsWith("byte[]>")) {

@@ -92,6 +92,7 @@ final class Generator {
         return layout.slots().stream()
                 .anyMatch(each ->
                         each.shape() instanceof Shape.Sequence
+                                || each.shape() instanceof Shape.Elements
                                 || each.shape() instanceof Shape.Mapping);
     }
 
@@ -194,6 +195,11 @@ final class Generator {
                     spec.add(".to($S).orNull()", target.canonicalName());
             case Shape.Sequence(var item) ->
                     spec.add(".to($S).orNull()", "java.util.List<" + item.plain() + ">");
+            case Shape.Elements(var item, boolean sorted) ->
+                    spec.add(
+                            ".to($S).orNull()",
+                            "java.util.%s<%s>"
+                                    .formatted(sorted ? "SortedSet" : "Set", item.plain()));
             case Shape.Mapping(var key, var value, boolean sorted) ->
                     spec.add(
                             ".to($S).orNull()",
@@ -336,6 +342,8 @@ final class Generator {
                             target.simpleName());
             case Shape.Sequence _ ->
                     CodeBlock.of("($L == null ? \"null\" : \"List\")", SlotCode.read(slot));
+            case Shape.Elements _ ->
+                    CodeBlock.of("($L == null ? \"null\" : \"Set\")", SlotCode.read(slot));
             case Shape.Mapping _ ->
                     CodeBlock.of("($L == null ? \"null\" : \"Map\")", SlotCode.read(slot));
             default -> SlotCode.read(slot);

@@ -28,7 +28,7 @@ final class Lazy {
 
     /// The expressions for the types of a slot's elements, or of its keys and values.
     static CodeBlock elementTypes(Slot slot) {
-        boolean sequence = slot.shape() instanceof Shape.Sequence;
+        boolean sequence = !(slot.shape() instanceof Shape.Mapping);
         return CodeBlock.of(
                 sequence ? "$1L.$2L_ELEMENTS" : "$1L.$2L_KEYS, $1L.$2L_VALUES",
                 NAME,
@@ -51,6 +51,8 @@ final class Lazy {
                                         slot.constant() + "_CONSTANTS",
                                         CodeBlock.of("$T.values()", name)));
                 case Shape.Sequence(var item) ->
+                        type.addField(elementType(item, slot.constant() + "_ELEMENTS"));
+                case Shape.Elements(var item, var _) ->
                         type.addField(elementType(item, slot.constant() + "_ELEMENTS"));
                 case Shape.Mapping(var key, var value, var _) ->
                         type.addField(elementType(key, slot.constant() + "_KEYS"))

@@ -20,6 +20,9 @@ final class Names {
     static final ClassName DURABLE_LIST = ClassName.get(PACKAGE + ".collections", "DurableList");
     static final ClassName DURABLE_MAP = ClassName.get(PACKAGE + ".collections", "DurableMap");
     static final ClassName DURABLE_TREE = ClassName.get(PACKAGE + ".collections", "DurableTree");
+    static final ClassName DURABLE_SET = ClassName.get(PACKAGE + ".collections", "DurableSet");
+    static final ClassName DURABLE_SORTED_SET =
+            ClassName.get(PACKAGE + ".collections", "DurableSortedSet");
     static final ClassName NULLABLE = ClassName.get("org.jspecify.annotations", "Nullable");
     static final ClassName NULL_MARKED = ClassName.get("org.jspecify.annotations", "NullMarked");
 

@@ -28,9 +28,10 @@ final class Remedies {
                     Map.entry("java.lang.Iterable", "use List"),
                     Map.entry("java.util.ArrayList", "declare the field as List"),
                     Map.entry("java.util.LinkedList", "declare the field as List"),
-                    Map.entry("java.util.Set", "use a Map from the element to Boolean"),
-                    Map.entry("java.util.HashSet", "use a Map from the element to Boolean"),
-                    Map.entry("java.util.SortedSet", "use a SortedMap from the element to Boolean"),
+                    Map.entry("java.util.HashSet", "declare the field as Set"),
+                    Map.entry("java.util.LinkedHashSet", "declare the field as Set"),
+                    Map.entry(
+                            "java.util.TreeSet", "declare the field as SortedSet or NavigableSet"),
                     Map.entry("java.util.HashMap", "declare the field as Map"),
                     Map.entry("java.util.LinkedHashMap", "declare the field as Map"),
                     Map.entry(

@@ -68,6 +68,14 @@ sealed interface Shape {
         }
     }
 
+    /// A `Set`, or a `SortedSet` or `NavigableSet`.
+    record Elements(Item item, boolean sorted) implements Shape {
+        @Override
+        public FieldKind kind() {
+            return FieldKind.REFERENCE;
+        }
+    }
+
     /// A `Map`, or a `SortedMap` or `NavigableMap`.
     record Mapping(Item key, Item value, boolean sorted) implements Shape {
         @Override

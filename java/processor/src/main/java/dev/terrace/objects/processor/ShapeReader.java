@@ -108,6 +108,14 @@ final class ShapeReader {
                     named(tags.tiers()));
             return false;
         }
+        if (shape instanceof Shape.Elements) {
+            refuse(
+                    field,
+                    "@Tier(%s) has no effect: the elements of a set lie in PMEM always. Remove the"
+                            + " tag",
+                    named(tags.tiers()));
+            return false;
+        }
         Item held =
                 switch (shape) {
                     case Shape.Sequence(var item) -> item;
@@ -182,6 +190,8 @@ final class ShapeReader {
         }
         return switch (name) {
             case "java.util.List" -> sequence(field, type);
+            case "java.util.Set" -> elements(field, type, false);
+            case "java.util.SortedSet", "java.util.NavigableSet" -> elements(field, type, true);
             case "java.util.Map" -> mapping(field, type, false);
             case "java.util.SortedMap", "java.util.NavigableMap" -> mapping(field, type, true);
             default ->
@@ -202,6 +212,28 @@ final class ShapeReader {
         return item == null ? null : new Shape.Sequence(item);
     }
 
+    private @Nullable Shape elements(Element field, DeclaredType type, boolean sorted) {
+        if (type.getTypeArguments().isEmpty()) {
+            return refuse(
+                    field,
+                    "a %1$s without the type of its elements cannot be stored: say %1$s<String>, or"
+                            + " whatever it holds",
+                    type.asElement().getSimpleName());
+        }
+        Item item = item(field, type.getTypeArguments().getFirst());
+        if (item != null && !isKey(item)) {
+            return refuse(
+                    field,
+                    "an element of a set is a String or a boxed value, not a %s: use a List",
+                    simple(type.getTypeArguments().getFirst()));
+        }
+        return item == null ? null : new Shape.Elements(item, sorted);
+    }
+
+    private static boolean isKey(Item item) {
+        return item instanceof Item.Value value && !value.constant().equals("BYTES");
+    }
+
     private @Nullable Shape mapping(Element field, DeclaredType type, boolean sorted) {
         if (type.getTypeArguments().isEmpty()) {
             return refuse(
@@ -215,7 +247,7 @@ final class ShapeReader {
         if (key == null || value == null) {
             return null;
         }
-        if (!(key instanceof Item.Value plain) || plain.constant().equals("BYTES")) {
+        if (!isKey(key)) {
             return refuse(
                     field,
                     "a key of a map is a String or a boxed value, not a %s: use a key that names"
@@ -306,6 +338,7 @@ final class ShapeReader {
                         "java.util.NavigableMap",
                         "java.util.Set",
                         "java.util.SortedSet",
+                        "java.util.NavigableSet",
                         "java.util.Collection")
                 .contains(name);
     }

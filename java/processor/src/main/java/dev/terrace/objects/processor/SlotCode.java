@@ -42,6 +42,11 @@ final class SlotCode {
             case Shape.Reference(var _, var durable) -> nullable(durable);
             case Shape.Sequence(var item) ->
                     nullable(ParameterizedTypeName.get(Names.DURABLE_LIST, item.durable()));
+            case Shape.Elements(var item, boolean sorted) ->
+                    nullable(
+                            ParameterizedTypeName.get(
+                                    sorted ? Names.DURABLE_SORTED_SET : Names.DURABLE_SET,
+                                    item.durable()));
             case Shape.Mapping(var key, var value, boolean sorted) ->
                     nullable(
                             ParameterizedTypeName.get(
@@ -57,11 +62,8 @@ final class SlotCode {
     /// The type that the setter takes: any collection, not only a durable one.
     static TypeName parameterType(Slot slot) {
         return switch (slot.shape()) {
-            case Shape.Sequence(var item) ->
-                    nullable(
-                            ParameterizedTypeName.get(
-                                    ClassName.get(Collection.class),
-                                    WildcardTypeName.subtypeOf(item.durable())));
+            case Shape.Sequence(var item) -> anyCollection(item);
+            case Shape.Elements(var item, var _) -> anyCollection(item);
             case Shape.Mapping(var key, var value, boolean sorted) ->
                     nullable(
                             ParameterizedTypeName.get(
@@ -70,6 +72,13 @@ final class SlotCode {
                                     WildcardTypeName.subtypeOf(value.durable())));
             default -> type(slot);
         };
+    }
+
+    private static TypeName anyCollection(Item item) {
+        return nullable(
+                ParameterizedTypeName.get(
+                        ClassName.get(Collection.class),
+                        WildcardTypeName.subtypeOf(item.durable())));
     }
 
     /// The suffix of the runtime's methods for the slot: `Int`, `BoxedInt`, `Ints`.
@@ -82,6 +91,7 @@ final class SlotCode {
             case Shape.Enumeration _ -> "Enum";
             case Shape.Reference _ -> "Reference";
             case Shape.Sequence _ -> "List";
+            case Shape.Elements(var _, boolean sorted) -> sorted ? "SortedSet" : "Set";
             case Shape.Mapping(var _, var _, boolean sorted) -> sorted ? "Tree" : "Map";
             case Shape.Volatile _ -> "Volatile";
         };
@@ -120,7 +130,8 @@ final class SlotCode {
         return switch (slot.shape()) {
             case Shape.Enumeration _ -> CodeBlock.of(", $L", Lazy.constants(slot));
             case Shape.Reference(var _, var durable) -> CodeBlock.of(", $T.TYPE", durable);
-            case Shape.Sequence _, Shape.Mapping _ -> CodeBlock.of(", $L", Lazy.elementTypes(slot));
+            case Shape.Sequence _, Shape.Elements _, Shape.Mapping _ ->
+                    CodeBlock.of(", $L", Lazy.elementTypes(slot));
             case Shape.Converted value -> CodeBlock.of(", $L", valueType(value));
             default -> CodeBlock.of("");
         };
@@ -137,7 +148,7 @@ final class SlotCode {
     static CodeBlock write(Slot slot, CodeBlock value) {
         CodeBlock types =
                 switch (slot.shape()) {
-                    case Shape.Sequence _, Shape.Mapping _ ->
+                    case Shape.Sequence _, Shape.Elements _, Shape.Mapping _ ->
                             CodeBlock.of(", $L", Lazy.elementTypes(slot));
                     case Shape.Converted shape -> CodeBlock.of(", $L", valueType(shape));
                     default -> CodeBlock.of("");
@@ -152,6 +163,8 @@ final class SlotCode {
                     CodeBlock.of("copies.object($L, $T.COPIER)", read(slot), durable);
             case Shape.Sequence(var item) ->
                     CodeBlock.of("copies.list($L$L)", read(slot), copier(item));
+            case Shape.Elements(var _, boolean sorted) ->
+                    CodeBlock.of("copies.$L($L)", sorted ? "sortedSet" : "set", read(slot));
             case Shape.Mapping(var _, var value, boolean sorted) ->
                     CodeBlock.of(
                             "copies.$L($L$L)", sorted ? "tree" : "map", read(slot), copier(value));

@@ -51,7 +51,15 @@ class ErrorsTest {
                 field(
                         "a key of a map is a String or a boxed value, not a byte[]",
                         "SortedMap<byte[], String> keys;"),
-                field("use a Map from the element to Boolean", "Set<String> set;"),
+                field("declare the field as Set", "HashSet<String> set;"),
+                field("declare the field as SortedSet", "TreeSet<String> set;"),
+                field("say Set<String>", "@SuppressWarnings(\"rawtypes\") Set raw;"),
+                field(
+                        "an element of a set is a String or a boxed value, not a Friend",
+                        "Set<Friend> friends;"),
+                field("an element of a set is", "SortedSet<byte[]> sorted;"),
+                field("put the inner Set into a @Durable class", "List<Set<String>> sets;"),
+                field("the elements of a set lie in PMEM always", "@Tier(DISK) Set<String> set;"),
                 field("declare the field as List", "ArrayList<String> list;"),
                 field(
                         "declare the field as SortedMap or NavigableMap",

@@ -12,9 +12,12 @@ import java.time.Instant;
 import java.time.LocalDate;
 import java.time.LocalDateTime;
 import java.time.LocalTime;
+import java.util.NavigableSet;
+import java.util.Set;
+import java.util.SortedSet;
 import java.util.UUID;
 
-/// A field of each class of the JDK whose values can be stored.
+/// A field of each class of the JDK whose values can be stored, and sets.
 @Durable
 record Invoice(
         UUID id,
@@ -25,6 +28,9 @@ record Invoice(
         @Tier(DISK) Duration delay,
         BigDecimal sum,
         @Tier(DISK) BigInteger serial,
+        Set<String> tags,
+        NavigableSet<Long> numbers,
+        SortedSet<Integer> none,
         @Embedded @Tier(DISK) Payment payment) {
 
     record Payment(UUID id, BigDecimal sum, Instant at) {}

@@ -27,7 +27,9 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.UUID;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -267,6 +269,9 @@ class RoundTripTest {
                         Duration.ofNanos(-1),
                         new BigDecimal("1234.50"),
                         BigInteger.TWO.pow(100),
+                        Set.of("red", "green"),
+                        new TreeSet<>(List.of(3L, -1L, 2L)),
+                        null,
                         payment);
         DurableInvoice durable = DurableInvoice.of(pool, invoice);
         assertEquals(invoice, durable.toInvoice());
@@ -283,9 +288,17 @@ class RoundTripTest {
                                         + " sent=1969-12-31T23:59:55.000000007Z, due=2026-11-29,"),
                 durable::toString);
         assertTrue(durable.contentEquals(durable));
+        assertEquals(List.of(-1L, 2L, 3L), List.copyOf(durable.getNumbers()));
+        assertEquals(2L, durable.getNumbers().lower(3L));
+        assertTrue(durable.getTags().add("blue"));
+        assertFalse(durable.getTags().add("blue"));
+        durable.setNumbers(Set.of());
+        assertTrue(durable.getNumbers().isEmpty());
+        assertEquals(Set.of("red", "green", "blue"), durable.toInvoice().tags());
+        assertNull(durable.getNone());
         DurableInvoice blank = DurableInvoice.create(pool);
         assertEquals(
-                new Invoice(null, null, null, null, null, null, null, null, null),
+                new Invoice(null, null, null, null, null, null, null, null, null, null, null, null),
                 blank.toInvoice());
         assertFalse(durable.contentEquals(blank));
     }
