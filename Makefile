@@ -5,8 +5,8 @@ CARGO ?= cargo
 # The Java part has a Makefile of its own; ARGS and EVALUATION reach it as they are given here.
 JAVA_PART = $(MAKE) --no-print-directory --directory java
 
-.PHONY: help install run run-objects test test-long test-objects stress-objects schedules crash-long bench \
-	bench-objects fuzz lint lint-rust lint-objects fmt clean
+.PHONY: help install publish-local run run-objects test test-long test-objects stress-objects schedules crash-long \
+	bench bench-objects fuzz lint lint-rust lint-objects fmt clean
 
 # Cargo and Maven use all cores, each.
 .NOTPARALLEL:
@@ -17,6 +17,8 @@ help:
 	@echo "make run-objects   only the Java part of that"
 	@echo "make install   builds the command, the library of \`terrace run\` and libterrace, and installs them in"
 	@echo "            cargo's directory, or in that of PREFIX=/usr/local"
+	@echo "make publish-local  the Java library, with sources and documentation, for builds on this machine: in the local"
+	@echo "            Maven repository, or in that of REPOSITORY=DIR"
 	@echo "make test   lints, unit and integration tests, then real programs on real mounts, then the Java part"
 	@echo "make test-long  the same, with searches that take too long for each change: more kinds of damage, more seeds"
 	@echo "make test-objects  only the Java part; ARGS='-Dtest=PoolTest -pl objects' runs some of it"
@@ -86,6 +88,10 @@ install:
 	version=$$($(CARGO) pkgid --locked --package terrace-c) && \
 		sed "s|@PREFIX@|$(PREFIX)|; s|@VERSION@|$${version##*[@#]}|" $(c_part)/terrace.pc.in \
 		>"$(root)/lib/pkgconfig/terrace.pc"
+
+# The directory is named from here.
+publish-local:
+	@$(JAVA_PART) publish-local $(if $(REPOSITORY),REPOSITORY="$$(realpath -m -- "$(REPOSITORY)")")
 
 bench:
 	@scripts/setup.sh bench

@@ -47,12 +47,14 @@ class DocumentedCommandsIT {
     /// What runs elsewhere, and where.
     private static final Map<String, String> ELSEWHERE =
             Map.of(
-                    "spark-submit --jars terrace-objects-spark-0.1.0.jar,terrace-objects-0.1.0.jar"
-                            + " ...",
+                    "spark-submit --jars terrace-objects-spark-4.2_2.13-0.1.0.jar,"
+                            + "terrace-objects-0.1.0.jar ...",
                     "needs a distribution of Spark, and a program; SparkExamplesTest runs the"
                             + " page's programs, that in Python where there is pyspark",
                     "make run",
                     "a part of the repository's `make run`; PeopleTest runs its program",
+                    PublishedLibrary.COMMAND + " REPOSITORY=DIR",
+                    "PublishedIT runs it",
                     "make test",
                     "it runs this test",
                     "java -jar java/tools/target/terrace-objects.jar",

@@ -6,130 +6,48 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import java.util.stream.Stream;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.api.io.TempDir;
 
 /// Does what GUIDE.md tells a newcomer, with a copy of this library's sources, in empty folders,
 /// under a home directory that holds nothing.
+@ExtendWith(PublishedLibrary.Once.class)
 class FromZeroIT {
-    private static final Path ROOT = Path.of("..", "..").toAbsolutePath().normalize();
     private static final Path GRADLE_SHIM =
             Path.of("src", "test", "resources", "old.gradle").toAbsolutePath();
 
     /// The first Gradle that knows JDK 25.
     private static final int GRADLE = 9;
 
-    /// Where Maven finds what this machine has downloaded already, before it asks others.
-    private static final String SETTINGS =
-            """
-            <settings>
-              <profiles>
-                <profile>
-                  <id>here</id>
-                  <repositories>%1$s</repositories>
-                  <pluginRepositories>%2$s</pluginRepositories>
-                </profile>
-              </profiles>
-              <activeProfiles>
-                <activeProfile>here</activeProfile>
-              </activeProfiles>
-            </settings>
-            """;
-
-    private static final String REPOSITORY =
-            """
-            <%1$s>
-              <id>downloaded</id>
-              <url>%2$s</url>
-              <releases><checksumPolicy>ignore</checksumPolicy></releases>
-              <snapshots><enabled>false</enabled></snapshots>
-            </%1$s>
-            """;
-
     @TempDir private static Path dir;
 
-    private static List<String> commands = List.of();
-
     private Path people = Path.of("");
-
-    @BeforeAll
-    static void install() throws IOException, InterruptedException {
-        String url = Path.of(System.getProperty("terrace.repository")).toUri().toString();
-        Files.writeString(
-                Files.createDirectories(dir.resolve("home").resolve(".m2")).resolve("settings.xml"),
-                SETTINGS.formatted(
-                        REPOSITORY.formatted("repository", url),
-                        REPOSITORY.formatted("pluginRepository", url)));
-        commands = page().commands();
-        assertEquals(5, commands.size(), "each command has a step here: " + commands);
-        shell().run(copyOfSources(), commands.get(0));
-    }
+    private List<String> commands = List.of();
 
     /// The page's part, as it is printed.
     static Page page() throws IOException {
         return Page.read(Path.of("..", "docs", "GUIDE.md")).under("## From an empty folder");
     }
 
-    private static Shell shell() {
-        Path home = dir.resolve("home");
-        return new Shell(dir.resolve("output"))
-                .with("HOME", home.toString())
-                .with("MAVEN_OPTS", "-Duser.home=" + home);
-    }
-
-    /// What of the sources an installation needs, without its tests.
-    private static Path copyOfSources() throws IOException {
-        Path copy = Files.createDirectory(dir.resolve("terrace"));
-        List<Path> files;
-        try (Stream<Path> modules = Files.list(ROOT.resolve("java"))) {
-            files =
-                    Stream.concat(
-                                    Stream.of(
-                                                    "scripts",
-                                                    "java/pom.xml",
-                                                    "java/objects/src/main",
-                                                    "java/processor/src/main")
-                                            .map(ROOT::resolve),
-                                    modules.map(module -> module.resolve("pom.xml"))
-                                            .filter(Files::exists))
-                            .flatMap(FromZeroIT::files)
-                            .toList();
-        }
-        for (Path file : files) {
-            Path to = copy.resolve(ROOT.relativize(file));
-            Files.createDirectories(to.getParent());
-            Files.copy(file, to, StandardCopyOption.COPY_ATTRIBUTES);
-        }
-        return copy;
-    }
-
-    private static Stream<Path> files(Path of) {
-        try (Stream<Path> files = Files.walk(of)) {
-            return files.filter(Files::isRegularFile).toList().stream();
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
-    }
-
     @BeforeEach
     void beginWithAnEmptyFolder() throws IOException {
         people = Files.createTempDirectory(dir, "people");
         page().writeFiles(people);
+        commands = page().commands();
+        assertEquals(5, commands.size(), "each command has a step here: " + commands);
+        assertEquals(PublishedLibrary.COMMAND, commands.get(0), "how the library was published");
     }
 
     @Test
-    void maven() throws IOException, InterruptedException {
-        Shell shell = shell().at("/dev/shm/people", dir.resolve("pool-of-Maven"));
+    void maven(PublishedLibrary library) throws IOException, InterruptedException {
+        Shell shell = library.shell().at("/dev/shm/people", dir.resolve("pool-of-Maven"));
         String said = shell.run(people, commands.get(1));
         assertFalse(said.contains("[WARNING]"), said);
         printsWhatThePageSays(shell, commands.get(2));
@@ -147,8 +65,8 @@ class FromZeroIT {
     }
 
     @Test
-    void gradle() throws IOException, InterruptedException {
-        Shell shell = shell().at("/dev/shm/people", dir.resolve("pool-of-Gradle"));
+    void gradle(PublishedLibrary library) throws IOException, InterruptedException {
+        Shell shell = library.shell().at("/dev/shm/people", dir.resolve("pool-of-Gradle"));
         shell.withPrograms(gradleWithoutDaemon());
         shell.run(people, commands.get(3));
         printsWhatThePageSays(shell, commands.get(4));
