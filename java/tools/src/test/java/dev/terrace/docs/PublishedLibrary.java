@@ -8,6 +8,7 @@ import java.nio.file.StandardCopyOption;
 import java.util.Comparator;
 import java.util.List;
 import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.jupiter.api.extension.ParameterContext;
 import org.junit.jupiter.api.extension.ParameterResolver;
@@ -24,13 +25,18 @@ final class PublishedLibrary implements AutoCloseable {
 
         @Override
         public Object resolveParameter(ParameterContext parameter, ExtensionContext extension) {
-            return extension
-                    .getRoot()
-                    .getStore(ExtensionContext.Namespace.GLOBAL)
-                    .computeIfAbsent(
-                            PublishedLibrary.class,
-                            key -> new PublishedLibrary(),
-                            PublishedLibrary.class);
+            PublishedLibrary library =
+                    extension
+                            .getRoot()
+                            .getStore(ExtensionContext.Namespace.GLOBAL)
+                            .computeIfAbsent(
+                                    PublishedLibrary.class,
+                                    key -> publish(),
+                                    PublishedLibrary.class);
+            if (library.failure != null) {
+                throw library.failure;
+            }
+            return library;
         }
     }
 
@@ -66,22 +72,39 @@ final class PublishedLibrary implements AutoCloseable {
 
     private final Path dir;
 
-    private PublishedLibrary() {
+    /// That of the command, for each test that wants the library.
+    private @Nullable AssertionError failure;
+
+    private PublishedLibrary(Path dir) {
+        this.dir = dir;
+    }
+
+    private static PublishedLibrary publish() {
         try {
-            dir = Files.createTempDirectory("terrace-published-");
-            String url = Path.of(System.getProperty("terrace.repository")).toUri().toString();
-            Files.writeString(
-                    Files.createDirectories(home().resolve(".m2")).resolve("settings.xml"),
-                    SETTINGS.formatted(
-                            REPOSITORY.formatted("repository", url),
-                            REPOSITORY.formatted("pluginRepository", url)));
-            shell().run(copyOfSources("terrace"), COMMAND);
+            PublishedLibrary library =
+                    new PublishedLibrary(Files.createTempDirectory("terrace-published-"));
+            library.writeSettings();
+            try {
+                library.shell().run(library.copyOfSources("terrace"), COMMAND);
+            } catch (AssertionError e) {
+                library.failure = e;
+            }
+            return library;
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new IllegalStateException(e);
         }
+    }
+
+    private void writeSettings() throws IOException {
+        String url = Path.of(System.getProperty("terrace.repository")).toUri().toString();
+        Files.writeString(
+                Files.createDirectories(home().resolve(".m2")).resolve("settings.xml"),
+                SETTINGS.formatted(
+                        REPOSITORY.formatted("repository", url),
+                        REPOSITORY.formatted("pluginRepository", url)));
     }
 
     private Path home() {
