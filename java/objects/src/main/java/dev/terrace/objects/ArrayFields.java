@@ -16,7 +16,7 @@ final class ArrayFields {
             ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
 
     /// The greatest length of an array of bytes in memory; it is more than any extent has.
-    private static final int BYTES_MAX = Integer.MAX_VALUE - 64;
+    static final int BYTES_MAX = Integer.MAX_VALUE - 64;
 
     private final Store store;
     private final Fields fields;

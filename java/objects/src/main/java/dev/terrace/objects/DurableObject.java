@@ -162,7 +162,7 @@ public abstract class DurableObject {
     }
 
     /// Sets several fields in one transaction. Fields that share a buffer, because they are small
-    /// and have the same tags, are stored once, and not anew for each of them.
+    /// and have the same tags, are stored once, at the end, and not anew for each of them.
     ///
     /// @param setters calls this object's setters
     public final void setTogether(Runnable setters) {
@@ -573,7 +573,7 @@ public abstract class DurableObject {
     private int isEqualInPlace(int field, Comparand value) {
         try {
             TypeMapping known = mapping();
-            if (known.isNative) {
+            if (known.isNative && known.group(field) == null) {
                 long changes = epoch().changes();
                 long slot = memory.get(Region.LONG, begin + known.offset(field));
                 int found = pool().buffers().isEqualInPlace(slot, value);

@@ -253,7 +253,7 @@ final class Fields {
         return bits;
     }
 
-    private static byte[] toBytes(long bits, int width) {
+    static byte[] toBytes(long bits, int width) {
         byte[] bytes = new byte[width];
         for (int i = 0; i < width; i++) {
             bytes[i] = (byte) (bits >>> 8 * i);
@@ -319,7 +319,11 @@ final class Fields {
         }
         if (!stored.isInline()) {
             byte[] bytes = readAlone(object, () -> slots.stored(object, field));
-            return bytes == null ? null : box(widen(fromBytes(bytes), stored.kind(), kind), kind);
+            if (bytes == null) {
+                // A group of zeros is null, and its numbers are none the less zeros.
+                return stored.grouped() && !stored.nullable() ? box(0, kind) : null;
+            }
+            return box(widen(fromBytes(bytes), stored.kind(), kind), kind);
         }
         return read(
                 object,

@@ -3,6 +3,7 @@ package dev.terrace.objects;
 import dev.terrace.objects.internal.store.StoreFailure;
 import java.util.Arrays;
 import java.util.List;
+import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /// A group of fields: those of a form that are tagged alike, and share one buffer and one slot. So
@@ -17,10 +18,10 @@ final class Group {
     /// The number of a text's bytes.
     private static final int LENGTH_BYTES = Integer.BYTES;
 
-    /// The greatest length of an array in memory.
-    private static final int BYTES_MAX = Integer.MAX_VALUE - 64;
-
     private final List<FieldSpec> members;
+
+    /// The place of each field among the form's.
+    private final int[] fields;
 
     /// The byte of each field's value, or of a text's length.
     private final int[] places;
@@ -31,8 +32,9 @@ final class Group {
     /// The bytes before the first text.
     private final int frontBytes;
 
-    private Group(List<FieldSpec> members) {
-        this.members = members;
+    private Group(StoredType form, int[] fields) {
+        this.fields = fields;
+        members = IntStream.of(fields).mapToObj(form.fields()::get).toList();
         places = new int[members.size()];
         bits = new int[members.size()];
         int bit = 0;
@@ -55,26 +57,42 @@ final class Group {
         frontBytes = at;
     }
 
-    /// The group of a form's field.
-    static Group of(List<FieldSpec> fields, int field) {
-        List<StorageTier> tiers = fields.get(field).tiers();
+    /// The group of a form whose first field this is.
+    static Group of(StoredType form, Layout layout, int first) {
         return new Group(
-                fields.stream()
-                        .filter(each -> each.grouped() && each.tiers().equals(tiers))
-                        .toList());
+                form,
+                IntStream.range(first, form.fields().size())
+                        .filter(field -> layout.slots()[field] == first)
+                        .toArray());
     }
 
     private static boolean hasBit(FieldSpec field) {
         return field.nullable() && field.kind().ordinal() < FieldKind.ENUM.ordinal();
     }
 
-    private boolean isText(int member) {
+    /// Whether the values of a field are texts.
+    boolean isText(int member) {
         return members.get(member).kind() == FieldKind.STRING;
     }
 
     /// The fields, in their order.
     List<FieldSpec> members() {
         return members;
+    }
+
+    /// The place of a field of the form among the group's.
+    int memberOf(int field) {
+        return Arrays.binarySearch(fields, field);
+    }
+
+    /// The place of a field of the group among the form's.
+    int field(int member) {
+        return fields[member];
+    }
+
+    /// The bytes before those of the texts.
+    int frontBytes() {
+        return frontBytes;
     }
 
     /// The value of a field; null if it is null, or the whole group is.
@@ -130,7 +148,8 @@ final class Group {
             }
             if (isText(i)) {
                 isNull = false;
-                putLength(whole, i, value.length);
+                byte[] length = Fields.toBytes(value.length, LENGTH_BYTES);
+                System.arraycopy(length, 0, whole, places[i], LENGTH_BYTES);
                 System.arraycopy(value, 0, whole, end, value.length);
                 end += value.length;
             } else {
@@ -148,14 +167,14 @@ final class Group {
             byte[] value = values[i];
             bytes += value != null && isText(i) ? value.length : 0;
         }
-        if (bytes > BYTES_MAX) {
+        if (bytes > ArrayFields.BYTES_MAX) {
             throw new StoreFailure.Full(
                     "the fields that are stored with "
                             + members.getFirst().name()
                             + " take "
                             + bytes
                             + " bytes together: no value has more than "
-                            + BYTES_MAX);
+                            + ArrayFields.BYTES_MAX);
         }
         return (int) bytes;
     }
@@ -170,17 +189,7 @@ final class Group {
     }
 
     private int length(byte[] whole, int member) {
-        int length = 0;
-        for (int i = LENGTH_BYTES - 1; i >= 0; i--) {
-            length = length << Byte.SIZE | whole[places[member] + i] & 0xff;
-        }
-        return length;
-    }
-
-    private void putLength(byte[] whole, int member, int length) {
-        for (int i = 0; i < LENGTH_BYTES; i++) {
-            whole[places[member] + i] = (byte) (length >>> Byte.SIZE * i);
-        }
+        return (int) Fields.fromBytes(whole, places[member], LENGTH_BYTES);
     }
 
     private void require(byte[] whole) {

@@ -6,9 +6,8 @@ import dev.terrace.objects.internal.store.References;
 import dev.terrace.objects.internal.store.Store;
 import dev.terrace.objects.internal.store.StoreFailure;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
-import org.jspecify.annotations.Nullable;
+import java.util.stream.IntStream;
 
 /// Counts a pool's objects of each form of its classes, and measures the values of some of them. It
 /// walks over the whole pool in parts, so that other threads can write in between.
@@ -128,29 +127,30 @@ final class Inventory {
             if (layout.offsets()[i] >= 0 && !field.grouped()) {
                 bytes[i] += standsFor * bytesAt(at, field);
             } else if (layout.hasPlace(i)) {
-                measureGroup(stored.fields(), i, at, bytes, standsFor);
+                measureGroup(Group.of(stored, layout, i), at, bytes, standsFor);
             }
         }
     }
 
-    private void measureGroup(
-            List<FieldSpec> fields, int first, long at, long[] bytes, int standsFor) {
-        byte @Nullable [][] values = valuesAt(at, Group.of(fields, first));
-        int member = 0;
-        for (int i = first; i < fields.size() && member < values.length; i++) {
-            if (fields.get(i).grouped()
-                    && fields.get(i).tiers().equals(fields.get(first).tiers())) {
-                byte[] value = values[member++];
-                bytes[i] += value == null ? 0 : (long) standsFor * value.length;
-            }
+    /// Counts a group without reading it, so its texts count with equal shares.
+    private void measureGroup(Group group, long at, long[] bytes, int standsFor) {
+        int length = lengthAt(at);
+        int count = group.members().size();
+        long texts = IntStream.range(0, count).filter(group::isText).count();
+        for (int i = 0; i < count && length > 0; i++) {
+            long its =
+                    group.isText(i)
+                            ? Math.max(0, length - group.frontBytes()) / texts
+                            : group.members().get(i).inlineBytes();
+            bytes[group.field(i)] += standsFor * its;
         }
     }
 
-    private byte @Nullable [][] valuesAt(long at, Group group) {
+    private int lengthAt(long at) {
         try {
-            return group.split(pool.buffers().get(at));
+            return pool.buffers().length(at);
         } catch (StoreFailure.Damaged | IndexOutOfBoundsException e) {
-            return new byte @Nullable [0][];
+            return 0;
         }
     }
 
@@ -164,7 +164,7 @@ final class Inventory {
                         reference != 0 && References.leadsTo(reference, store.header(record));
                 return isThere ? CollectionRecords.bytes(pool.heap(), record) : 0;
             }
-            return field.isInline() ? field.inlineBytes() : Math.max(0, pool.buffers().length(at));
+            return field.isInline() ? field.inlineBytes() : Math.max(0, lengthAt(at));
         } catch (StoreFailure.Damaged | IndexOutOfBoundsException e) {
             return 0;
         }

@@ -5,7 +5,7 @@ import dev.terrace.objects.internal.store.Comparand;
 import dev.terrace.objects.internal.store.Medium;
 import dev.terrace.objects.internal.store.Store;
 import java.lang.foreign.MemorySegment;
-import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.function.Function;
@@ -28,12 +28,33 @@ final class SlotFields {
     private @Nullable Map<Long, Staged> staged;
 
     /// A group that is being set.
-    ///
-    /// @param holder the record with its slot
-    /// @param field one of its fields
-    /// @param values of all its fields
-    private record Staged(
-            DurableObject holder, int field, Group group, byte @Nullable [][] values) {}
+    private static final class Staged {
+        /// The record with its slot; not the program's handle, which a cursor may move on.
+        final Part holder;
+
+        /// One of its fields.
+        final int field;
+
+        final Group group;
+
+        /// Whether each of its fields has been set, and to what.
+        final boolean[] isSet;
+
+        final byte @Nullable [][] values;
+
+        Staged(DurableObject of, int field, Group group) {
+            holder = Part.at(of.pool(), of.mapping(), of.record(), of.header());
+            this.field = field;
+            this.group = group;
+            isSet = new boolean[group.members().size()];
+            values = new byte @Nullable [isSet.length][];
+        }
+
+        void set(int member, byte @Nullable [] bytes) {
+            isSet[member] = true;
+            values[member] = bytes;
+        }
+    }
 
     SlotFields(Pool pool, Fields fields) {
         this.pool = pool;
@@ -63,7 +84,9 @@ final class SlotFields {
         long at = slotOf(holder, field);
         int member = holder.mapping().member(field);
         Staged its = stagedAt(at);
-        return its == null ? group.get(whole(holder, at), member) : its.values[member];
+        return its != null && its.isSet[member]
+                ? its.values[member]
+                : group.get(whole(holder, at), member);
     }
 
     /// The value of a group. The handle keeps it for the fields that are read next.
@@ -77,7 +100,10 @@ final class SlotFields {
         byte[] value = buffers.get(at);
         // If the transaction under way is rolled back, another may write another value to the same
         // place, with the same slot.
-        if (!store.inTransaction() && store.word(at) == slot && buffers.isSameSince(sequence)) {
+        if (!store.inTransaction()
+                && KeptGroup.isFor(value)
+                && store.word(at) == slot
+                && buffers.isSameSince(slot, sequence)) {
             holder.keep(new KeptGroup(slot, sequence, value));
         }
         return value;
@@ -93,18 +119,16 @@ final class SlotFields {
         return read(object, field, null, buffers::get, bytes -> bytes);
     }
 
-    /// Copies the bytes of a field's value, as many as fit, and returns their number; -1 if the
-    /// field is null.
+    /// Copies the bytes of a field's array, which has no fixed length, as many as fit, and returns
+    /// their number; -1 if the field is null.
     int copy(DurableObject object, int field, MemorySegment into) {
         return read(
                 object,
                 field,
                 -1,
                 at -> buffers.copy(at, into),
-                bytes -> {
-                    int count = (int) Math.min(into.byteSize(), bytes.length);
-                    MemorySegment.copy(MemorySegment.ofArray(bytes), 0, into, 0, count);
-                    return count;
+                _ -> {
+                    throw new AssertionError("an array of any length is in no group");
                 });
     }
 
@@ -191,21 +215,27 @@ final class SlotFields {
         int member = holder.mapping().member(field);
         Map<Long, Staged> setting = staged;
         if (setting != null) {
-            setting.computeIfAbsent(
-                                    at,
-                                    _ ->
-                                            new Staged(
-                                                    holder,
-                                                    field,
-                                                    group,
-                                                    group.split(whole(holder, at))))
-                            .values[member] =
-                    bytes;
-            return;
+            setting.computeIfAbsent(at, _ -> new Staged(holder, field, group)).set(member, bytes);
+        } else {
+            Staged its = new Staged(holder, field, group);
+            its.set(member, bytes);
+            storeStaged(at, its);
         }
-        byte @Nullable [][] values = group.split(whole(holder, at));
-        values[member] = bytes;
-        put(holder, field, group.join(values));
+    }
+
+    /// Stores a group. What it held before is read only if not all of its fields were set, so that
+    /// a damaged group can be set anew.
+    private void storeStaged(long at, Staged its) {
+        byte @Nullable [] whole = null;
+        boolean isRead = false;
+        for (int i = 0; i < its.isSet.length; i++) {
+            if (!its.isSet[i]) {
+                whole = isRead ? whole : whole(its.holder, at);
+                isRead = true;
+                its.values[i] = its.group.get(whole, i);
+            }
+        }
+        put(its.holder, its.field, its.group.join(its.values));
     }
 
     /// Replaces the buffer of a slot.
@@ -223,28 +253,21 @@ final class SlotFields {
     /// Sets fields of an object in one transaction. Each group is stored once, however many of its
     /// fields are set.
     void setTogether(DurableObject object, Runnable setters) {
-        fields.change(
-                object,
-                () -> {
-                    if (staged != null) {
-                        setters.run();
-                        return;
-                    }
-                    try {
-                        Map<Long, Staged> setting = new HashMap<>();
-                        staged = setting;
-                        setters.run();
-                        setting.values().forEach(this::storeStaged);
-                    } finally {
-                        staged = null;
-                    }
-                });
-    }
-
-    private void storeStaged(Staged its) {
-        // The setters may have deleted the object.
-        fields.check(its.holder);
-        put(its.holder, its.field, its.group.join(its.values));
+        pool.transact(() -> {
+            fields.check(object);
+            if (staged != null) {
+                setters.run();
+                return;
+            }
+            try {
+                Map<Long, Staged> setting = new LinkedHashMap<>();
+                staged = setting;
+                setters.run();
+                setting.forEach(this::storeStaged);
+            } finally {
+                staged = null;
+            }
+        });
     }
 
     /// Frees the values of the slots of a record.
@@ -252,6 +275,9 @@ final class SlotFields {
         Layout layout = stored.layout();
         for (int i = 0; i < stored.fields().size(); i++) {
             long at = record + layout.offsets()[i];
+            if (staged != null) {
+                staged.remove(at);
+            }
             if (layout.hasPlace(i) && stored.fields().get(i).isCollection()) {
                 pool.collections().delete(store.word(at));
             } else if (layout.hasPlace(i) && !stored.fields().get(i).isInline()) {

@@ -22,6 +22,10 @@ import java.util.List;
 ///   stored the form
 public record StoredType(
         int id, String name, List<String> formerly, List<FieldSpec> fields, boolean listsNames) {
+    /// Set in the byte of a grouped field's kind: libraries that do not know groups know no such
+    /// kind.
+    private static final int GROUPED = 0x80;
+
     /// The offsets of the fields, which follow from their kinds.
     public Layout layout() {
         return Layout.of(fields);
@@ -45,7 +49,7 @@ public record StoredType(
             out.writeInt(fields.size());
             for (FieldSpec field : fields) {
                 out.writeUTF(field.name());
-                out.writeByte(field.kind().ordinal());
+                out.writeByte(field.kind().ordinal() | (field.grouped() ? GROUPED : 0));
                 out.writeInt(field.fixedLength());
                 out.writeBoolean(field.nullable());
                 out.writeByte(field.tiers().size());
@@ -61,11 +65,6 @@ public record StoredType(
             encodeNames(out, formerly);
             for (FieldSpec field : fields) {
                 encodeNames(out, field.formerly());
-            }
-            if (hasGroups()) {
-                for (FieldSpec field : fields) {
-                    out.writeBoolean(field.grouped());
-                }
             }
         } catch (IOException e) {
             throw new UncheckedIOException(e);
@@ -94,10 +93,6 @@ public record StoredType(
             for (int i = 0; listsNames && i < count; i++) {
                 fields.set(i, fields.get(i).formerly(decodeNames(in).toArray(new String[0])));
             }
-            boolean hasGroups = in.available() > 0;
-            for (int i = 0; hasGroups && i < count; i++) {
-                fields.set(i, in.readBoolean() ? fields.get(i).inGroup() : fields.get(i));
-            }
             return new StoredType(id, name, formerly, List.copyOf(fields), listsNames);
         } catch (IOException | IllegalArgumentException | ArrayIndexOutOfBoundsException e) {
             throw new StoreFailure.Damaged("a stored type is damaged", e);
@@ -106,7 +101,8 @@ public record StoredType(
 
     private static FieldSpec decodeField(DataInputStream in) throws IOException {
         String name = in.readUTF();
-        FieldKind kind = FieldKind.values()[in.readUnsignedByte()];
+        int kindByte = in.readUnsignedByte();
+        FieldKind kind = FieldKind.values()[kindByte & ~GROUPED];
         int fixedLength = in.readInt();
         boolean nullable = in.readBoolean();
         List<StorageTier> tiers = new ArrayList<>();
@@ -116,7 +112,15 @@ public record StoredType(
         String target = in.readUTF();
         List<String> constants = decodeNames(in);
         return new FieldSpec(
-                name, kind, fixedLength, nullable, tiers, target, constants, List.of(), false);
+                name,
+                kind,
+                fixedLength,
+                nullable,
+                tiers,
+                target,
+                constants,
+                List.of(),
+                (kindByte & GROUPED) != 0);
     }
 
     private static List<String> decodeNames(DataInputStream in) throws IOException {

@@ -87,9 +87,9 @@ final class TypeMapping {
             if (then != null && then.grouped()) {
                 Group group =
                         known.computeIfAbsent(
-                                layout.slots()[from], _ -> Group.of(form.fields(), from));
+                                layout.slots()[from], first -> Group.of(form, layout, first));
                 groups[i] = group;
-                members[i] = group.members().indexOf(then);
+                members[i] = group.memberOf(from);
             }
             if (then != null && !field.isVolatile()) {
                 compare(field, then, differences);
@@ -209,7 +209,8 @@ final class TypeMapping {
         return !isSame || !isAlike(then, before);
     }
 
-    /// The offset of a field in a record; -1 if the record does not have it.
+    /// The offset of a field, or of the slot that leads to its value or its group's, in a record;
+    /// -1 if the record does not have it.
     int offset(int field) {
         return offsets[field];
     }

@@ -6,6 +6,7 @@ import dev.terrace.objects.internal.store.Links;
 import dev.terrace.objects.internal.store.Medium;
 import dev.terrace.objects.internal.store.Store;
 import dev.terrace.objects.internal.store.StoreFailure;
+import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.Collection;
 import java.util.Comparator;
@@ -132,10 +133,19 @@ final class Types {
 
     private List<List<Medium>> findMedia(StoredType stored) {
         ObjectType<?> now = current(stored);
+        Forms its = forms.get(now);
+        TypeMapping mapping = its == null ? null : its.mapping(stored.id());
         int[] slots = stored.layout().slots();
-        return IntStream.of(slots)
-                .mapToObj(field -> Medium.named(tiers(stored.fields().get(field), now)))
-                .toList();
+        List<List<Medium>> found = new ArrayList<>();
+        for (int slot : slots) {
+            List<FieldSpec> sharing =
+                    IntStream.range(0, slots.length)
+                            .filter(field -> slots[field] == slot)
+                            .mapToObj(stored.fields()::get)
+                            .toList();
+            found.add(Medium.named(tiers(sharing, now, mapping)));
+        }
+        return List.copyOf(found);
     }
 
     /// The present class, if the program has used it.
@@ -147,24 +157,34 @@ final class Types {
                 .orElseGet(() -> ObjectType.of(newest(stored.name())));
     }
 
-    private List<StorageTier> tiers(FieldSpec stored, ObjectType<?> now) {
-        for (FieldSpec field : now.fields()) {
-            boolean isSame =
-                    field.name().equals(stored.name()) || field.formerly().contains(stored.name());
-            if (isSame && !field.isVolatile()) {
-                return tiers(now, field);
+    /// The tiers of the value of a stored field, or of several that share a buffer: those of the
+    /// first that the class still has.
+    ///
+    /// @param mapping null: fields are found by the names that the class knows
+    private List<StorageTier> tiers(
+            List<FieldSpec> stored, ObjectType<?> now, @Nullable TypeMapping mapping) {
+        for (FieldSpec then : stored) {
+            for (int i = 0; i < now.fields().size(); i++) {
+                FieldSpec field = now.fields().get(i);
+                boolean isSame =
+                        mapping != null
+                                ? then.equals(mapping.stored(i))
+                                : field.name().equals(then.name())
+                                        || field.formerly().contains(then.name());
+                if (isSame && !field.isVolatile()) {
+                    return tiers(now, field);
+                }
             }
         }
-        return stored.tiers();
+        return stored.getFirst().tiers();
     }
 
-    /// The tiers of the value of a field in records of a form, the best first. Those of a group are
-    /// those of its first field.
+    /// The tiers of the value of a field, or of its group, in records of a form, the best first.
     List<StorageTier> tiers(TypeMapping mapping, int field) {
         Group group = mapping.group(field);
         return group == null
                 ? tiers(mapping.type, mapping.field(field))
-                : tiers(group.members().getFirst(), mapping.type);
+                : tiers(group.members(), mapping.type, mapping);
     }
 
     /// The tiers of a field of a class, the best first.
@@ -192,8 +212,9 @@ final class Types {
             ObjectType<?> type, Map<String, List<StorageTier>> fields) {
         int[] slots = type.layout().slots();
         for (int i = 0; i < slots.length; i++) {
+            int slot = slots[i];
             FieldSpec field = type.fields().get(i);
-            FieldSpec first = type.fields().get(slots[i]);
+            FieldSpec first = type.fields().get(slot);
             if (!Objects.equals(fields.get(field.name()), fields.get(first.name()))) {
                 throw new IllegalArgumentException(
                         "fields "
@@ -203,8 +224,9 @@ final class Types {
                                 + " of "
                                 + type.name()
                                 + " share a buffer: name all of "
-                                + Group.of(type.fields(), i).members().stream()
-                                        .map(FieldSpec::name)
+                                + IntStream.range(0, slots.length)
+                                        .filter(each -> slots[each] == slot)
+                                        .mapToObj(each -> type.fields().get(each).name())
                                         .toList()
                                 + " with the same tiers, or none");
             }

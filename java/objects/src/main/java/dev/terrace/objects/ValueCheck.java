@@ -48,7 +48,7 @@ final class ValueCheck {
             } else if (field.isInline()) {
                 bits(field, store.word(at & -Long.BYTES) >>> 8 * (at & Long.BYTES - 1));
             } else if (field.grouped()) {
-                group(Group.of(stored.fields(), i), at);
+                group(Group.of(stored, layout, i), at);
             } else {
                 slot(field, at);
             }

@@ -9,20 +9,17 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.terrace.objects.GoldenPool.Grouped;
 import dev.terrace.objects.internal.store.Feature;
 import dev.terrace.objects.internal.store.Medium;
-import dev.terrace.objects.internal.store.RecordingSegmentStore;
+import dev.terrace.objects.internal.store.Store;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.HashMap;
 import java.util.HexFormat;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.Random;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
@@ -31,184 +28,25 @@ import org.junit.jupiter.api.io.TempDir;
 /// Fields that share a slot hold what fields with slots of their own hold.
 class GroupTest {
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
-    private static final int SEEDS = Boolean.getBoolean("terrace.long") ? 300 : 12;
-    private static final int STEPS = 150;
-    private static final List<StorageTier> DISK = List.of(StorageTier.DISK);
-    private static final List<StorageTier> PMEM = List.of(StorageTier.PMEM);
+
+    /// Two numbers that share a buffer.
+    private static final ObjectType<AnyHandle> OTHER = pair();
+
+    private static ObjectType<AnyHandle> pair() {
+        return ObjectType.of(
+                "Other",
+                AnyHandle.class,
+                AnyHandle::new,
+                List.of(),
+                FieldSpec.of("one", FieldKind.LONG).on(StorageTier.DISK).inGroup(),
+                FieldSpec.of("other", FieldKind.LONG).on(StorageTier.DISK).inGroup());
+    }
 
     @TempDir(factory = InMemory.class)
     Path dir;
 
-    /// Builds of the class: its fields in two groups, apart, in one group, on other tiers, and some
-    /// of them within the record.
-    private static final List<UnaryOperator<FieldSpec>> BUILDS =
-            List.of(
-                    FieldSpec::inGroup,
-                    field -> field,
-                    field -> field.on(StorageTier.DISK).inGroup(),
-                    field -> field.on(StorageTier.REMOTE, StorageTier.DISK).inGroup(),
-                    field ->
-                            field.name().startsWith("near_")
-                                    ? field.on(StorageTier.PMEM)
-                                    : field.inGroup());
-
-    private static List<ObjectType<AnyHandle>> builds() {
-        return BUILDS.stream()
-                .map(build ->
-                        ObjectType.of(
-                                "Thing",
-                                AnyHandle.class,
-                                AnyHandle::new,
-                                List.of(),
-                                Grouped.specs(build)))
-                .toList();
-    }
-
     private static ObjectType<AnyHandle> type(FieldSpec... fields) {
         return ObjectType.of("Thing", AnyHandle.class, AnyHandle::new, List.of(), fields);
-    }
-
-    private static @Nullable Object random(FieldSpec field, Random random) {
-        if (field.nullable() && random.nextInt(4) == 0) {
-            return null;
-        }
-        return field.kind() == FieldKind.STRING
-                ? "\u65e5".repeat(random.nextInt(3)) + "x".repeat(random.nextInt(60))
-                : GoldenPool.value(field, random.nextInt(20));
-    }
-
-    /// A pool, and what its objects must hold.
-    private final class Run {
-        final Random random;
-        final List<ObjectType<AnyHandle>> builds = builds();
-        final RecordingSegmentStore segments = new RecordingSegmentStore(new ArrayList<>());
-        final Map<Long, Map<String, @Nullable Object>> expected = new LinkedHashMap<>();
-        final Map<Long, AnyHandle> handles = new HashMap<>();
-        ObjectType<AnyHandle> type = builds.getFirst();
-        Pool pool;
-
-        Run(long seed) throws IOException {
-            random = new Random(seed);
-            pool = open();
-        }
-
-        Pool open() throws IOException {
-            return Pool.open(dir, SMALL.remote(segments));
-        }
-
-        /// A handle of some object: one that has been used before, or a new one.
-        AnyHandle any() {
-            List<Long> all = List.copyOf(expected.keySet());
-            long reference = all.get(random.nextInt(all.size()));
-            return random.nextBoolean()
-                    ? pool.object(type, reference)
-                    : handles.computeIfAbsent(reference, _ -> pool.object(type, reference));
-        }
-
-        void set(AnyHandle thing, int field, Map<String, @Nullable Object> values) {
-            Object value = random(thing.spec(field), random);
-            thing.set(field, value);
-            values.put(thing.spec(field).name(), GoldenPoolTest.comparable(value));
-        }
-
-        /// Sets some fields.
-        void setSome(AnyHandle thing, Map<String, @Nullable Object> values) {
-            for (int i = random.nextInt(12); i >= 0; i--) {
-                int field = random.nextInt(thing.count());
-                set(thing, field, values);
-                assertEquals(values.get(thing.spec(field).name()), thing.get(field));
-            }
-        }
-
-        void step() throws IOException {
-            int what = expected.isEmpty() ? 0 : random.nextInt(12);
-            switch (what) {
-                case 0 -> {
-                    AnyHandle thing = pool.create(type);
-                    pool.root("thing " + thing.reference(), type).set(thing);
-                    expected.put(thing.reference(), thing.all());
-                }
-                case 1, 2, 3 -> {
-                    AnyHandle thing = any();
-                    set(thing, random.nextInt(thing.count()), of(thing));
-                }
-                case 4, 5, 6 -> {
-                    AnyHandle thing = any();
-                    thing.setTogether(() -> setSome(thing, of(thing)));
-                }
-                case 7 -> {
-                    AnyHandle thing = any();
-                    Map<String, @Nullable Object> values = new LinkedHashMap<>(of(thing));
-                    assertThrows(
-                            IllegalStateException.class,
-                            () ->
-                                    thing.setTogether(() -> {
-                                        setSome(thing, values);
-                                        throw new IllegalStateException("on purpose");
-                                    }));
-                }
-                case 8 -> {
-                    AnyHandle one = any();
-                    AnyHandle other = any();
-                    one.setTogether(() -> {
-                        setSome(one, of(one));
-                        other.setTogether(() -> setSome(other, of(other)));
-                        setSome(one, of(one));
-                    });
-                }
-                case 9 -> {
-                    AnyHandle thing = any();
-                    expected.remove(thing.reference());
-                    pool.root("thing " + thing.reference(), type).set(null);
-                    thing.delete();
-                }
-                case 10 -> {
-                    pool.close();
-                    handles.clear();
-                    type = builds.get(random.nextInt(builds.size()));
-                    pool = open();
-                }
-                default -> {
-                    pool.retier(type);
-                    pool.compact();
-                }
-            }
-        }
-
-        private Map<String, @Nullable Object> of(AnyHandle thing) {
-            return Objects.requireNonNull(expected.get(thing.reference()));
-        }
-
-        void check() throws IOException {
-            for (boolean readOnly : new boolean[] {false, true}) {
-                expected.forEach((reference, values) ->
-                        assertEquals(values, pool.object(type, reference).all()));
-                assertEquals(List.of(), pool.check().problems());
-                assertEquals(Map.of(), pool.check().leaked());
-                pool.close();
-                PoolOptions options = SMALL.remote(segments);
-                pool = Pool.open(dir, readOnly ? options : options.toRead());
-            }
-        }
-    }
-
-    @Test
-    void theyHoldWhatFieldsApartHold() throws IOException {
-        for (int seed = 0; seed < SEEDS; seed++) {
-            Run run = new Run(seed);
-            try {
-                for (int step = 0; step < STEPS; step++) {
-                    run.step();
-                }
-                run.check();
-            } catch (AssertionError | RuntimeException e) {
-                throw new AssertionError("with seed " + seed, e);
-            } finally {
-                run.pool.close();
-            }
-            SharedMemory.delete(dir);
-            Files.createDirectory(dir);
-        }
     }
 
     private static long onDisk(Pool pool) {
@@ -273,7 +111,7 @@ class GroupTest {
     @Test
     void othersSeeNothingOfWhatIsBeingSet() throws Exception {
         try (Pool pool = Pool.open(dir, SMALL)) {
-            AnyHandle thing = pool.create(builds().getFirst());
+            AnyHandle thing = pool.create(GroupModelTest.builds().getFirst());
             thing.fill(1);
             Map<String, @Nullable Object> before = thing.all();
             thing.setTogether(() -> {
@@ -287,7 +125,7 @@ class GroupTest {
     @Test
     void aHandleKeepsNothingOfATransactionThatIsRolledBack() throws IOException {
         try (Pool pool = Pool.open(dir, SMALL)) {
-            ObjectType<AnyHandle> type = builds().get(2);
+            ObjectType<AnyHandle> type = GroupModelTest.builds().get(2);
             AnyHandle thing = pool.create(type);
             thing.fill(1);
             assertThrows(
@@ -306,27 +144,184 @@ class GroupTest {
     }
 
     @Test
-    void anObjectThatIsDeletedWhileItIsSetIsNotSet() throws IOException {
+    void anObjectThatIsSetAndDeletedIsGone() throws IOException {
         try (Pool pool = Pool.open(dir, SMALL)) {
-            AnyHandle thing = pool.create(builds().getFirst());
-            thing.fill(1);
-            Map<String, @Nullable Object> before = thing.all();
+            ObjectType<AnyHandle> type = GroupModelTest.builds().getFirst();
+            AnyHandle thing = pool.create(type);
+            AnyHandle other = pool.create(type);
+            pool.root("thing", type).set(thing);
+            thing.setTogether(() -> {
+                other.fill(2);
+                other.delete();
+                thing.fill(3);
+            });
+            assertFalse(other.isAlive());
+            assertEquals(
+                    GoldenPoolTest.comparable(GoldenPool.value(thing.spec(0), 3)), thing.get(0));
+            assertEquals(Map.of(), pool.check().leaked());
             assertThrows(
                     StaleReferenceException.class,
                     () ->
                             thing.setTogether(() -> {
-                                thing.fill(2);
                                 thing.delete();
+                                thing.fill(4);
                             }));
-            assertEquals(before, thing.all());
-            pool.root("thing", builds().getFirst()).set(thing);
-            assertEquals(Map.of(), pool.check().leaked());
+            assertTrue(thing.isAlive(), "rolled back");
+        }
+    }
+
+    @Test
+    void aCursorsHandleSetsEachObjectItWasLedTo() throws IOException {
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            AnyHandle total = pool.create(type(FieldSpec.of("total", FieldKind.LONG)));
+            for (long i = 0; i < 5; i++) {
+                AnyHandle thing = pool.create(OTHER);
+                thing.set(0, i);
+                thing.set(1, 100 + i);
+            }
+            total.setTogether(() -> {
+                Cursor<AnyHandle> cursor = pool.cursor(OTHER);
+                long sum = 0;
+                while (cursor.next()) {
+                    AnyHandle thing = cursor.get();
+                    sum += (Long) Objects.requireNonNull(thing.get(0));
+                    thing.set(0, (Long) thing.get(0) + 1000);
+                }
+                total.set(0, sum);
+            });
+            Cursor<AnyHandle> cursor = pool.cursor(OTHER);
+            for (long i = 0; cursor.next(); i++) {
+                assertEquals(Map.of("one", 1000 + i, "other", 100 + i), cursor.get().all());
+            }
+            assertEquals(10L, total.get(0));
+        }
+    }
+
+    @Test
+    void aHandleKeepsNothingWhenNoncesBeginAnew() throws IOException {
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            AnyHandle writer = pool.create(OTHER);
+            AnyHandle filler = pool.create(type(FieldSpec.of("number", FieldKind.LONG)));
+            AnyHandle reader = pool.object(OTHER, writer.reference());
+            writer.set(0, 1L);
+            writer.set(1, 1L);
+            long nonce = pool.store().word(writer.record() + writer.mapping().offset(0)) >>> 8;
+            commitUntil(filler, nonce - 20);
+            assertEquals(1L, reader.get(0));
+            writer.set(0, 2L);
+            commitUntil(filler, nonce);
+            // To the first value's place, and with its nonce.
+            writer.set(0, 3L);
+            assertEquals(3L, reader.get(0));
+            reader.set(1, 77L);
+            assertEquals(3L, pool.object(OTHER, writer.reference()).get(0));
+        }
+    }
+
+    /// Commits until the next one has this nonce.
+    private static void commitUntil(AnyHandle filler, long nonce) {
+        Store store = filler.pool().store();
+        while ((nonce - (store.sequence() >>> 1) & 0xffff) != 0) {
+            filler.set(0, store.sequence());
+        }
+    }
+
+    @Test
+    void aHandleThatReadsWhileAnotherThreadWritesKeepsTheRightValue() throws Exception {
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            AnyHandle writer = pool.create(OTHER);
+            AnyHandle reader = pool.object(OTHER, writer.reference());
+            AtomicBoolean isDone = new AtomicBoolean();
+            CompletableFuture<Void> reading =
+                    CompletableFuture.runAsync(() -> {
+                        while (!isDone.get()) {
+                            long value = (Long) Objects.requireNonNull(reader.get(0));
+                            assertTrue(value == 0 || value == 5);
+                        }
+                    });
+            try {
+                for (int i = 0; i < 20_000 && !reading.isDone(); i++) {
+                    writer.set(0, 5L);
+                    writer.set(0, 0L);
+                    assertEquals(0L, reader.get(0));
+                }
+            } finally {
+                isDone.set(true);
+                reading.join();
+            }
+        }
+    }
+
+    @Test
+    void textsAreComparedWithTheirFieldsValueOnly() throws IOException {
+        for (StorageTier[] tiers :
+                new StorageTier[][] {{StorageTier.DISK}, {StorageTier.PMEM, StorageTier.DISK}}) {
+            ObjectType<AnyHandle> type =
+                    type(
+                            FieldSpec.of("flag", FieldKind.BOOLEAN).on(tiers).inGroup(),
+                            FieldSpec.of("text", FieldKind.STRING).on(tiers).orNull().inGroup());
+            try (Pool pool = Pool.open(dir, SMALL)) {
+                AnyHandle thing = pool.create(type);
+                assertTrue(thing.equalsString(1, -1, null));
+                for (String text : List.of("a", "Elm Street 5", "")) {
+                    thing.set(1, text);
+                    assertTrue(thing.equalsString(1, -1, text));
+                    assertFalse(thing.equalsString(1, -1, text + "b"));
+                    assertFalse(thing.equalsString(1, -1, null));
+                }
+            }
+        }
+    }
+
+    @Test
+    void aNumberThatWasZeroIsNotNullLater() throws IOException {
+        FieldSpec other = FieldSpec.of("other", FieldKind.INT).on(StorageTier.DISK).inGroup();
+        FieldSpec one = FieldSpec.of("one", FieldKind.INT).on(StorageTier.DISK).inGroup();
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            AnyHandle thing = pool.create(type(one, other));
+            thing.set(0, 0);
+            AnyHandle later = pool.object(type(one.orNull(), other), thing.reference());
+            assertEquals(0, later.get(0));
+            later.set(1, 5);
+            assertEquals(0, later.get(0));
+        }
+    }
+
+    @Test
+    void settersRunOnceAlsoIfThereIsNoRoom() throws IOException {
+        ObjectType<AnyHandle> spilled =
+                type(
+                        FieldSpec.of("bytes", FieldKind.BYTES)
+                                .on(StorageTier.PMEM, StorageTier.DISK)
+                                .orNull());
+        ObjectType<DurableRecord> inPmem =
+                ObjectType.of("InPmem", FieldSpec.of("bytes", FieldKind.BYTES).orNull());
+        try (Pool pool = Pool.open(dir, SMALL.pmem(4 << 20))) {
+            for (int i = 0; i < 20; i++) {
+                pool.create(spilled).set(0, new byte[100_000]);
+            }
+            int[] runs = {0};
+            int tries = 0;
+            for (int made = 0; made < 4; tries++) {
+                DurableRecord thing = pool.create(inPmem);
+                try {
+                    thing.setTogether(() -> {
+                        runs[0]++;
+                        thing.setArray(0, new byte[300_000]);
+                    });
+                    made++;
+                } catch (PoolFullException expected) {
+                    assertTrue(tries < 20);
+                }
+            }
+            assertEquals(tries, runs[0]);
+            assertTrue(tries > 4, "it was full once");
         }
     }
 
     @Test
     void damageOfAGroupIsFound() throws IOException {
-        ObjectType<AnyHandle> type = builds().getFirst();
+        ObjectType<AnyHandle> type = GroupModelTest.builds().getFirst();
         try (Pool pool = Pool.open(dir, SMALL)) {
             AnyHandle thing = pool.create(type);
             thing.fill(1);
@@ -353,6 +348,46 @@ class GroupTest {
         }
     }
 
+    @Test
+    void whatIsNoValueOfAFieldIsFound() throws IOException {
+        ObjectType<AnyHandle> type =
+                type(
+                        FieldSpec.of("flag", FieldKind.BOOLEAN)
+                                .on(StorageTier.PMEM, StorageTier.DISK)
+                                .inGroup(),
+                        FieldSpec.of("text", FieldKind.STRING)
+                                .on(StorageTier.PMEM, StorageTier.DISK)
+                                .orNull()
+                                .inGroup());
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            AnyHandle thing = pool.create(type);
+            pool.root("thing", type).set(thing);
+            for (String wrong : List.of("02 04000000 00616161", "01 04000000 07616161")) {
+                setGroup(thing, 0, HexFormat.of().parseHex(wrong.replace(" ", "")));
+                assertEquals(1, pool.check().problems().size(), wrong);
+            }
+            setGroup(thing, 0, HexFormat.of().parseHex("010400000000616161"));
+            assertEquals(List.of(), pool.check().problems());
+            assertEquals("aaa", thing.get(1));
+        }
+    }
+
+    @Test
+    void aDamagedGroupIsSetAnewAsAWhole() throws IOException {
+        ObjectType<AnyHandle> type = GroupModelTest.builds().get(2);
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            AnyHandle thing = pool.create(type);
+            setGroup(thing, 0, new byte[20]);
+            assertThrows(PoolDamagedException.class, () -> thing.set(0, true));
+            assertThrows(
+                    PoolDamagedException.class, () -> thing.setTogether(() -> thing.set(0, true)));
+            thing.setTogether(() -> thing.fill(5));
+            AnyHandle other = pool.create(type);
+            other.fill(5);
+            assertEquals(other.all(), thing.all());
+        }
+    }
+
     /// Sets the slot of a field's group to bytes that are no value of it.
     private static void setGroup(AnyHandle thing, int field, byte[] wrong) {
         Pool pool = thing.pool();
@@ -364,41 +399,6 @@ class GroupTest {
             pool.buffers().free(old);
             return true;
         });
-    }
-
-    @Test
-    void aGroupIsPlacedAsAWhole() throws IOException {
-        ObjectType<AnyHandle> type =
-                type(
-                        FieldSpec.of("one", FieldKind.LONG).on(StorageTier.DISK).inGroup(),
-                        FieldSpec.of("other", FieldKind.LONG).on(StorageTier.DISK).inGroup(),
-                        FieldSpec.of("text", FieldKind.STRING).on(StorageTier.DISK).orNull());
-        try (Pool pool = Pool.open(dir, SMALL)) {
-            AnyHandle thing = pool.create(type);
-            thing.fill(3);
-            IllegalArgumentException refused =
-                    assertThrows(
-                            IllegalArgumentException.class,
-                            () -> pool.place(Map.of("Thing", Map.of("one", PMEM, "text", PMEM))));
-            assertEquals(
-                    "fields one and other of Thing share a buffer: name all of [one, other] with"
-                            + " the same tiers, or none",
-                    refused.getMessage());
-            assertEquals(Map.of(), pool.placements());
-            assertThrows(
-                    IllegalArgumentException.class,
-                    () -> pool.place(Map.of("Thing", Map.of("one", PMEM, "other", DISK))));
-            Map<String, @Nullable Object> before = thing.all();
-            long disk = onDisk(pool);
-            pool.place(Map.of("Thing", Map.of("one", PMEM, "other", PMEM)));
-            assertEquals(StoredSize.onDisk(16), disk - onDisk(pool), "it has moved");
-            assertEquals(before, thing.all());
-            thing.set(1, 77L);
-            assertEquals(StoredSize.onDisk(16), disk - onDisk(pool), "it stays there");
-            pool.place(Map.of("Thing", Map.of()));
-            assertEquals(disk, onDisk(pool));
-            assertEquals(77L, thing.get(1));
-        }
     }
 
     @Test

@@ -86,12 +86,8 @@ public record PlacementProblem(
                         field.field().kind() == FieldKind.REFERENCE
                                         && !field.field().isCollection()
                                         && !field.field().isVolatile()
-                                ? deviceOf(StorageTier.PMEM)
-                                : field.field().tiers().stream()
-                                        .mapToInt(this::deviceOf)
-                                        .filter(each -> each >= 0)
-                                        .findFirst()
-                                        .orElse(-1);
+                                ? deviceOf(devices, List.of(StorageTier.PMEM))
+                                : deviceOf(devices, field.field().tiers());
                 if (device < 0) {
                     return null;
                 }
@@ -101,15 +97,16 @@ public record PlacementProblem(
         return assignment;
     }
 
-    /// The number of the device of a tier; of `DISK` that of the SSD if there is one; -1 if there
-    /// is none.
-    private int deviceOf(StorageTier tier) {
+    /// The number of the first device that tags name, of `DISK` the SSD if there is one; -1 if they
+    /// name none.
+    static int deviceOf(List<Device> devices, List<StorageTier> tags) {
         List<StorageTier> tiers = devices.stream().map(Device::tier).toList();
-        int ssd = tiers.indexOf(StorageTier.SSD);
-        boolean isHdd = tier == StorageTier.DISK && ssd < 0;
-        return tier == StorageTier.DISK
-                ? isHdd ? tiers.indexOf(StorageTier.HDD) : ssd
-                : tiers.indexOf(tier);
+        StorageTier disk = tiers.contains(StorageTier.SSD) ? StorageTier.SSD : StorageTier.HDD;
+        return tags.stream()
+                .mapToInt(tag -> tiers.indexOf(tag == StorageTier.DISK ? disk : tag))
+                .filter(device -> device >= 0)
+                .findFirst()
+                .orElse(-1);
     }
 
     /// The total cost of an assignment, in nanoseconds.

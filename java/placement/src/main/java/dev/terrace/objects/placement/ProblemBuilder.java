@@ -75,29 +75,27 @@ final class ProblemBuilder {
         FieldFootprint footprint = FieldFootprint.of(field);
         String why = whyUntagged(type, field.field());
         List<Choice> choices = new ArrayList<>();
-        StorageTier stays = present(field.field());
+        int stays = present(field.field());
         for (Device device : devices) {
-            String refusal =
-                    why.isEmpty() || device.tier() == stays ? refusal(name, field, device) : why;
+            boolean isPossible = why.isEmpty() || devices.indexOf(device) == stays;
+            String refusal = isPossible ? refusal(name, field, device) : why;
             choices.add(choice(type, field, footprint, device, options.rule(name), refusal));
         }
         return new PlacementField(name, why.isEmpty(), choices);
     }
 
-    /// The tier of a field that cannot be placed.
-    private StorageTier present(FieldSpec spec) {
-        StorageTier first = spec.tiers().getFirst();
-        if (spec.kind() == FieldKind.REFERENCE && first != StorageTier.DRAM) {
-            return StorageTier.PMEM;
-        }
-        boolean hasSsd = devices.stream().anyMatch(device -> device.tier() == StorageTier.SSD);
-        return first != StorageTier.DISK ? first : hasSsd ? StorageTier.SSD : StorageTier.HDD;
+    /// The device of a field that cannot be placed; -1 if its tags name none.
+    private int present(FieldSpec spec) {
+        boolean isInRecord = spec.kind() == FieldKind.REFERENCE && !spec.isVolatile();
+        return isInRecord ? pmem : PlacementProblem.deviceOf(devices, spec.tiers());
     }
 
     /// Why no tag of a field can say where it lies; empty if one can.
     private String whyUntagged(ClassProfile type, FieldSpec spec) {
         if (options.keepsGroups() && spec.grouped()) {
-            return "it shares a buffer with other fields, which only other tags can part";
+            return "it shares a buffer with other fields, so it stays on "
+                    + spec.tiers()
+                    + " until its tags change";
         }
         if (spec.isVolatile() && spec.kind() == FieldKind.REFERENCE) {
             return "an object that is kept in memory cannot be stored";

@@ -119,8 +119,8 @@ final class Layout {
         if (member.field().apart() && !isSmall(member.slot())) {
             problems.at(
                     member.slot().element(),
-                    "@Apart has no effect: %s shares its buffer with no other field anyway: remove"
-                            + " the tag",
+                    "@Apart has no effect: %s is not small, or has no buffer, so it shares none:"
+                            + " remove the tag",
                     member.slot().schemaName());
         }
     }

@@ -38,7 +38,10 @@ public final class Buffers {
     /// Bytes of the longest value that lies in its slot.
     static final int INLINE_BYTES_MAX = 7;
 
-    private static final long NONCES = 1 << 15;
+    /// A slot's nonce comes again after so many commits.
+    private static final long NONCES = 1 << 16;
+
+    private static final int NONCE_SHIFT = 8;
 
     /// Bytes before those of a value in persistent memory.
     static final int PMEM_FRONT_BYTES = 16;
@@ -239,8 +242,11 @@ public final class Buffers {
     }
 
     private long place(int kind, int disk, long offset) {
-        long nonce = store.sequence() >>> 1 & 0xffff;
-        return kind | (long) disk << 4 | nonce << 8 | offset / SizeClasses.GRANULE_BYTES << 24;
+        long nonce = store.sequence() >>> 1 & NONCES - 1;
+        return kind
+                | (long) disk << 4
+                | nonce << NONCE_SHIFT
+                | offset / SizeClasses.GRANULE_BYTES << 24;
     }
 
     /// Null is 0 as a whole: any other word with null's kind is not a slot, and has kind -1.
@@ -446,7 +452,7 @@ public final class Buffers {
             try {
                 T found = find.apply(slot);
                 VarHandle.loadLoadFence();
-                if (store.word(at) == slot && isSameSince(sequence)) {
+                if (store.word(at) == slot && isSameSince(slot, sequence)) {
                     return found;
                 }
             } catch (RuntimeException | InternalError e) {
@@ -460,10 +466,19 @@ public final class Buffers {
         return store.alone(() -> find.apply(store.word(at)));
     }
 
-    /// Whether a slot that holds what it held when the sequence was this number still leads to the
-    /// same buffer. Not for slots that a transaction has not committed yet.
-    public boolean isSameSince(long sequence) {
-        return store.sequence() - sequence < NONCES;
+    /// Whether a slot that still holds what it held when the sequence was this number leads to the
+    /// same buffer. From the first commit on that has the slot's nonce again, another buffer may
+    /// have the same slot. Not for slots that a transaction has not committed yet. Called after the
+    /// slot was read.
+    public boolean isSameSince(long slot, long sequence) {
+        if (place(slot) == null) {
+            return true;
+        }
+        VarHandle.loadLoadFence();
+        long then = sequence >>> 1;
+        long nonce = slot >>> NONCE_SHIFT & NONCES - 1;
+        long next = then + 1 + (nonce - then - 1 & NONCES - 1);
+        return store.sequence() >>> 1 < next;
     }
 
     private int lengthOf(long slot) {
