@@ -5,10 +5,15 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.ClassProfile;
+import dev.terrace.objects.FieldKind;
+import dev.terrace.objects.FieldProfile;
+import dev.terrace.objects.FieldSpec;
 import dev.terrace.objects.Profile;
 import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.placement.Placement.Alternative;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 
 /// Problems that are made of profiles, and what is said of their answers.
@@ -42,6 +47,60 @@ class PlacementProblemTest {
     void aNumberTakesItsBytesOfTheRecordAndOnADiskOnlyItsSlot() {
         assertEquals(List.of(0L, 4L * OBJECTS, 0L), choice(Profiles.AGE, PMEM).bytes());
         assertEquals(List.of(0L, 8L * OBJECTS, 0L), choice(Profiles.AGE, SSD).bytes());
+    }
+
+    private static FieldProfile profile(FieldSpec field) {
+        return new FieldProfile(field, 10, 10, 0, 0, 80, 80, 8, 0, 0);
+    }
+
+    /// A class with two numbers that share a buffer, and one that does not.
+    private static Profile grouped(StorageTier... tags) {
+        FieldSpec field = FieldSpec.of("one", FieldKind.LONG).on(tags);
+        return new Profile(
+                1000,
+                List.of(
+                        new ClassProfile(
+                                "C",
+                                OBJECTS,
+                                List.of(
+                                        profile(field.inGroup()),
+                                        profile(
+                                                FieldSpec.of("other", FieldKind.LONG)
+                                                        .on(tags)
+                                                        .inGroup()),
+                                        profile(FieldSpec.of("alone", FieldKind.LONG).on(tags))))));
+    }
+
+    @Test
+    void inAPoolThatIsThereFieldsThatShareABufferStay() {
+        for (StorageTier[] tags :
+                new StorageTier[][] {
+                    {StorageTier.DISK}, {StorageTier.SSD}, {StorageTier.HDD, StorageTier.SSD}
+                }) {
+            Profile profile = grouped(tags);
+            Placement live =
+                    solver.solve(
+                            PlacementProblem.of(
+                                    profile,
+                                    Profiles.devices(),
+                                    PlacementOptions.defaults().live(profile)));
+            assertEquals(Map.of("C", Map.of("alone", List.of(StorageTier.PMEM))), live.tiers());
+            assertEquals(StorageTier.SSD, live.deviceOf(new FieldName("C", "one")).tier());
+            Placement free =
+                    solver.solve(
+                            PlacementProblem.of(
+                                    profile, Profiles.devices(), PlacementOptions.defaults()));
+            assertEquals(3, free.tiers().get("C").size());
+        }
+    }
+
+    @Test
+    void fieldsThatShareABufferCountWithASlotEach() {
+        Profile profile = grouped(StorageTier.SSD);
+        PlacementProblem problem =
+                PlacementProblem.of(profile, Profiles.devices(), PlacementOptions.defaults());
+        // Header, extension, and three slots.
+        assertEquals(48L * OBJECTS, problem.bytes(new int[] {SSD, SSD, SSD})[PMEM]);
     }
 
     @Test

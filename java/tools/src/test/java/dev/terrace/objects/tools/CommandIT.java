@@ -4,9 +4,14 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.DurableRecord;
+import dev.terrace.objects.FieldKind;
+import dev.terrace.objects.FieldSpec;
+import dev.terrace.objects.ObjectType;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.StorageTier;
+import dev.terrace.objects.ValueType;
 import dev.terrace.objects.collections.DurableArray;
 import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.DurableMap;
@@ -294,6 +299,43 @@ class CommandIT {
                 json.out);
         assertTrue(json.out.contains("\"picture\":{\"length\":36,\"first\":[97,32,112,"), json.out);
         assertTrue(json.out.endsWith("\"next\":null,\"tags\":null}}]}\n"), json.out);
+    }
+
+    @Test
+    void dumpShowsFieldsThatShareASlotAndValuesOfTheJdk() throws Exception {
+        try (Pool pool = Pool.open(place, options)) {
+            DurableRecord receipt =
+                    pool.create(
+                            ObjectType.of(
+                                    "Receipt",
+                                    ValueType.INSTANT.field("at").on(StorageTier.DISK).inGroup(),
+                                    FieldSpec.of("number", FieldKind.INT)
+                                            .on(StorageTier.DISK)
+                                            .inGroup()));
+            receipt.setArray(0, new long[] {5, 8});
+            receipt.setInt(1, 7);
+        }
+        Result text =
+                run(
+                        "dump",
+                        place.toString(),
+                        "--disk",
+                        "hdd=" + dir.resolve("disk"),
+                        "--objects=Receipt");
+        assertEquals(0, text.status, text.err);
+        assertTrue(
+                text.out.contains(
+                        "  at: longs[2] java.time.Instant on disk, shared slot at 16\n"
+                                + "  number: int on disk, shared slot at 16\n"),
+                text.out);
+        assertTrue(
+                text.out.contains("  at = 1970-01-01T00:00:05.000000007Z\n  number = 7\n"),
+                text.out);
+        Result json = runJson("dump", "--objects=Receipt", "--limit", "1");
+        assertTrue(
+                json.out.contains("{\"at\":\"1970-01-01T00:00:05.000000007Z\",\"number\":7}"),
+                json.out);
+        assertTrue(json.out.contains("\"offset\":16,\"grouped\":true"), json.out);
     }
 
     @Test

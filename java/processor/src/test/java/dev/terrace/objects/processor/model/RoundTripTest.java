@@ -12,7 +12,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.terrace.objects.Pool;
+import dev.terrace.objects.PoolFullException;
 import dev.terrace.objects.PoolOptions;
+import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.processor.model.Person.Color;
 import java.io.IOException;
 import java.math.BigDecimal;
@@ -329,12 +331,15 @@ class RoundTripTest {
                 shelf.pages(),
                 shelf.year(),
                 shelf.visits(),
+                shelf.cover().length,
+                shelf.large().length,
+                shelf.ofAnyLength().length,
                 shelf.text(),
                 shelf.alone(),
                 shelf.grade(),
                 shelf.binding(),
                 box == null ? null : Arrays.asList(box.label(), box.weight(), box.story()),
-                box == null ? null : Arrays.asList(box.near(), box.picture().length));
+                box == null ? null : Arrays.asList(box.near(), box.number(), box.picture().length));
     }
 
     @Test
@@ -360,6 +365,47 @@ class RoundTripTest {
         assertEquals(10, durable.getPages());
         assertTrue(durable.boxLabelEquals("third"));
         assertEquals(2, durable.getBoxWeight());
+    }
+
+    /// There is room for the group once, and not twice within a transaction.
+    @Test
+    void aGroupIsWrittenOnceByTransactionsThatSetAllOfIt() throws IOException {
+        PoolOptions oneExtent =
+                PoolOptions.defaults()
+                        .extents(1 << 20)
+                        .disk(StorageTier.SSD, directory.resolve("small"), 1 << 20);
+        try (Pool small = Pool.open(directory.resolve("small"), oneExtent)) {
+            Shelf.Box box = new Shelf.Box("x".repeat(600_000), 2, null, null, 0, null);
+            Shelf shelf =
+                    new Shelf(
+                            1,
+                            2,
+                            3L,
+                            new byte[256],
+                            new byte[257],
+                            null,
+                            null,
+                            4,
+                            box,
+                            5,
+                            'x',
+                            null,
+                            0);
+            DurableShelf durable = DurableShelf.of(small, shelf);
+            durable.setBox(null);
+            durable.setBox(box);
+            durable.setBox(null);
+            durable.set(shelf);
+            assertTrue(durable.boxLabelEquals(box.label()));
+            durable.setBox(null);
+            assertThrows(
+                    PoolFullException.class,
+                    () ->
+                            small.transact(() -> {
+                                durable.setBoxLabel(box.label());
+                                durable.setBoxWeight(3);
+                            }));
+        }
     }
 
     @Test
