@@ -120,7 +120,7 @@ final class ArrayFields {
                 fields.change(
                         holder, () -> putWords(holder, holder.mapping().offset(field), bytes));
             } else {
-                fields.slots().set(holder, field, bytes);
+                fields.slots().setStored(holder, field, bytes);
             }
         });
     }

@@ -198,10 +198,14 @@ final class SlotFields {
 
     /// Like [#set(DurableObject, int, byte[])], for this record itself.
     void setStored(DurableObject holder, int field, byte @Nullable [] bytes) {
+        Group group = groupOf(holder, field);
+        if (group != null && staged != null && store.inTransaction()) {
+            setInGroup(holder, field, group, bytes);
+            return;
+        }
         fields.change(
                 holder,
                 () -> {
-                    Group group = groupOf(holder, field);
                     if (group == null) {
                         put(holder, field, bytes);
                     } else {
