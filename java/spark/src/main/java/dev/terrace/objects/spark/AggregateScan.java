@@ -92,6 +92,8 @@ final class AggregateScan implements Scan, Batch {
         if (aggregation.groupByExpressions().length > 0) {
             return null;
         }
+        // What is known of columns is of all rows of a part, those that are deleted included.
+        boolean areColumnsKnown = !manifest.hasDeletions();
         StructType made = new StructType();
         List<@Nullable Long> row = new ArrayList<>();
         for (AggregateFunc function : aggregation.aggregateExpressions()) {
@@ -100,11 +102,11 @@ final class AggregateScan implements Scan, Batch {
             DataType type = column < 0 ? DataTypes.NullType : schema.fields()[column].dataType();
             switch (function) {
                 case CountStar _ -> row.add(manifest.rows());
-                case Count count when column >= 0 && !count.isDistinct() ->
+                case Count count when areColumnsKnown && column >= 0 && !count.isDistinct() ->
                         row.add(manifest.rows() - nulls(manifest, column));
-                case Min _ when ColumnSummary.isExact(type) ->
+                case Min _ when areColumnsKnown && ColumnSummary.isExact(type) ->
                         row.add(ColumnSummary.bound(manifest.parts(), column, true));
-                case Max _ when ColumnSummary.isExact(type) ->
+                case Max _ when areColumnsKnown && ColumnSummary.isExact(type) ->
                         row.add(ColumnSummary.bound(manifest.parts(), column, false));
                 default -> {
                     return null;

@@ -9,18 +9,25 @@ import java.io.Serial;
 import java.io.UncheckedIOException;
 import java.util.Arrays;
 import java.util.List;
+import java.util.stream.IntStream;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.jspecify.annotations.Nullable;
+import org.roaringbitmap.RoaringBitmap;
 
-/// Reads the blocks of a part, one batch each.
+/// Reads the blocks of a part, one batch each, without the rows that are deleted.
 ///
 /// Invariant: who reads a part to its end has met as many rows as the manifest says: none is lost
 /// with a block.
 final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.Facts {
+    private static final ColumnLayout IDS =
+            BlockLayout.of(new StructType().add("id", DataTypes.LongType)).column(0);
+
     private final Pool pool;
     private final TableScan.PartInput input;
     private final BlockLayout layout;
@@ -28,8 +35,17 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
     private final Cursor<DurableRecord> cursor;
     private final DurableRecord block;
     private final BlockVector[] vectors;
-    private final ColumnarBatch batch;
     private final int[] columns;
+    private final LiveRows live;
+
+    /// All rows of a block.
+    private final ColumnarBatch all;
+
+    /// Those of a block that are not deleted.
+    private final ColumnarBatch some;
+
+    private ColumnarBatch batch;
+    private long[] ids = {};
 
     /// Rows of the blocks so far.
     private long walked;
@@ -41,7 +57,7 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
 
     /// Makes readers on executors.
     ///
-    /// @param columns the numbers of those that are wanted
+    /// @param columns the numbers of those that are wanted; [TableScan#ID]: the ids of rows
     record Factory(
             PartStore store, StructType schema, int[] columns, List<BlockFilter> filters, int limit)
             implements ColumnarFactory {
@@ -54,7 +70,8 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
                 Pool pool = store.open(input.part());
                 boolean done = false;
                 try {
-                    BlockReader reader = new BlockReader(pool, input, this);
+                    RoaringBitmap deleted = store.deleted(input.part());
+                    BlockReader reader = new BlockReader(pool, input, this, deleted);
                     done = true;
                     return reader;
                 } finally {
@@ -68,7 +85,8 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
         }
     }
 
-    private BlockReader(Pool pool, TableScan.PartInput input, Factory query) {
+    private BlockReader(
+            Pool pool, TableScan.PartInput input, Factory query, RoaringBitmap deleted) {
         this.pool = pool;
         this.input = input;
         filters = query.filters;
@@ -78,9 +96,21 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
         block = cursor.get();
         vectors =
                 Arrays.stream(query.columns)
-                        .mapToObj(column -> new BlockVector(layout.column(column)))
+                        .mapToObj(column ->
+                                new BlockVector(
+                                        column == TableScan.ID ? IDS : layout.column(column)))
                         .toArray(BlockVector[]::new);
-        batch = new ColumnarBatch(vectors.clone());
+        live = new LiveRows(deleted);
+        all = new ColumnarBatch(vectors.clone());
+        some =
+                new ColumnarBatch(
+                        IntStream.range(0, vectors.length)
+                                .mapToObj(i ->
+                                        columns[i] == TableScan.ID
+                                                ? vectors[i]
+                                                : new LiveVector(vectors[i], live))
+                                .toArray(ColumnVector[]::new));
+        batch = all;
         left = query.limit;
     }
 
@@ -90,12 +120,12 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
             if (met++ % input.shares() != input.share()) {
                 continue;
             }
-            if (filters.stream().allMatch(filter -> filter.mayMatch(this))) {
+            live.lead(walked - rows(), (int) rows());
+            if (live.count() > 0 && filters.stream().allMatch(filter -> filter.mayMatch(this))) {
                 read++;
-                int rows = (int) Math.min(left, rows());
-                for (int i = 0; i < vectors.length; i++) {
-                    vectors[i].lead(block, (int) rows(), (int) nulls(columns[i]));
-                }
+                int rows = (int) Math.min(left, live.count());
+                lead();
+                batch = live.areAll() ? all : some;
                 batch.setNumRows(rows);
                 left -= rows;
                 return true;
@@ -103,6 +133,19 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
             skipped++;
         }
         return false;
+    }
+
+    /// Leads the vectors to the block.
+    private void lead() {
+        for (int i = 0; i < vectors.length; i++) {
+            if (columns[i] == TableScan.ID) {
+                ids = ids.length < live.count() ? new long[(int) rows()] : ids;
+                RowIds.copy(input.number(), walked - rows(), live, ids);
+                vectors[i].hold(ids, live.count());
+            } else {
+                vectors[i].lead(block, (int) rows(), (int) nulls(columns[i]));
+            }
+        }
     }
 
     /// Goes to the next block of the part, whoever's share it is.

@@ -60,7 +60,7 @@ final class BlockVector extends ColumnVector {
     /// A vector of one row, which holds a number.
     static BlockVector ofNumber(ColumnLayout layout, @Nullable Long number) {
         BlockVector vector = new BlockVector(layout);
-        vector.values = ColumnWriter.array(layout.kind(), 1);
+        vector.hold(ColumnWriter.array(layout.kind(), 1), 1);
         if (number != null) {
             switch (vector.values) {
                 case byte[] a -> a[0] = number.byteValue();
@@ -70,10 +70,16 @@ final class BlockVector extends ColumnVector {
             }
         }
         vector.nulls = number == null ? new byte[] {1} : null;
-        vector.rows = 1;
-        vector.areNullsThere = true;
-        vector.areValuesThere = true;
         return vector;
+    }
+
+    /// From now on the values are those of an array, and none is null.
+    void hold(Object array, int count) {
+        values = array;
+        nulls = null;
+        rows = count;
+        areNullsThere = true;
+        areValuesThere = true;
     }
 
     /// From now on the values are those of this block, which has so many rows, until it is given

@@ -2,7 +2,7 @@ package dev.terrace.objects.spark;
 
 import java.io.Serial;
 import java.io.Serializable;
-import java.util.List;
+import java.util.Collection;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
@@ -32,7 +32,7 @@ record ColumnSummary(long nulls, long bytes, byte @Nullable [] min, byte @Nullab
     }
 
     /// The least, or the greatest, number of a column whose type is exact; null if there is none.
-    static @Nullable Long bound(List<Part> parts, int column, boolean isLeast) {
+    static @Nullable Long bound(Collection<Part> parts, int column, boolean isLeast) {
         Long found = null;
         for (Part part : parts) {
             ColumnSummary summary = part.columns().get(column);

@@ -107,7 +107,7 @@ public final class DurableRDD<P, D extends DurableObject> extends JavaRDD<P> {
                         ObjectType.of(handle).name(),
                         Map.of(),
                         parts);
-        job.commit(parts, present -> next.after(before, present, log.root()));
+        job.commit(present -> next.after(before, present, log.root()));
     }
 
     /// Opens what was saved in a directory.

@@ -11,6 +11,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.zip.CRC32C;
 import org.jspecify.annotations.Nullable;
 
@@ -31,11 +33,15 @@ record Manifest(
 
     private static final String MAGIC = "terrace-manifest";
 
+    /// Rows of parts are deleted: who does not know that would show them.
+    private static final int VERSION_3 = 3;
+
     /// Its checksum covers the version; parts are pools that know features.
-    private static final int VERSION = 2;
+    private static final int VERSION_2 = 2;
 
     private static final int VERSION_1 = 1;
-    private static final List<String> VERSIONS = List.of("" + VERSION_1, "" + VERSION);
+    private static final List<String> VERSIONS =
+            List.of("" + VERSION_1, "" + VERSION_2, "" + VERSION_3);
     private static final ObjectMapper JSON =
             new ObjectMapper().enable(SerializationFeature.ORDER_MAP_ENTRIES_BY_KEYS);
 
@@ -64,13 +70,35 @@ record Manifest(
         return manifest == null ? 0 : manifest.number;
     }
 
+    /// The next one, with these parts.
+    Manifest next(List<Part> of) {
+        return new Manifest(number + 1, kind, type, options, of);
+    }
+
+    /// The names of all that it leads to: parts, and files of deletions.
+    Set<String> names() {
+        Set<String> names = new TreeSet<>();
+        for (Part part : parts) {
+            names.add(part.name());
+            if (part.deletions() != null) {
+                names.add(part.deletions().file());
+            }
+        }
+        return names;
+    }
+
     private static List<String> partNames(@Nullable Manifest manifest) {
         return manifest == null ? List.of() : manifest.parts.stream().map(Part::name).toList();
     }
 
-    /// Objects, or rows, in all parts.
+    /// Objects, or rows that are not deleted, in all parts.
     long rows() {
-        return parts.stream().mapToLong(Part::rows).sum();
+        return parts.stream().mapToLong(Part::live).sum();
+    }
+
+    /// Whether rows of a part are deleted.
+    boolean hasDeletions() {
+        return parts.stream().anyMatch(part -> part.deletions() != null);
     }
 
     /// Bytes in use in all parts.
@@ -80,10 +108,11 @@ record Manifest(
 
     /// A line with magic, version and checksum, and the rest in JSON.
     byte[] encode() {
+        int version = hasDeletions() ? VERSION_3 : VERSION_2;
         try {
             byte[] json = JSON.writeValueAsBytes(this);
             byte[] front =
-                    (MAGIC + " " + VERSION + " " + crc(VERSION, json, 0) + "\n")
+                    (MAGIC + " " + version + " " + crc(version, json, 0) + "\n")
                             .getBytes(StandardCharsets.US_ASCII);
             byte[] all = new byte[front.length + json.length];
             System.arraycopy(front, 0, all, 0, front.length);

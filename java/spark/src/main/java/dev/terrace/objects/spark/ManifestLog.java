@@ -13,14 +13,14 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.UUID;
 import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
-import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.Path;
-import org.apache.hadoop.fs.StreamCapabilities;
 import org.jspecify.annotations.Nullable;
 
 /// The manifests of a directory: numbered files that are written once. The highest number is what
@@ -124,15 +124,23 @@ final class ManifestLog {
         }
     }
 
-    /// The parts that these manifests lead to, by their names.
+    /// What manifests lead to.
+    ///
+    /// @param parts by their names
+    /// @param names of all: those of parts, and of files of deletions
+    record Contents(Map<String, Part> parts, Set<String> names) {}
+
+    /// What these manifests lead to.
     ///
     /// @throws FileNotFoundException if one has been removed: what it led to may still count by a
     ///   later one
-    Map<String, Part> parts(Collection<Long> ofNumbers) throws IOException {
-        Map<String, Part> parts = new TreeMap<>();
+    Contents contents(Collection<Long> ofNumbers) throws IOException {
+        Contents contents = new Contents(new TreeMap<>(), new TreeSet<>());
         for (long number : ofNumbers) {
             try {
-                at(number).parts().forEach(part -> parts.put(part.name(), part));
+                Manifest manifest = at(number);
+                manifest.parts().forEach(part -> contents.parts.put(part.name(), part));
+                contents.names.addAll(manifest.names());
             } catch (FileNotFoundException e) {
                 throw new FileNotFoundException(
                         file(number)
@@ -140,7 +148,7 @@ final class ManifestLog {
                                 + " try again");
             }
         }
-        return parts;
+        return contents;
     }
 
     /// Commits, unless there is a manifest with this number.
@@ -179,12 +187,7 @@ final class ManifestLog {
         Path from = new Path(manifests.directory(), unfinished);
         Path to = file(number);
         try {
-            try (FSDataOutputStream out = manifests.files().create(from, false)) {
-                out.write(bytes);
-                if (out.hasCapability(StreamCapabilities.HSYNC)) {
-                    out.hsync();
-                }
-            }
+            manifests.write(unfinished, bytes);
             if (manifests.files().exists(to)) {
                 return false;
             }

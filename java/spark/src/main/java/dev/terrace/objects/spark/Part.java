@@ -1,5 +1,6 @@
 package dev.terrace.objects.spark;
 
+import com.fasterxml.jackson.annotation.JsonInclude;
 import java.io.Serial;
 import java.io.Serializable;
 import java.util.List;
@@ -11,9 +12,11 @@ import org.jspecify.annotations.Nullable;
 /// @param pmem directory that the pool's directory is in; null: `parts` beside the manifests
 /// @param disk directory that the directory of its disk's file is in; null: the pool's own
 /// @param hosts names of the node that wrote it
-/// @param rows objects, or rows of a table
+/// @param rows objects, or rows of a table, those that are deleted included
 /// @param bytes in use in the pool, on all tiers
-/// @param columns what is known of each column of a table; empty for objects
+/// @param columns what is known of each column of a table, its deleted rows included; empty for
+///   objects
+/// @param deletions rows of a table that are deleted; null: none is
 record Part(
         String name,
         @Nullable String pmem,
@@ -21,7 +24,8 @@ record Part(
         List<String> hosts,
         long rows,
         long bytes,
-        List<ColumnSummary> columns)
+        List<ColumnSummary> columns,
+        @JsonInclude(JsonInclude.Include.NON_NULL) @Nullable Deletions deletions)
         implements Serializable {
     @Serial private static final long serialVersionUID = 1L;
 
@@ -30,9 +34,31 @@ record Part(
         columns = List.copyOf(columns);
     }
 
+    /// A part as it was written.
+    Part(
+            String name,
+            @Nullable String pmem,
+            @Nullable String disk,
+            List<String> hosts,
+            long rows,
+            long bytes,
+            List<ColumnSummary> columns) {
+        this(name, pmem, disk, hosts, rows, bytes, columns, null);
+    }
+
+    /// How many rows are not deleted.
+    long live() {
+        return deletions == null ? rows : rows - deletions.rows();
+    }
+
+    /// The part with these rows deleted.
+    Part with(@Nullable Deletions all) {
+        return new Part(name, pmem, disk, hosts, rows, bytes, columns, all);
+    }
+
     /// The part without what is known of its columns, which may be long: who opens it needs none of
     /// that.
     Part withoutColumns() {
-        return new Part(name, pmem, disk, hosts, rows, bytes, List.of());
+        return new Part(name, pmem, disk, hosts, rows, bytes, List.of(), deletions);
     }
 }

@@ -22,6 +22,7 @@ import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.util.SerializableConfiguration;
 import org.jspecify.annotations.Nullable;
+import org.roaringbitmap.RoaringBitmap;
 
 /// The pools of a directory's parts, as tasks make, open and remove them. It goes to executors with
 /// the work.
@@ -130,6 +131,11 @@ final class PartStore implements Serializable {
                             + ": a vacuum has removed it, or the directory is not shared");
         }
         return OpenParts.open(place, place.options(options).toRead());
+    }
+
+    /// The rows of a part that are deleted, by their numbers in it.
+    RoaringBitmap deleted(Part part) throws IOException {
+        return new DeletionFiles(root()).read(part);
     }
 
     private static Place localPlace(Storage parts, Part part) {

@@ -6,7 +6,6 @@ import java.nio.file.Files;
 import java.util.List;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.Path;
-import org.apache.hadoop.fs.StreamCapabilities;
 import org.jspecify.annotations.Nullable;
 
 /// The pool that an attempt of a task writes. It is of use only if the driver commits it, so each
@@ -79,9 +78,7 @@ final class PartWriter {
                                     new Path(to.directory(), file.getFileName().toString()),
                                     false)) {
                 Files.copy(file, out);
-                if (out.hasCapability(StreamCapabilities.HSYNC)) {
-                    out.hsync();
-                }
+                Storage.sync(out);
             }
         }
     }

@@ -6,7 +6,6 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.LinkedHashSet;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.api.java.JavaSparkContext;
@@ -22,9 +21,9 @@ public final class Snapshots {
     /// @param parts to which none leads any more, or that were left by jobs that were killed
     public record Removed(int manifests, int parts) {}
 
-    /// Removes all manifests but the last, parts that only these manifests lead to, and remains of
-    /// jobs whose driver was killed, if they are older than `age`. A job that reads or writes for
-    /// longer than that may lose its parts.
+    /// Removes all manifests but the last, parts and files of deletions that only these manifests
+    /// lead to, and remains of jobs whose driver was killed, if they are older than `age`. A job
+    /// that reads or writes for longer than that may lose its parts.
     ///
     /// @param directory of a [DurableRDD] or a table
     /// @param age at least as long as the longest query or job takes
@@ -45,35 +44,40 @@ public final class Snapshots {
             throw new FileNotFoundException(log.root() + " is not there: look at the path");
         }
         PartStore store = new PartStore(log.root(), PartitionOptions.defaults(), configuration);
+        DeletionFiles deletions = new DeletionFiles(log.root());
         // All that a job writes, or has committed so far, is in one of these three, if they are
         // read in this order.
         Set<String> unowned = store.namesBefore(before);
+        unowned.addAll(deletions.namesBefore(before));
         List<WriteJob> jobs = WriteJob.begunBefore(log, Instant.MAX, configuration);
         List<Long> numbers = log.numbers();
 
         Set<Long> old = oldManifests(log, numbers, before);
-        Map<String, Part> kept =
-                log.parts(numbers.stream().filter(number -> !old.contains(number)).toList());
-        Map<String, Part> parts = log.parts(old);
-        unowned.removeAll(parts.keySet());
-        unowned.removeAll(kept.keySet());
+        ManifestLog.Contents kept =
+                log.contents(numbers.stream().filter(number -> !old.contains(number)).toList());
+        ManifestLog.Contents gone = log.contents(old);
+        unowned.removeAll(gone.names());
+        unowned.removeAll(kept.names());
         // Nobody begins to read a manifest whose parts are going.
         for (long number : old) {
             log.delete(number);
         }
-        parts.keySet().removeAll(kept.keySet());
-        for (Part part : parts.values()) {
+        gone.names().removeAll(kept.names());
+        gone.parts().keySet().retainAll(gone.names());
+        for (Part part : gone.parts().values()) {
             store.delete(part);
         }
-        unowned.removeIf(name ->
-                !WriteJob.isPartName(name) || jobs.stream().anyMatch(job -> job.hasMade(name)));
+        deletions.delete(gone.names()::contains);
+        unowned.removeIf(
+                name -> !WriteJob.isName(name) || jobs.stream().anyMatch(job -> job.hasMade(name)));
         int left = store.delete(unowned::contains).size();
+        deletions.delete(unowned::contains);
         for (WriteJob job : WriteJob.begunBefore(log, before, configuration)) {
             // It may have been committed since.
-            left += job.clean(log.parts(log.numbers()).keySet());
+            left += job.clean(log.contents(log.numbers()).names());
         }
         OpenParts.letGoOfRemoved();
-        return new Removed(old.size(), parts.size() + left);
+        return new Removed(old.size(), gone.parts().size() + left);
     }
 
     private static Set<Long> oldManifests(ManifestLog log, List<Long> numbers, Instant before)
@@ -90,10 +94,10 @@ public final class Snapshots {
 
     /// Removes everything.
     static void drop(ManifestLog log, Configuration configuration) throws IOException {
-        Map<String, Part> parts = log.parts(log.numbers());
+        ManifestLog.Contents contents = log.contents(log.numbers());
         log.deleteAll();
         PartStore store = new PartStore(log.root(), PartitionOptions.defaults(), configuration);
-        for (Part part : parts.values()) {
+        for (Part part : contents.parts().values()) {
             store.delete(part);
         }
         for (WriteJob job : WriteJob.begunBefore(log, Instant.MAX, configuration)) {
@@ -101,6 +105,7 @@ public final class Snapshots {
         }
         WriteJob.forget(log);
         store.deleteDirectory();
+        new DeletionFiles(log.root()).deleteAll();
         OpenParts.letGoOfRemoved();
         log.root().deleteIfEmpty();
     }

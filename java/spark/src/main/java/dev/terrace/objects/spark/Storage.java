@@ -1,15 +1,20 @@
 package dev.terrace.objects.spark;
 
+import dev.terrace.objects.spi.Directories;
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.StandardOpenOption;
 import java.time.Instant;
 import java.util.List;
 import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.StreamCapabilities;
 
 /// A directory on any file system that Hadoop knows.
 ///
@@ -68,6 +73,32 @@ record Storage(FileSystem files, Path directory) {
                     .toList();
         } catch (FileNotFoundException none) {
             return List.of();
+        }
+    }
+
+    /// Writes a file that is not there yet. It is durable when this returns, and so is its name.
+    void write(String name, byte[] bytes) throws IOException {
+        if (isLocal()) {
+            Files.createDirectories(local());
+            Files.write(
+                    local().resolve(name),
+                    bytes,
+                    StandardOpenOption.CREATE_NEW,
+                    StandardOpenOption.SYNC);
+            Directories.sync(local());
+            Directories.sync(local().getParent());
+        } else {
+            try (FSDataOutputStream out = files.create(new Path(directory, name), false)) {
+                out.write(bytes);
+                sync(out);
+            }
+        }
+    }
+
+    /// Makes what was written durable, where the file system can say so before the file is closed.
+    static void sync(FSDataOutputStream out) throws IOException {
+        if (out.hasCapability(StreamCapabilities.HSYNC)) {
+            out.hsync();
         }
     }
 

@@ -31,6 +31,9 @@ record TableOptions(Map<String, String> values) implements Serializable {
     private static final String SPLIT_BYTES = "split.bytes";
     private static final long SPLIT_BYTES_DEFAULT = 128 << 20;
     private static final String BLOCK_ROWS = "block.rows";
+    private static final String ISOLATION = "isolation";
+    private static final String SERIALIZABLE = "serializable";
+    private static final String SNAPSHOT = "snapshot";
 
     /// So many numbers, of any width, fill a slot of persistent memory: with the 24 bytes before
     /// them they take just less than 4, 8, 16 or 32 KiB. A column of 4,096 doubles does not fit
@@ -38,7 +41,8 @@ record TableOptions(Map<String, String> values) implements Serializable {
     private static final int BLOCK_ROWS_DEFAULT = 4072;
 
     private static final int BLOCK_ROWS_MAX = 1 << 20;
-    private static final Set<String> KEPT = Set.of(PMEM, DISK, EXTENT, SPLIT_BYTES, BLOCK_ROWS);
+    private static final Set<String> KEPT =
+            Set.of(PMEM, DISK, EXTENT, SPLIT_BYTES, BLOCK_ROWS, ISOLATION);
     private static final Set<String> OF_READS =
             Set.of("path", "paths", "versionasof", "timestampasof");
     private static final String OF_COLUMN = TIER + "COLUMN";
@@ -49,6 +53,7 @@ record TableOptions(Map<String, String> values) implements Serializable {
                     EXTENT,
                     SPLIT_BYTES,
                     BLOCK_ROWS,
+                    ISOLATION,
                     DEFAULT_TIER,
                     OF_COLUMN,
                     "path",
@@ -168,8 +173,9 @@ record TableOptions(Map<String, String> values) implements Serializable {
         }
         columns.forEach(this::tierOf);
         // So that the driver says what is wrong, not a task.
-        long numbers = blockRows() + splitBytes() + partitions().extentBytes();
-        assert numbers > 0;
+        List<Object> others =
+                List.of(blockRows(), splitBytes(), partitions().extentBytes(), isSnapshot());
+        assert !others.isEmpty();
         return this;
     }
 
@@ -192,6 +198,24 @@ record TableOptions(Map<String, String> values) implements Serializable {
                             + rows);
         }
         return (int) rows;
+    }
+
+    /// Whether a statement that changes rows minds nothing that is committed meanwhile but changes
+    /// of the parts that it changes; if not, it minds all that it would have had to read.
+    boolean isSnapshot() {
+        String isolation = values.getOrDefault(ISOLATION, SERIALIZABLE);
+        if (!isolation.equalsIgnoreCase(SERIALIZABLE) && !isolation.equalsIgnoreCase(SNAPSHOT)) {
+            throw new IllegalArgumentException(
+                    "option "
+                            + ISOLATION
+                            + ": '"
+                            + isolation
+                            + "' is neither "
+                            + SERIALIZABLE
+                            + " nor "
+                            + SNAPSHOT);
+        }
+        return isolation.equalsIgnoreCase(SNAPSHOT);
     }
 
     /// Of how many bytes of a part a task reads the columns that it needs; a part with more is read

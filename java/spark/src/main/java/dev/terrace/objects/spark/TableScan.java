@@ -3,11 +3,14 @@ package dev.terrace.objects.spark;
 import java.io.Serial;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.SortedMap;
+import java.util.TreeMap;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -34,6 +37,9 @@ import org.apache.spark.sql.types.TimestampType;
 /// The part of a table that a query reads: some columns of the blocks, in those parts that may have
 /// matching rows.
 final class TableScan implements Scan, Batch, SupportsReportStatistics {
+    /// Instead of a column's number: the ids of rows.
+    static final int ID = -1;
+
     /// Each walks over all blocks of a part.
     private static final int SHARES_MAX = 1000;
 
@@ -48,7 +54,9 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
     private final List<BlockFilter> filters;
     private final int limit;
     private final long splitBytes;
-    private final List<Part> parts;
+
+    /// By their numbers in the manifest.
+    private final SortedMap<Integer, Part> parts;
 
     TableScan(
             String name,
@@ -75,10 +83,11 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
 
     /// A partition of the query: a part, or some of its blocks.
     ///
+    /// @param number of the part in the manifest
     /// @param share of the part's blocks, from 0
     /// @param shares how many there are: block *n* is in share *n* modulo that
     /// @param columnBytes of the columns that are read, in all of the part
-    record PartInput(Part part, int share, int shares, long columnBytes)
+    record PartInput(Part part, int number, int share, int shares, long columnBytes)
             implements InputPartition, HasPartitionStatistics {
         @Serial private static final long serialVersionUID = 1L;
 
@@ -94,7 +103,7 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
 
         @Override
         public OptionalLong numRows() {
-            return OptionalLong.of(part.rows() / shares);
+            return OptionalLong.of(part.live() / shares);
         }
 
         @Override
@@ -126,18 +135,23 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
         }
     }
 
-    private List<Part> needed(List<Part> all) {
-        List<Part> needed = new ArrayList<>();
+    private SortedMap<Integer, Part> needed(List<Part> all) {
+        SortedMap<Integer, Part> needed = new TreeMap<>();
         long rows = 0;
-        for (Part part : all) {
+        for (int i = 0; i < all.size(); i++) {
             // Without a condition, so many rows are enough.
-            if (rows < limit
-                    && filters.stream().allMatch(filter -> filter.mayMatch(new PartFacts(part)))) {
-                needed.add(part);
-                rows += part.rows();
+            if (rows < limit && mayMatch(all.get(i), filters)) {
+                needed.put(i, all.get(i));
+                rows += all.get(i).live();
             }
         }
         return needed;
+    }
+
+    /// Whether rows of a part may meet all these conditions, by what the manifest knows.
+    static boolean mayMatch(Part part, List<BlockFilter> conditions) {
+        PartFacts facts = new PartFacts(part);
+        return conditions.stream().allMatch(condition -> condition.mayMatch(facts));
     }
 
     @Override
@@ -178,17 +192,19 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
     @Override
     public InputPartition[] planInputPartitions() {
         List<InputPartition> inputs = new ArrayList<>();
-        for (Part part : parts) {
+        parts.forEach((number, part) -> {
             long bytes =
-                    Arrays.stream(columns)
-                            .mapToLong(column -> part.columns().get(column).bytes())
-                            .sum();
+                    Arrays.stream(columns).mapToLong(column -> bytesOfColumn(part, column)).sum();
             int shares = (int) Math.min(SHARES_MAX, Math.max(1, Math.ceilDiv(bytes, splitBytes)));
             for (int share = 0; share < shares; share++) {
-                inputs.add(new PartInput(part.withoutColumns(), share, shares, bytes));
+                inputs.add(new PartInput(part.withoutColumns(), number, share, shares, bytes));
             }
-        }
+        });
         return inputs.toArray(new InputPartition[0]);
+    }
+
+    private static long bytesOfColumn(Part part, int column) {
+        return column == ID ? part.live() * Long.BYTES : part.columns().get(column).bytes();
     }
 
     @Override
@@ -203,22 +219,26 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
 
     @Override
     public Statistics estimateStatistics() {
-        long rows = parts.stream().mapToLong(Part::rows).sum();
+        Collection<Part> all = parts.values();
+        long rows = all.stream().mapToLong(Part::live).sum();
         Map<NamedReference, ColumnStatistics> ofColumns = new HashMap<>();
         long bytes = 0;
         for (int i = 0; i < columns.length; i++) {
             int column = columns[i];
-            long columnBytes =
-                    parts.stream().mapToLong(part -> part.columns().get(column).bytes()).sum();
-            long nulls = parts.stream().mapToLong(part -> part.columns().get(column).nulls()).sum();
-            ofColumns.put(
-                    reference(wanted.fieldNames()[i]),
-                    new ColumnFigures(
-                            nulls,
-                            rows == 0 ? 0 : columnBytes / rows,
-                            bound(column, true),
-                            bound(column, false)));
+            long columnBytes = all.stream().mapToLong(part -> bytesOfColumn(part, column)).sum();
             bytes += columnBytes;
+            if (column != ID) {
+                long nulls =
+                        all.stream().mapToLong(part -> part.columns().get(column).nulls()).sum();
+                ofColumns.put(
+                        reference(wanted.fieldNames()[i]),
+                        new ColumnFigures(
+                                // Some of them may be of rows that are deleted.
+                                Math.min(nulls, rows),
+                                rows == 0 ? 0 : columnBytes / rows,
+                                bound(column, true),
+                                bound(column, false)));
+            }
         }
         return new TableFigures(OptionalLong.of(bytes), OptionalLong.of(rows), ofColumns);
     }
@@ -228,7 +248,9 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
     private Optional<Object> bound(int column, boolean isLeast) {
         DataType type = schema.fields()[column].dataType();
         Long bound =
-                ColumnSummary.isExact(type) ? ColumnSummary.bound(parts, column, isLeast) : null;
+                ColumnSummary.isExact(type)
+                        ? ColumnSummary.bound(parts.values(), column, isLeast)
+                        : null;
         if (bound == null) {
             return Optional.empty();
         }

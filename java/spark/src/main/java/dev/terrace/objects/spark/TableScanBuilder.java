@@ -60,6 +60,11 @@ final class TableScanBuilder
         return predicates;
     }
 
+    /// Conditions that all rows meet which the query needs.
+    List<BlockFilter> filters() {
+        return filters;
+    }
+
     @Override
     public Predicate[] pushedPredicates() {
         return pushed.toArray(new Predicate[0]);

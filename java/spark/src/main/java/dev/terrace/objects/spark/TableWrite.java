@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Objects;
 import java.util.Set;
+import java.util.function.Function;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.BatchWrite;
@@ -60,20 +61,21 @@ final class TableWrite implements Write, BatchWrite {
     }
 
     /// Makes writers on executors.
-    private record WriterFactory(
-            String job, PartStore store, StructType schema, TableOptions options)
+    record WriterFactory(String job, PartStore store, StructType schema, TableOptions options)
             implements DataWriterFactory {
         @Serial private static final long serialVersionUID = 1L;
 
         @Override
         public DataWriter<InternalRow> createWriter(int partition, long task) {
+            return createWriter(partition, task, Written::new);
+        }
+
+        /// A writer that sends the driver such a message of its part.
+        TableWriter createWriter(
+                int partition, long task, Function<@Nullable Part, WriterCommitMessage> message) {
             BlockLayout layout = new BlockLayout(schema, options::tierOf);
-            return new TableWriter(
-                    store,
-                    WriteJob.partName(job, partition, task),
-                    options.blockRows(),
-                    layout,
-                    Written::new);
+            String name = WriteJob.partName(job, partition, task);
+            return new TableWriter(store, name, options.blockRows(), layout, message);
         }
     }
 
@@ -157,10 +159,7 @@ final class TableWrite implements Write, BatchWrite {
     /// Commits these parts.
     void commit(List<Part> parts) {
         try {
-            job().commit(
-                            parts,
-                            present ->
-                                    replaces ? replaced(present, parts) : appended(present, parts));
+            job().commit(present -> replaces ? replaced(present, parts) : appended(present, parts));
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -191,8 +190,7 @@ final class TableWrite implements Write, BatchWrite {
         }
         List<Part> all = new ArrayList<>(present.parts());
         all.addAll(parts);
-        return new Manifest(
-                present.number() + 1, Manifest.TABLE, present.type(), present.options(), all);
+        return present.next(all);
     }
 
     @Override

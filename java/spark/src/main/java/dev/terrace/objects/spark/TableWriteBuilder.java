@@ -2,7 +2,6 @@ package dev.terrace.objects.spark;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.connector.write.SupportsTruncate;
-import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.jspecify.annotations.Nullable;
 
@@ -32,7 +31,7 @@ final class TableWriteBuilder implements SupportsTruncate {
     }
 
     @Override
-    public WriteBuilder truncate() {
+    public TableWriteBuilder truncate() {
         replaces = true;
         return this;
     }

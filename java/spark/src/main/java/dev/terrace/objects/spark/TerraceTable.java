@@ -2,15 +2,21 @@ package dev.terrace.objects.spark;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
-import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
+import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
@@ -19,7 +25,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.jspecify.annotations.Nullable;
 
 /// A table as of one commit, or one that is not there yet, which takes any rows.
-final class TerraceTable implements SupportsRead, SupportsWrite {
+final class TerraceTable
+        implements SupportsRead,
+                SupportsWrite,
+                SupportsMetadataColumns,
+                SupportsRowLevelOperations,
+                TruncatableTable {
     private final String path;
     private final @Nullable Manifest manifest;
     private final Configuration configuration;
@@ -91,13 +102,27 @@ final class TerraceTable implements SupportsRead, SupportsWrite {
     }
 
     @Override
-    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    public MetadataColumn[] metadataColumns() {
+        return manifest == null
+                ? new MetadataColumn[0]
+                : new MetadataColumn[] {RowIds.column(schema(manifest))};
+    }
+
+    private Manifest require() {
         if (manifest == null) {
             throw new IllegalStateException(name() + " is not there yet");
         }
-        TableOptions all = TableOptions.of(manifest.options(), options);
-        PartStore store = new PartStore(log().root(), all.partitions(), configuration);
-        return new TableScanBuilder(name(), manifest, store, all.splitBytes());
+        return manifest;
+    }
+
+    @Override
+    public TableScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+        TableOptions all = TableOptions.of(require().options(), options);
+        return new TableScanBuilder(name(), require(), store(all), all.splitBytes());
+    }
+
+    private PartStore store(TableOptions options) {
+        return new PartStore(log().root(), options.partitions(), configuration);
     }
 
     private ManifestLog log() {
@@ -112,12 +137,31 @@ final class TerraceTable implements SupportsRead, SupportsWrite {
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
         StructType schema =
                 manifest == null ? TableWrite.tableSchema(info.schema()) : schema(manifest);
-        return new TableWriteBuilder(
-                log(),
-                manifest,
-                schema,
-                TableOptions.of(properties(), info.options()),
-                false,
-                configuration);
+        return builder(schema, TableOptions.of(properties(), info.options()));
+    }
+
+    private TableWriteBuilder builder(StructType schema, TableOptions options) {
+        return new TableWriteBuilder(log(), manifest, schema, options, false, configuration);
+    }
+
+    @Override
+    public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
+        return () -> new RowChanges(this, info.command());
+    }
+
+    /// The write of a statement that has read this table.
+    RowWrite newRowWrite(RowChanges changes) {
+        TableOptions options = TableOptions.of(properties(), Map.of());
+        return new RowWrite(changes, log(), store(options), require(), options);
+    }
+
+    /// Removes all rows; `DELETE` without a condition does so as well.
+    @Override
+    public boolean truncateTable() {
+        builder(schema(require()), TableOptions.of(properties(), Map.of()))
+                .truncate()
+                .build()
+                .commit(List.of());
+        return true;
     }
 }

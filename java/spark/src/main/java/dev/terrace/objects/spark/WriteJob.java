@@ -12,8 +12,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.UUID;
+import java.util.function.Predicate;
 import java.util.regex.Pattern;
-import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
@@ -27,8 +27,8 @@ import org.jspecify.annotations.Nullable;
 /// for a vacuum after a driver that was killed.
 final class WriteJob {
     private static final String JOBS = "jobs";
-    private static final Pattern PART_NAME =
-            Pattern.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\\d+-\\d+");
+    private static final Pattern NAME =
+            Pattern.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-\\d+-\\d+)?");
     private static final ObjectMapper JSON = new ObjectMapper();
 
     private final String id;
@@ -81,9 +81,10 @@ final class WriteJob {
         }
     }
 
-    /// Whether a part of this name is one that the job's tasks have made.
-    boolean hasMade(String part) {
-        return part.startsWith(id);
+    /// Whether a part of this name is one that the job's tasks have made, or a file of deletions
+    /// the job's.
+    boolean hasMade(String name) {
+        return name.startsWith(id);
     }
 
     /// Forgets all jobs of a directory.
@@ -96,11 +97,12 @@ final class WriteJob {
         return job + "-" + partition + "-" + attempt;
     }
 
-    /// Whether some job's attempt has made a part of this name.
-    static boolean isPartName(String name) {
-        return PART_NAME.matcher(name).matches();
+    /// Whether some job has made a part, or a file of deletions, of this name.
+    static boolean isName(String name) {
+        return NAME.matcher(name).matches();
     }
 
+    /// Its name, which its file of deletions has as well.
     String id() {
         return id;
     }
@@ -113,15 +115,18 @@ final class WriteJob {
     ///   of it is there then
     /// @throws IOException if the manifest could not be written: nothing of the job is there then,
     ///   unless the message says so
-    void commit(List<Part> parts, Change change) throws IOException {
+    void commit(Change change) throws IOException {
+        Set<String> kept = Set.of();
         try {
             while (!mayCount) {
-                tryToCommit(change.from(log.current()));
+                Manifest next = change.from(log.current());
+                kept = next.names();
+                tryToCommit(next);
             }
         } finally {
             abort();
         }
-        removeAllBut(parts.stream().map(Part::name).collect(Collectors.toSet()));
+        removeAllBut(kept);
     }
 
     private void tryToCommit(Manifest next) throws IOException {
@@ -185,7 +190,9 @@ final class WriteJob {
     ///
     /// @return how many parts
     int clean(Set<String> kept) throws IOException {
-        int parts = store.delete(name -> hasMade(name) && !kept.contains(name)).size();
+        Predicate<String> isWaste = name -> hasMade(name) && !kept.contains(name);
+        int parts = store.delete(isWaste).size();
+        new DeletionFiles(log.root()).delete(isWaste);
         Storage jobs = log.root().child(JOBS);
         jobs.files().delete(new Path(jobs.directory(), id), false);
         return parts;

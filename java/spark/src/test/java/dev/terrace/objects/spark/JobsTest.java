@@ -143,6 +143,44 @@ class JobsTest {
         assertEquals(200, count(spark));
     }
 
+    private void update(SparkSession spark, String function) {
+        spark.conf().set("spark.sql.catalog.terrace", TerraceCatalog.class.getName());
+        spark.sql(
+                "UPDATE terrace.`"
+                        + dir
+                        + "` SET id = "
+                        + function
+                        + "(id) + 1000 WHERE id % 2 = 0");
+    }
+
+    @Test
+    void attemptsThatFailDeleteNothing(SparkSession spark) throws IOException {
+        append(numbers(spark, "abs"));
+        update(spark, "fails_twice");
+        assertEquals(100, count(spark));
+        Dataset<Row> table = spark.read().format("terrace").load(dir.toString());
+        assertEquals(50, table.filter("id >= 1000").count());
+        assertEquals(4, names("parts").size());
+        assertEquals(1, names("deletions").size());
+        assertEquals(List.of(), names("jobs"));
+    }
+
+    @Test
+    void aStatementThatFailsOrIsCancelledChangesNothing(
+            SparkSession spark, JavaSparkContext context) throws Exception {
+        append(numbers(spark, "abs"));
+        List<String> before = names("parts");
+        assertThrows(SparkException.class, () -> update(spark, "fails_always"));
+        assertEquals(before, names("parts"));
+        cancel(context, () -> update(spark, "waits"));
+        awaitNames("parts", before);
+        assertEquals(1, names("manifests").size());
+        assertEquals(List.of(), names("deletions"));
+        Dataset<Row> table = spark.read().format("terrace").load(dir.toString());
+        assertEquals(0, table.filter("id >= 100").count());
+        assertEquals(100, count(spark));
+    }
+
     @Test
     void aReadThatIsCancelledLeavesThePoolAsItWas(SparkSession spark, JavaSparkContext context)
             throws Exception {

@@ -12,6 +12,7 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.types.DataTypes;
@@ -34,6 +35,13 @@ class ManifestTest {
             """;
     private static final String VERSION_1 = "terrace-manifest 1 cc16f13d\n" + JSON;
     private static final String GOLDEN = "terrace-manifest 2 f0cb2877\n" + JSON;
+
+    private static final String WITH_DELETIONS =
+            "terrace-manifest 3 7c758e02\n"
+                    + JSON.replace(
+                            "}]}]}",
+                            "}],\"deletions\":{\"file\":\"other\",\"from\":16,\"bytes\":18,"
+                                    + "\"crc\":\"0a1b2c3d\",\"rows\":2}}]}");
 
     private static Manifest manifest() {
         ColumnSummary numbers = new ColumnSummary(1, 24, OrderKeys.ofLong(1), OrderKeys.ofLong(2));
@@ -58,6 +66,19 @@ class ManifestTest {
     @Test
     void itsBytesAreThoseOfTheSpecification() {
         assertEquals(GOLDEN, new String(manifest().encode(), StandardCharsets.UTF_8));
+    }
+
+    @Test
+    void itIsOfALaterVersionWithDeletions() {
+        Manifest all = manifest();
+        Part some = all.parts().getFirst().with(new Deletions("other", 16, 18, "0a1b2c3d", 2));
+        Manifest manifest =
+                new Manifest(7, Manifest.TABLE, all.type(), all.options(), List.of(some));
+        assertEquals(WITH_DELETIONS, new String(manifest.encode(), StandardCharsets.UTF_8));
+        Manifest read = Manifest.decode("m", WITH_DELETIONS.getBytes(StandardCharsets.UTF_8));
+        assertEquals(some.deletions(), read.parts().getFirst().deletions());
+        assertEquals(1, read.rows());
+        assertEquals(Set.of("job-0-1", "other"), read.names());
     }
 
     @Test
@@ -104,11 +125,11 @@ class ManifestTest {
 
     @Test
     void aLaterVersionIsRefusedAsThat() {
-        byte[] later = GOLDEN.replaceFirst(" 2 ", " 3 ").getBytes(StandardCharsets.UTF_8);
+        byte[] later = GOLDEN.replaceFirst(" 2 ", " 4 ").getBytes(StandardCharsets.UTF_8);
         assertTrue(
                 assertThrows(PoolFormatException.class, () -> Manifest.decode("m", later))
                         .getMessage()
-                        .contains("version 3"));
+                        .contains("version 4"));
     }
 
     @Test

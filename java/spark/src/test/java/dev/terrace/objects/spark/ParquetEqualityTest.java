@@ -156,7 +156,8 @@ class ParquetEqualityTest {
         };
     }
 
-    private static List<String> sorted(Dataset<Row> rows) {
+    /// The rows as texts that are the same for equal rows.
+    static List<String> sorted(Dataset<Row> rows) {
         return rows.collectAsList().stream().map(ParquetEqualityTest::text).sorted().toList();
     }
 

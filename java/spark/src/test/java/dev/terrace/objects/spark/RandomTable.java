@@ -10,8 +10,11 @@ import java.time.LocalDateTime;
 import java.time.Period;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Random;
+import java.util.Set;
+import java.util.stream.Stream;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
@@ -79,16 +82,30 @@ final class RandomTable {
         nulls = random.nextInt(4);
         int count = random.nextInt(300);
         for (int i = 0; i < count; i++) {
-            Object[] values = new Object[columns];
-            for (int j = 0; j < columns; j++) {
-                values[j] = value(schema.fields()[j], random);
-            }
-            rows.add(RowFactory.create(values));
+            rows.add(row(random));
         }
+    }
+
+    private Row row(Random random) {
+        return RowFactory.create(
+                Stream.of(schema.fields()).map(field -> value(field, random)).toArray());
     }
 
     Dataset<Row> rows(SparkSession spark) {
         return spark.createDataFrame(rows, schema).repartition(partitions);
+    }
+
+    /// Other rows with the same columns, no two of which have the same number in the first.
+    Dataset<Row> others(SparkSession spark, Random random) {
+        List<Row> others = new ArrayList<>();
+        Set<Object> numbers = new HashSet<>();
+        for (int i = random.nextInt(40); i > 0; i--) {
+            Row row = row(random);
+            if (row.isNullAt(0) || numbers.add(row.get(0))) {
+                others.add(row);
+            }
+        }
+        return spark.createDataFrame(others, schema).repartition(partitions);
     }
 
     StructField[] fields() {

@@ -78,10 +78,24 @@ class SparkExamplesTest {
 
     @Test
     void tablesInSql(SparkSession spark) throws IOException {
+        assertEquals("[[Berta,2]]", run(spark, "people.sql").collectAsList().toString());
+        run(spark, "changes.sql");
+        assertEquals(
+                "[[Anna,2], [Berta,3], [Clara,4], [Dora,null]]",
+                spark.sql(
+                                "SELECT name, age FROM terrace.`"
+                                        + dir.resolve("people")
+                                        + "` ORDER BY 1")
+                        .collectAsList()
+                        .toString());
+    }
+
+    /// The result of the last statement of a file.
+    private Dataset<Row> run(SparkSession spark, String file) throws IOException {
         // The catalog is there once the format has been used; a cluster's configuration names it.
         spark.conf().set("spark.sql.catalog.terrace", TerraceCatalog.class.getName());
         Dataset<Row> last = spark.emptyDataFrame();
-        for (String statement : resource("people.sql").replaceAll("--.*", "").split(";")) {
+        for (String statement : resource(file).replaceAll("--.*", "").split(";")) {
             if (!statement.isBlank()) {
                 last =
                         spark.sql(
@@ -89,7 +103,7 @@ class SparkExamplesTest {
                                         "/data/people", dir.resolve("people").toString()));
             }
         }
-        assertEquals("[[Berta,2]]", last.collectAsList().toString());
+        return last;
     }
 
     @Test
@@ -160,10 +174,10 @@ class SparkExamplesTest {
         String document = Files.readString(DOCUMENT);
         long blocks = document.lines().filter(line -> line.matches("```(java|sql|python)")).count();
         assertEquals(
-                5,
+                6,
                 blocks,
-                "each block of the page is one of these: two files, three parts of this source");
-        for (String name : List.of("people.sql", "people.py")) {
+                "each block of the page is one of these: three files, three parts of this source");
+        for (String name : List.of("people.sql", "changes.sql", "people.py")) {
             assertTrue(
                     document.contains(resource(name).strip()),
                     () -> "SPARK.md does not quote " + name);

@@ -18,6 +18,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.roaringbitmap.RoaringBitmap;
 
 /// What a driver leaves when something fails around its commit.
 class WriteJobTest {
@@ -74,9 +75,7 @@ class WriteJobTest {
         Part part = written(job, 1);
         UnsureFileSystem.fail(Failure.RENAME_WITHOUT_ANSWER);
         IOException thrown =
-                assertThrows(
-                        IOException.class,
-                        () -> job.commit(List.of(part), present -> next(present, part)));
+                assertThrows(IOException.class, () -> job.commit(present -> next(present, part)));
         assertTrue(
                 thrown.getMessage().contains("commit 1 of " + log.root() + " is there"),
                 thrown::getMessage);
@@ -90,7 +89,7 @@ class WriteJobTest {
         WriteJob job = WriteJob.begin(log, store);
         Part part = written(job, 1);
         UnsureFileSystem.fail(Failure.RENAME_TWICE);
-        job.commit(List.of(part), present -> next(present, part));
+        job.commit(present -> next(present, part));
         assertEquals(List.of(1L), log.numbers());
         assertEquals(List.of(part.name()), names("parts"));
     }
@@ -101,9 +100,7 @@ class WriteJobTest {
         Part part = written(job, 1);
         UnsureFileSystem.fail(Failure.RENAME_NOT_DONE);
         IOException thrown =
-                assertThrows(
-                        IOException.class,
-                        () -> job.commit(List.of(part), present -> next(present, part)));
+                assertThrows(IOException.class, () -> job.commit(present -> next(present, part)));
         assertEquals("not done", thrown.getMessage());
         assertEquals(List.of(), names("parts"));
         assertEquals(List.of(), names("manifests"));
@@ -116,7 +113,7 @@ class WriteJobTest {
         Part failed = written(job, 1);
         Part part = written(job, 2);
         UnsureFileSystem.fail(Failure.DELETE_OF_PARTS);
-        job.commit(List.of(part), present -> next(present, part));
+        job.commit(present -> next(present, part));
         // As Spark does if a commit throws.
         job.abort();
         assertEquals(List.of(failed.name(), part.name()), names("parts"));
@@ -134,7 +131,7 @@ class WriteJobTest {
         String message =
                 assertThrows(
                                 CommitConflictException.class,
-                                () -> job.commit(List.of(part), present -> next(present, part)))
+                                () -> job.commit(present -> next(present, part)))
                         .getMessage();
         assertTrue(message.contains("vacuum"), message);
         assertEquals(List.of(), names("manifests"));
@@ -144,7 +141,7 @@ class WriteJobTest {
     void aVacuumRemovesWhatAnAttemptMadeAfterItsJobHadEnded() throws IOException {
         WriteJob job = WriteJob.begin(log, store);
         Part part = written(job, 1);
-        job.commit(List.of(part), present -> next(present, part));
+        job.commit(present -> next(present, part));
         Part late = written(job, 2);
         WriteJob other = WriteJob.begin(log, store);
         Part unfinished = written(other, 3);
@@ -156,6 +153,47 @@ class WriteJobTest {
                 List.of(part.name(), "of somebody else"),
                 names("parts"),
                 () -> late + ", " + unfinished);
+    }
+
+    /// A part of which a job has deleted a row.
+    private Part deleted(WriteJob job, Part part) throws IOException {
+        return part.with(
+                new DeletionFiles(log.root())
+                        .write(job.id(), Map.of(part.name(), RoaringBitmap.bitmapOf(0)))
+                        .get(part.name()));
+    }
+
+    @Test
+    void whatAJobHasDeletedGoesAsItsPartsDo() throws IOException {
+        WriteJob job = WriteJob.begin(log, store);
+        Part part = written(job, 1);
+        job.commit(present -> next(present, part));
+        WriteJob deleting = WriteJob.begin(log, store);
+        Part less = deleted(deleting, part);
+        deleting.commit(present -> next(present, less));
+        assertEquals(List.of(deleting.id()), names("deletions"));
+        WriteJob failed = WriteJob.begin(log, store);
+        deleted(failed, part);
+        UnsureFileSystem.fail(Failure.RENAME_NOT_DONE);
+        assertThrows(IOException.class, () -> failed.commit(present -> next(present, part)));
+        UnsureFileSystem.fail(Failure.NONE);
+        assertEquals(List.of(deleting.id()), names("deletions"));
+        // Its driver is killed.
+        WriteJob killed = WriteJob.begin(log, store);
+        deleted(killed, part);
+        assertEquals(new Snapshots.Removed(0, 0), vacuum(Duration.ofHours(1)));
+        assertEquals(2, names("deletions").size());
+        assertEquals(new Snapshots.Removed(1, 0), vacuum(Duration.ofSeconds(-10)));
+        assertEquals(List.of(deleting.id()), names("deletions"));
+        assertEquals(List.of(part.name()), names("parts"));
+        // Nobody's, as of a driver that went on after a vacuum had removed its job.
+        deleted(killed, part);
+        assertEquals(new Snapshots.Removed(0, 0), vacuum(Duration.ofSeconds(-10)));
+        assertEquals(List.of(deleting.id()), names("deletions"));
+        assertThrows(
+                CommitConflictException.class, () -> killed.commit(present -> next(present, part)));
+        Snapshots.drop(log, configuration);
+        assertEquals(List.of(), names("deletions"));
     }
 
     @Test
@@ -183,10 +221,10 @@ class WriteJobTest {
     void whatAManifestLedToThatAnotherVacuumRemovesIsNotTakenForNothing() throws IOException {
         WriteJob job = WriteJob.begin(log, store);
         Part part = written(job, 1);
-        job.commit(List.of(part), present -> next(present, part));
-        assertEquals(List.of(part.name()), List.copyOf(log.parts(List.of(1L)).keySet()));
+        job.commit(present -> next(present, part));
+        assertEquals(List.of(part.name()), List.copyOf(log.contents(List.of(1L)).names()));
         String message =
-                assertThrows(FileNotFoundException.class, () -> log.parts(List.of(1L, 2L)))
+                assertThrows(FileNotFoundException.class, () -> log.contents(List.of(1L, 2L)))
                         .getMessage();
         assertTrue(message.contains("another vacuum"), message);
     }

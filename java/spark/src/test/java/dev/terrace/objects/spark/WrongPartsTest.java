@@ -114,7 +114,7 @@ class WrongPartsTest {
                 new BlockReader.Factory(store(), SCHEMA, columns, List.of(), Integer.MAX_VALUE);
         List<List<String>> rows = new ArrayList<>();
         try (PartitionReader<ColumnarBatch> reader =
-                factory.createColumnarReader(new TableScan.PartInput(part, 0, 1, 0))) {
+                factory.createColumnarReader(new TableScan.PartInput(part, 0, 0, 1, 0))) {
             while (reader.next()) {
                 reader.get().rowIterator().forEachRemaining(row -> rows.add(values(row)));
             }

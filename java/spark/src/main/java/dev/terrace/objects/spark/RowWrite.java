@@ -1,0 +1,185 @@
+package dev.terrace.objects.spark;
+
+import java.io.IOException;
+import java.io.Serial;
+import java.io.UncheckedIOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.function.Predicate;
+import java.util.stream.Collectors;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.write.DeltaBatchWrite;
+import org.apache.spark.sql.connector.write.DeltaWrite;
+import org.apache.spark.sql.connector.write.DeltaWriter;
+import org.apache.spark.sql.connector.write.DeltaWriterFactory;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.jspecify.annotations.Nullable;
+import org.roaringbitmap.RoaringBitmap;
+
+/// The write of a `DELETE`, `UPDATE` or `MERGE`: the driver joins what tasks have deleted with what
+/// was deleted before, and commits that with the parts of added rows.
+///
+/// Invariant: what is committed comes after a manifest in which all parts that matter are as they
+/// were in the one that was read. Those are parts that the statement may have read, or, in a table
+/// whose isolation is `snapshot`, those of which it deletes rows.
+final class RowWrite implements DeltaWrite, DeltaBatchWrite {
+    private final RowChanges changes;
+    private final ManifestLog log;
+    private final PartStore store;
+    private final Manifest before;
+    private final TableOptions options;
+    private @Nullable WriteJob job;
+
+    /// @param before what the statement has read
+    RowWrite(
+            RowChanges changes,
+            ManifestLog log,
+            PartStore store,
+            Manifest before,
+            TableOptions options) {
+        this.changes = changes;
+        this.log = log;
+        this.store = store;
+        this.before = before;
+        this.options = options;
+    }
+
+    /// Makes writers on executors.
+    private record WriterFactory(TableWrite.WriterFactory parts) implements DeltaWriterFactory {
+        @Serial private static final long serialVersionUID = 1L;
+
+        @Override
+        public DeltaWriter<InternalRow> createWriter(int partition, long task) {
+            return RowWriter.of(parts, partition, task);
+        }
+    }
+
+    /// A part as far as statements may meet.
+    private record State(String part, @Nullable Deletions deletions) {}
+
+    @Override
+    public String description() {
+        return changes.description();
+    }
+
+    @Override
+    public DeltaBatchWrite toBatch() {
+        return this;
+    }
+
+    @Override
+    public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
+        try {
+            job = WriteJob.begin(log, store);
+            return new WriterFactory(
+                    new TableWrite.WriterFactory(
+                            job.id(), store, TerraceTable.schema(before), options));
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private WriteJob job() {
+        return Objects.requireNonNull(job, "the job has not begun");
+    }
+
+    @Override
+    public void commit(WriterCommitMessage[] messages) {
+        try {
+            List<Part> added = new ArrayList<>();
+            Map<String, RoaringBitmap> rows = new TreeMap<>();
+            for (WriterCommitMessage message : messages) {
+                RowWriter.Changed changed = (RowWriter.Changed) message;
+                if (changed.part() != null) {
+                    added.add(changed.part());
+                }
+                for (Map.Entry<Integer, byte[]> part : changed.deleted().entrySet()) {
+                    String name = before.parts().get(part.getKey()).name();
+                    rows.computeIfAbsent(name, _ -> new RoaringBitmap())
+                            .or(DeletionFiles.decode(part.getValue()));
+                }
+            }
+            if (added.isEmpty() && rows.isEmpty()) {
+                job().abort();
+            } else {
+                commit(added, rows);
+            }
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    /// @param rows that are deleted, by the names of their parts
+    private void commit(List<Part> added, Map<String, RoaringBitmap> rows) throws IOException {
+        for (Part part : before.parts()) {
+            if (part.deletions() != null && rows.containsKey(part.name())) {
+                rows.get(part.name()).or(store.deleted(part));
+            }
+        }
+        Map<String, Deletions> deleted =
+                rows.isEmpty() ? Map.of() : new DeletionFiles(log.root()).write(job().id(), rows);
+        job().commit(present -> changed(present, added, deleted));
+    }
+
+    private Manifest changed(
+            @Nullable Manifest present, List<Part> added, Map<String, Deletions> deleted)
+            throws CommitConflictException {
+        Manifest last = requireUnchanged(present, deleted.keySet()::contains);
+        List<Part> parts = new ArrayList<>();
+        for (Part part : last.parts()) {
+            Part left = part.with(deleted.getOrDefault(part.name(), part.deletions()));
+            if (left.live() > 0) {
+                parts.add(left);
+            }
+        }
+        parts.addAll(added);
+        return last.next(parts);
+    }
+
+    private Manifest requireUnchanged(@Nullable Manifest present, Predicate<String> isChanged)
+            throws CommitConflictException {
+        if (present == null || !present.type().equals(before.type())) {
+            throw conflict(present, "dropped the table, or made another of it");
+        }
+        Predicate<Part> matters =
+                options.isSnapshot() ? part -> isChanged.test(part.name()) : changes::mayRead;
+        Set<State> read = states(before, matters);
+        Set<State> now = states(present, matters);
+        if (!now.containsAll(read)) {
+            throw conflict(present, "changed or removed rows beside those that it changes");
+        }
+        if (!read.containsAll(now)) {
+            throw conflict(present, "added rows that it would have had to look at");
+        }
+        return present;
+    }
+
+    private static Set<State> states(Manifest of, Predicate<Part> matters) {
+        return of.parts().stream()
+                .filter(matters)
+                .map(part -> new State(part.name(), part.deletions()))
+                .collect(Collectors.toSet());
+    }
+
+    private CommitConflictException conflict(@Nullable Manifest present, String what) {
+        return new CommitConflictException(
+                changes.description()
+                        + " has read commit "
+                        + before.number()
+                        + " and changed nothing, because somebody else has meanwhile "
+                        + what
+                        + " (commit "
+                        + Manifest.number(present)
+                        + "): run the statement again");
+    }
+
+    @Override
+    public void abort(WriterCommitMessage[] messages) {
+        job().abort();
+    }
+}
