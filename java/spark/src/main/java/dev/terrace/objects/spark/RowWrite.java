@@ -67,6 +67,12 @@ final class RowWrite implements DeltaWrite, DeltaBatchWrite {
         return changes.description();
     }
 
+    /// What `EXPLAIN` shows.
+    @Override
+    public String toString() {
+        return description();
+    }
+
     @Override
     public DeltaBatchWrite toBatch() {
         return this;

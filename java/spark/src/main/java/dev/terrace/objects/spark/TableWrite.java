@@ -123,6 +123,12 @@ final class TableWrite implements Write, BatchWrite {
         return (replaces ? "replace " : "append to ") + log.root();
     }
 
+    /// What `EXPLAIN` shows.
+    @Override
+    public String toString() {
+        return description();
+    }
+
     @Override
     public BatchWrite toBatch() {
         return this;

@@ -124,6 +124,17 @@ final class ClusterDriver {
                         + describe(table.toString())
                         + " parts "
                         + count(table.resolve("parts")));
+        spark.sql(
+                "UPDATE terrace.`" + table + "` SET text = 'changed' WHERE slow_once(id) % 2 = 1");
+        Dataset<Row> changed =
+                spark.read().format("terrace").load(table.toString()).filter("text = 'changed'");
+        System.out.println(
+                "updated "
+                        + describe(table.toString())
+                        + " changed "
+                        + changed.count()
+                        + " deletions "
+                        + count(table.resolve("deletions")));
     }
 
     private void loseAnExecutor() throws IOException {

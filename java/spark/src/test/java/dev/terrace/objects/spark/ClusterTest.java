@@ -22,9 +22,11 @@ class ClusterTest {
                             "remote 4000 copies 4",
                             "objects true parts 4",
                             "speculated " + ALL_ROWS + " parts 4",
+                            "updated " + ALL_ROWS + " changed 2000 deletions 1",
                             "killed " + ALL_ROWS + " parts 4"),
                     said.stream()
-                            .filter(line -> line.matches("(speculated|killed|objects|remote) .*"))
+                            .filter(line ->
+                                    line.matches("(speculated|updated|killed|objects|remote) .*"))
                             .toList(),
                     () -> String.join("\n", said));
         }

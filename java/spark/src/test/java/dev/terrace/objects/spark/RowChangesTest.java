@@ -22,6 +22,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.api.io.TempDir;
+import scala.collection.immutable.Map;
 
 /// `DELETE`, `UPDATE`, `MERGE` and `TRUNCATE`: each of their clauses, and what becomes of files.
 @ExtendWith(LocalSpark.class)
@@ -108,6 +109,7 @@ class RowChangesTest {
         run("DELETE FROM TARGET WHERE id < 50");
         assertEquals(1, manifest().parts().size());
         assertFalse(manifest().hasDeletions());
+        assertEquals(1, names("deletions").size(), "that of the earlier version");
         expect(read(), 50, 4950 - 1225);
     }
 
@@ -142,6 +144,30 @@ class RowChangesTest {
                 "MERGE INTO TARGET t USING source s ON t.id = s.id"
                         + " WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, 'again')");
         assertEquals(1, read().filter("name = 'again'").count());
+    }
+
+    @Test
+    void aMergeIsWrittenInJavaAsWell() {
+        spark.range(95, 105)
+                .toDF("key")
+                .mergeInto(table, expr("id = key"))
+                .whenMatched()
+                .delete()
+                .whenNotMatched()
+                .insert(new Map.Map1<>("id", expr("key")))
+                .whenNotMatchedBySource(expr("id < 10"))
+                .update(new Map.Map1<>("name", expr("'alone'")))
+                .merge();
+        expect(read(), 100, 4950 + 5 * 5);
+        assertEquals(10, read().filter("name = 'alone'").count());
+    }
+
+    @Test
+    void plansSayWhatAStatementReadsAndWrites() {
+        String plan =
+                spark.sql("EXPLAIN DELETE FROM " + table + " WHERE digit = 3").first().getString(0);
+        assertTrue(plan.contains("DELETE of " + table), plan);
+        assertTrue(plan.contains("struct<digit:bigint,_row:bigint>, 2 parts, blocks where"), plan);
     }
 
     @Test

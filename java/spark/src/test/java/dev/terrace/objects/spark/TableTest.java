@@ -189,6 +189,7 @@ class TableTest {
                         List.of("extent", "1000", "power of two"),
                         List.of("block.rows", "0", "has from 1 to"),
                         List.of("split.bytes", "0", "1 byte at least"),
+                        List.of("isolation", "none", "is neither serializable nor snapshot"),
                         List.of("pmem", "here", "is not absolute"),
                         List.of(
                                 "tier.nmae",
