@@ -4,6 +4,7 @@ import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.stream.Stream;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
@@ -21,6 +22,9 @@ sealed interface BlockFilter extends Serializable {
 
     /// Whether rows of which this is known may meet the condition.
     boolean mayMatch(Facts facts);
+
+    /// Whether all rows of which this is known meet the condition, as far as it shows.
+    boolean mustMatch(Facts facts);
 
     /// The condition as SQL has it, of columns with these names.
     String words(List<String> columns);
@@ -87,6 +91,23 @@ sealed interface BlockFilter extends Serializable {
             };
         }
 
+        @Override
+        public boolean mustMatch(Facts facts) {
+            byte[] min = facts.min(column);
+            byte[] max = facts.max(column);
+            if (facts.nulls(column) > 0 || min == null || max == null) {
+                return false;
+            }
+            return switch (order) {
+                case EQUAL -> Arrays.equals(min, key) && Arrays.equals(max, key);
+                case LESS -> OrderKeys.compare(max, key) < 0;
+                case LESS_OR_EQUAL -> OrderKeys.compare(max, key) <= 0;
+                case GREATER -> OrderKeys.compare(min, key) > 0;
+                case GREATER_OR_EQUAL -> OrderKeys.compare(min, key) >= 0;
+                case STARTS_WITH -> startsWith(min, key) && startsWith(max, key);
+            };
+        }
+
         private static boolean startsWith(byte @Nullable [] value, byte[] prefix) {
             return value != null
                     && value.length >= prefix.length
@@ -104,6 +125,11 @@ sealed interface BlockFilter extends Serializable {
         @Override
         public boolean mayMatch(Facts facts) {
             return isNull ? facts.nulls(column) > 0 : facts.nulls(column) < facts.rows();
+        }
+
+        @Override
+        public boolean mustMatch(Facts facts) {
+            return facts.nulls(column) == (isNull ? facts.rows() : 0);
         }
     }
 
@@ -123,6 +149,13 @@ sealed interface BlockFilter extends Serializable {
             return all
                     ? conditions.stream().allMatch(condition -> condition.mayMatch(facts))
                     : conditions.stream().anyMatch(condition -> condition.mayMatch(facts));
+        }
+
+        @Override
+        public boolean mustMatch(Facts facts) {
+            return all
+                    ? conditions.stream().allMatch(condition -> condition.mustMatch(facts))
+                    : conditions.stream().anyMatch(condition -> condition.mustMatch(facts));
         }
     }
 
@@ -149,6 +182,22 @@ sealed interface BlockFilter extends Serializable {
             case "IN" -> in(children, schema);
             default -> null;
         };
+    }
+
+    /// The filter that means the same as a predicate; null if there is none. That of [#of] may
+    /// leave parts of an `AND` out.
+    static @Nullable BlockFilter exactly(Predicate predicate, StructType schema) {
+        return predicate.name().equals("ALWAYS_TRUE")
+                ? new Several(true, List.of())
+                : isKnown(predicate, schema) ? of(predicate, schema) : null;
+    }
+
+    private static boolean isKnown(Expression expression, StructType schema) {
+        return expression instanceof Predicate predicate
+                && of(predicate, schema) != null
+                && (!predicate.name().equals("AND") && !predicate.name().equals("OR")
+                        || Stream.of(predicate.children())
+                                .allMatch(child -> isKnown(child, schema)));
     }
 
     private static List<BlockFilter> known(Expression[] children, StructType schema) {

@@ -120,7 +120,7 @@ final class DeletionFiles {
         try {
             RoaringBitmap rows = decode(bytes);
             if (rows.getLongCardinality() == deletions.rows()
-                    && !rows.intersects(part.rows(), 1L << Integer.SIZE)) {
+                    && Integer.toUnsignedLong(rows.last()) < part.rows()) {
                 return rows;
             }
         } catch (IOException | RuntimeException e) {

@@ -33,7 +33,7 @@ record Manifest(
 
     private static final String MAGIC = "terrace-manifest";
 
-    /// Rows of parts are deleted: who does not know that would show them.
+    /// Rows of parts are deleted: earlier libraries would show them.
     private static final int VERSION_3 = 3;
 
     /// Its checksum covers the version; parts are pools that know features.
@@ -63,6 +63,32 @@ record Manifest(
                             + " at what is there now, and write again");
         }
         return this;
+    }
+
+    /// The present manifest, if it is of the same table as this one, which a statement has read.
+    ///
+    /// @param statement as a message names it
+    Manifest requireTable(@Nullable Manifest present, String statement)
+            throws CommitConflictException {
+        if (present == null || !present.type.equals(type)) {
+            throw conflict(present, statement, "dropped the table, or made another of it");
+        }
+        return present;
+    }
+
+    /// The exception for a statement that has read this manifest, and met the present one.
+    ///
+    /// @param what somebody else has done
+    CommitConflictException conflict(@Nullable Manifest present, String statement, String what) {
+        return new CommitConflictException(
+                statement
+                        + " has read commit "
+                        + number
+                        + " and changed nothing, because somebody else has meanwhile "
+                        + what
+                        + " (commit "
+                        + number(present)
+                        + "): run the statement again");
     }
 
     /// The number of a manifest, or 0 if there is none.

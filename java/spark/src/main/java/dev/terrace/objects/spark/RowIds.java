@@ -11,7 +11,7 @@ import org.apache.spark.sql.types.StructType;
 
 /// The ids of a table's rows in one version, a metadata column: the number of the part in the
 /// manifest, and the number of the row in the part, in the order in which a cursor meets the
-/// blocks. A part is sealed, so that order is the same for whoever reads it.
+/// blocks. A part is sealed, so that order is the same for all readers.
 ///
 /// An id is one number, so that a statement that sorts or shuffles rows moves little more of them.
 final class RowIds {

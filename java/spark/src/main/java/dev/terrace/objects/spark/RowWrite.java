@@ -149,20 +149,19 @@ final class RowWrite implements DeltaWrite, DeltaBatchWrite {
 
     private Manifest requireUnchanged(@Nullable Manifest present, Predicate<String> isChanged)
             throws CommitConflictException {
-        if (present == null || !present.type().equals(before.type())) {
-            throw conflict(present, "dropped the table, or made another of it");
-        }
+        Manifest last = before.requireTable(present, description());
         Predicate<Part> matters =
                 options.isSnapshot() ? part -> isChanged.test(part.name()) : changes::mayRead;
         Set<State> read = states(before, matters);
-        Set<State> now = states(present, matters);
+        Set<State> now = states(last, matters);
         if (!now.containsAll(read)) {
-            throw conflict(present, "changed or removed rows beside those that it changes");
+            throw before.conflict(
+                    last, description(), "changed or removed rows beside those that it changes");
         }
         if (!read.containsAll(now)) {
-            throw conflict(present, "added rows that it would have had to look at");
+            throw before.conflict(last, description(), WholeParts.ADDED);
         }
-        return present;
+        return last;
     }
 
     private static Set<State> states(Manifest of, Predicate<Part> matters) {
@@ -170,18 +169,6 @@ final class RowWrite implements DeltaWrite, DeltaBatchWrite {
                 .filter(matters)
                 .map(part -> new State(part.name(), part.deletions()))
                 .collect(Collectors.toSet());
-    }
-
-    private CommitConflictException conflict(@Nullable Manifest present, String what) {
-        return new CommitConflictException(
-                changes.description()
-                        + " has read commit "
-                        + before.number()
-                        + " and changed nothing, because somebody else has meanwhile "
-                        + what
-                        + " (commit "
-                        + Manifest.number(present)
-                        + "): run the statement again");
     }
 
     @Override

@@ -113,7 +113,7 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
     }
 
     /// The manifest's facts about a part's columns.
-    private record PartFacts(Part part) implements BlockFilter.Facts {
+    record PartFacts(Part part) implements BlockFilter.Facts {
         @Override
         public long rows() {
             return part.rows();

@@ -2,18 +2,19 @@ package dev.terrace.objects.spark;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsDeleteV2;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
-import org.apache.spark.sql.connector.catalog.TruncatableTable;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
 import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
@@ -30,7 +31,7 @@ final class TerraceTable
                 SupportsWrite,
                 SupportsMetadataColumns,
                 SupportsRowLevelOperations,
-                TruncatableTable {
+                SupportsDeleteV2 {
     private final String path;
     private final @Nullable Manifest manifest;
     private final Configuration configuration;
@@ -137,11 +138,13 @@ final class TerraceTable
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
         StructType schema =
                 manifest == null ? TableWrite.tableSchema(info.schema()) : schema(manifest);
-        return builder(schema, TableOptions.of(properties(), info.options()));
-    }
-
-    private TableWriteBuilder builder(StructType schema, TableOptions options) {
-        return new TableWriteBuilder(log(), manifest, schema, options, false, configuration);
+        return new TableWriteBuilder(
+                log(),
+                manifest,
+                schema,
+                TableOptions.of(properties(), info.options()),
+                false,
+                configuration);
     }
 
     @Override
@@ -155,13 +158,24 @@ final class TerraceTable
         return new RowWrite(changes, log(), store(options), require(), options);
     }
 
-    /// Removes all rows; `DELETE` without a condition does so as well.
+    /// Whether a `DELETE` needs no scan; a `TRUNCATE` is one without a condition.
     @Override
-    public boolean truncateTable() {
-        builder(schema(require()), TableOptions.of(properties(), Map.of()))
-                .truncate()
-                .build()
-                .commit(List.of());
-        return true;
+    public boolean canDeleteWhere(Predicate[] predicates) {
+        WholeParts parts = WholeParts.of(predicates, schema(require()));
+        return parts != null && parts.decides(require());
+    }
+
+    @Override
+    public void deleteWhere(Predicate[] predicates) {
+        Manifest before = require();
+        WholeParts parts = Objects.requireNonNull(WholeParts.of(predicates, schema(before)));
+        try {
+            if (parts.changes(before)) {
+                WriteJob.begin(log(), store(TableOptions.of(properties(), Map.of())))
+                        .commit(present -> parts.without(present, before, "DELETE of " + name()));
+            }
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 }

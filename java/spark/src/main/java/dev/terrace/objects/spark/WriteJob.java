@@ -81,8 +81,7 @@ final class WriteJob {
         }
     }
 
-    /// Whether a part of this name is one that the job's tasks have made, or a file of deletions
-    /// the job's.
+    /// Whether the job has made what has this name: a part, or its file of deletions.
     boolean hasMade(String name) {
         return name.startsWith(id);
     }

@@ -121,7 +121,8 @@ class ParquetEqualityTest {
         return aggregates.toArray(new Column[0]);
     }
 
-    private static Column condition(Random random, RandomTable table, int depth) {
+    /// A condition that chance has chosen.
+    static Column condition(Random random, RandomTable table, int depth) {
         if (depth > 0) {
             Column one = condition(random, table, depth - 1);
             Column other = condition(random, table, depth - 1);

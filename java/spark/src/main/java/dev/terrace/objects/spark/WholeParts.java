@@ -1,0 +1,60 @@
+package dev.terrace.objects.spark;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.types.StructType;
+import org.jspecify.annotations.Nullable;
+
+/// A `DELETE` that the manifest decides: of each part all rows meet the condition, or none does. No
+/// pool is opened, and what is committed is a manifest without the parts that go.
+///
+/// @param conditions all of which a row meets that is deleted
+record WholeParts(List<BlockFilter> conditions) {
+    /// What others have done that a statement does not stand.
+    static final String ADDED = "added rows that it would have had to look at";
+
+    /// The statement with this condition; null if blocks have no filter that means the same.
+    static @Nullable WholeParts of(Predicate[] predicates, StructType schema) {
+        List<BlockFilter> conditions = new ArrayList<>();
+        for (Predicate predicate : predicates) {
+            BlockFilter condition = BlockFilter.exactly(predicate, schema);
+            if (condition == null) {
+                return null;
+            }
+            conditions.add(condition);
+        }
+        return new WholeParts(conditions);
+    }
+
+    /// Whether the statement deletes all rows of a part.
+    boolean has(Part part) {
+        TableScan.PartFacts facts = new TableScan.PartFacts(part);
+        return conditions.stream().allMatch(condition -> condition.mustMatch(facts));
+    }
+
+    /// Whether all parts go, or stay, as a whole.
+    boolean decides(Manifest manifest) {
+        return manifest.parts().stream()
+                .allMatch(part -> has(part) || !TableScan.mayMatch(part, conditions));
+    }
+
+    /// Whether a part goes.
+    boolean changes(Manifest manifest) {
+        return manifest.parts().stream().anyMatch(this::has);
+    }
+
+    /// The manifest after the present one, without the parts that go.
+    ///
+    /// @param before what the statement has read
+    /// @param statement as a message names it
+    /// @throws CommitConflictException if others have committed parts of which single rows would go
+    Manifest without(@Nullable Manifest present, Manifest before, String statement)
+            throws CommitConflictException {
+        Manifest last = before.requireTable(present, statement);
+        if (!decides(last)) {
+            throw before.conflict(last, statement, ADDED);
+        }
+        return last.next(last.parts().stream().filter(part -> !has(part)).toList());
+    }
+}
