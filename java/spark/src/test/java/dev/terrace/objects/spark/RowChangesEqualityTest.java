@@ -69,6 +69,12 @@ class RowChangesEqualityTest {
             String message = "seed " + seed + ", " + String.join("\n", statements);
             assertEquals(expected, ParquetEqualityTest.sorted(actual), message);
             assertEquals(expected.size(), actual.count(), message);
+            Column condition = ParquetEqualityTest.condition(random, table, 1);
+            String[] some = {"c0", table.column(random).name()};
+            assertEquals(
+                    ParquetEqualityTest.sorted(model.filter(condition).selectExpr(some)),
+                    ParquetEqualityTest.sorted(actual.filter(condition).selectExpr(some)),
+                    () -> message + ", " + condition);
             String[] aggregates = {"count(c1)", "min(c0)", "max(c0)"};
             assertEquals(
                     model.selectExpr(aggregates).first(),

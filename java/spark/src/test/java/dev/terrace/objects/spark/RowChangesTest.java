@@ -147,6 +147,17 @@ class RowChangesTest {
     }
 
     @Test
+    void aTableIsMergedIntoItself() {
+        run(
+                "MERGE INTO TARGET t USING TARGET s ON t.id = s.id + 90"
+                        + " WHEN MATCHED THEN UPDATE SET name = s.name"
+                        + " WHEN NOT MATCHED AND s.id < 20 THEN INSERT (id) VALUES (s.id + 1000)");
+        assertEquals(10, read().filter("id >= 90 and id < 100 and name < 'name 9a'").count());
+        assertEquals(2, read().filter("name = 'name 7'").count());
+        expect(read(), 110, 4950 + 10_000 + 145);
+    }
+
+    @Test
     void aMergeIsWrittenInJavaAsWell() {
         spark.range(95, 105)
                 .toDF("key")
