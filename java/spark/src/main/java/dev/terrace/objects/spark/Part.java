@@ -1,12 +1,16 @@
 package dev.terrace.objects.spark;
 
+import com.esotericsoftware.kryo.DefaultSerializer;
+import com.esotericsoftware.kryo.serializers.JavaSerializer;
 import com.fasterxml.jackson.annotation.JsonInclude;
 import java.io.Serial;
 import java.io.Serializable;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/// A pool that one task has written, as the manifest names it.
+/// A pool that one task has written, as the manifest names it. Tasks send it to the driver, by Kryo
+/// if Spark's configuration says so, which knows no records: so it is told to leave this one, and
+/// the messages of writers, to Java's own serialization.
 ///
 /// @param name of its directory: the job that wrote it, the partition, the attempt
 /// @param pmem directory that the pool's directory is in; null: `parts` beside the manifests
@@ -17,6 +21,7 @@ import org.jspecify.annotations.Nullable;
 /// @param columns what is known of each column of a table, its deleted rows included; empty for
 ///   objects
 /// @param deletions rows of a table that are deleted; null: none is
+@DefaultSerializer(JavaSerializer.class)
 record Part(
         String name,
         @Nullable String pmem,

@@ -1,5 +1,7 @@
 package dev.terrace.objects.spark;
 
+import com.esotericsoftware.kryo.DefaultSerializer;
+import com.esotericsoftware.kryo.serializers.JavaSerializer;
 import java.io.IOException;
 import java.io.Serial;
 import java.util.HashMap;
@@ -21,6 +23,7 @@ final class RowWriter implements DeltaWriter<InternalRow> {
     ///
     /// @param part with the rows that were added; null: there are none
     /// @param deleted encoded numbers of rows, by the number of their part in the manifest
+    @DefaultSerializer(JavaSerializer.class)
     record Changed(@Nullable Part part, Map<Integer, byte[]> deleted)
             implements WriterCommitMessage {
         @Serial private static final long serialVersionUID = 1L;

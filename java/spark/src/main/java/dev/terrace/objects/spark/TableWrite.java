@@ -1,5 +1,7 @@
 package dev.terrace.objects.spark;
 
+import com.esotericsoftware.kryo.DefaultSerializer;
+import com.esotericsoftware.kryo.serializers.JavaSerializer;
 import java.io.IOException;
 import java.io.Serial;
 import java.io.UncheckedIOException;
@@ -56,7 +58,8 @@ final class TableWrite implements Write, BatchWrite {
     /// The message of a part's writer to the driver.
     ///
     /// @param part null: there were no rows
-    private record Written(@Nullable Part part) implements WriterCommitMessage {
+    @DefaultSerializer(JavaSerializer.class)
+    record Written(@Nullable Part part) implements WriterCommitMessage {
         @Serial private static final long serialVersionUID = 1L;
     }
 
