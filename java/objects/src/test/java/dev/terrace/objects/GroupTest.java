@@ -19,7 +19,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
@@ -28,6 +28,8 @@ import org.junit.jupiter.api.io.TempDir;
 /// Fields that share a slot hold what fields with slots of their own hold.
 class GroupTest {
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
+
+    private static final int ROUNDS = 20_000;
 
     /// Two numbers that share a buffer.
     private static final ObjectType<AnyHandle> OTHER = pair();
@@ -231,22 +233,35 @@ class GroupTest {
         try (Pool pool = Pool.open(dir, SMALL)) {
             AnyHandle writer = pool.create(OTHER);
             AnyHandle reader = pool.object(OTHER, writer.reference());
-            AtomicBoolean isDone = new AtomicBoolean();
+            AtomicInteger begun = new AtomicInteger();
+            AtomicInteger read = new AtomicInteger();
             CompletableFuture<Void> reading =
                     CompletableFuture.runAsync(() -> {
-                        while (!isDone.get()) {
+                        for (int round = 1; round <= ROUNDS; round++) {
+                            while (begun.get() < round) {
+                                Thread.onSpinWait();
+                            }
                             long value = (Long) Objects.requireNonNull(reader.get(0));
-                            assertTrue(value == 0 || value == 5);
+                            assertTrue(value == 0 || value == 6);
+                            read.set(round);
                         }
                     });
             try {
-                for (int i = 0; i < 20_000 && !reading.isDone(); i++) {
+                for (int round = 1; round <= ROUNDS; round++) {
+                    // The handle keeps another value than that of the slot, which is null.
                     writer.set(0, 5L);
+                    assertEquals(5L, reader.get(0));
+                    writer.set(0, 0L);
+                    begun.set(round);
+                    writer.set(0, 6L);
+                    while (read.get() < round && !reading.isDone()) {
+                        Thread.onSpinWait();
+                    }
                     writer.set(0, 0L);
                     assertEquals(0L, reader.get(0));
                 }
             } finally {
-                isDone.set(true);
+                begun.set(ROUNDS);
                 reading.join();
             }
         }
