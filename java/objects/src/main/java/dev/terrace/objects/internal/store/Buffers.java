@@ -21,8 +21,8 @@ import org.jspecify.annotations.Nullable;
 /// the value's record in persistent memory ([Remote]).
 ///
 /// Invariant: a buffer is written once, before the slot that leads to it. A thread that reads a
-/// slot, the buffer, and the same slot again, all within 2^15 commits, has read that buffer: the
-/// nonce tells it from earlier buffers in that place. A value that fits into a slot has no buffer.
+/// slot, the buffer, and the same slot again, before a commit has the same [Nonce], has read that
+/// buffer. A value that fits into a slot has no buffer.
 public final class Buffers {
     /// The slot of null.
     public static final long NULL = 0;
@@ -37,11 +37,6 @@ public final class Buffers {
 
     /// Bytes of the longest value that lies in its slot.
     static final int INLINE_BYTES_MAX = 7;
-
-    /// A slot's nonce comes again after so many commits.
-    private static final long NONCES = 1 << 16;
-
-    private static final int NONCE_SHIFT = 8;
 
     /// Bytes before those of a value in persistent memory.
     static final int PMEM_FRONT_BYTES = 16;
@@ -242,14 +237,10 @@ public final class Buffers {
     }
 
     private long place(int kind, int disk, long offset) {
-        long nonce = store.sequence() >>> 1 & NONCES - 1;
-        return kind
-                | (long) disk << 4
-                | nonce << NONCE_SHIFT
-                | offset / SizeClasses.GRANULE_BYTES << 24;
+        long granule = offset / SizeClasses.GRANULE_BYTES;
+        return kind | (long) disk << 4 | Nonce.at(store.sequence()) | granule << 24;
     }
 
-    /// Null is 0 as a whole: any other word with null's kind is not a slot, and has kind -1.
     private static int kind(long slot) {
         int kind = (int) slot & 0xf;
         return kind == 0 && slot != NULL ? -1 : kind;
@@ -467,18 +458,11 @@ public final class Buffers {
     }
 
     /// Whether a slot that still holds what it held when the sequence was this number leads to the
-    /// same buffer. From the first commit on that has the slot's nonce again, another buffer may
-    /// have the same slot. Not for slots that a transaction has not committed yet. Called after the
-    /// slot was read.
+    /// same buffer. Not for slots that a transaction has not committed yet. Called after the slot
+    /// was read.
     public boolean isSameSince(long slot, long sequence) {
-        if (place(slot) == null) {
-            return true;
-        }
         VarHandle.loadLoadFence();
-        long then = sequence >>> 1;
-        long nonce = slot >>> NONCE_SHIFT & NONCES - 1;
-        long next = then + 1 + (nonce - then - 1 & NONCES - 1);
-        return store.sequence() >>> 1 < next;
+        return place(slot) == null || Nonce.isUnique(slot, sequence, store.sequence());
     }
 
     private int lengthOf(long slot) {
