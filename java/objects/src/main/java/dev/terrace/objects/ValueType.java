@@ -26,10 +26,11 @@ import org.jspecify.annotations.Nullable;
 /// | `LocalDateTime` | two `LONGS` | days since 1970-01-01; 1 + nanoseconds since midnight |
 /// | `UUID` | two `LONGS` | its upper and its lower half, each `^` a constant of this class |
 /// | `BigInteger` | `BYTES` or null | as `toByteArray()` |
-/// | `BigDecimal` | `BYTES` or null | the scale, and the unscaled value as `toByteArray()`. A scale of -127 to 127 takes one byte, others the byte -128 and four more, the highest first |
+/// | `BigDecimal` | `BYTES` or null | the scale, and the unscaled value as `toByteArray()` |
 ///
-/// Two zeros are null. The [FieldSpec#target()] of such a field is the fully qualified name of the
-/// class.
+/// Two zeros are null. A scale of -127 to 127 takes one byte, another one takes the byte -128 and
+/// four more, the highest first. The [FieldSpec#target()] of such a field is the fully qualified
+/// name of the class.
 ///
 /// @param <T> the class
 public final class ValueType<T> {

@@ -70,16 +70,23 @@ record Manifest(
     /// @param statement as a message names it
     Manifest requireTable(@Nullable Manifest present, String statement)
             throws CommitConflictException {
-        if (present == null || !present.type.equals(type)) {
-            throw conflict(present, statement, "dropped the table, or made another of it");
+        if (present == null) {
+            throw new CommitConflictException(
+                    statement + " changed nothing: somebody else has meanwhile dropped the table");
+        }
+        if (!present.type.equals(type)) {
+            throw conflict(present, statement, "made another of it");
         }
         return present;
     }
 
+    /// What somebody else may have done that a statement does not stand.
+    static final String ADDED_ROWS = "added rows that it would have had to look at";
+
     /// The exception for a statement that has read this manifest, and met the present one.
     ///
     /// @param what somebody else has done
-    CommitConflictException conflict(@Nullable Manifest present, String statement, String what) {
+    CommitConflictException conflict(Manifest present, String statement, String what) {
         return new CommitConflictException(
                 statement
                         + " has read commit "
@@ -87,7 +94,7 @@ record Manifest(
                         + " and changed nothing, because somebody else has meanwhile "
                         + what
                         + " (commit "
-                        + number(present)
+                        + present.number
                         + "): run the statement again");
     }
 

@@ -2,6 +2,7 @@ package dev.terrace.objects.spark;
 
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.read.ScanBuilder;
@@ -18,13 +19,15 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /// wants them sorted apart.
 final class RowChanges implements SupportsDelta {
     private final TerraceTable table;
+    private final MetadataColumn ids;
     private final Command command;
 
     /// The scans of the table that the statement has planned so far.
     private final List<TableScanBuilder> scans = new ArrayList<>();
 
-    RowChanges(TerraceTable table, Command command) {
+    RowChanges(TerraceTable table, MetadataColumn ids, Command command) {
         this.table = table;
+        this.ids = ids;
         this.command = command;
     }
 
@@ -47,7 +50,7 @@ final class RowChanges implements SupportsDelta {
 
     @Override
     public NamedReference[] rowId() {
-        return new NamedReference[] {Expressions.column(table.metadataColumns()[0].name())};
+        return new NamedReference[] {Expressions.column(ids.name())};
     }
 
     @Override

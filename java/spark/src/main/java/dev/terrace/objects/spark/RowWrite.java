@@ -25,8 +25,8 @@ import org.roaringbitmap.RoaringBitmap;
 /// was deleted before, and commits that with the parts of added rows.
 ///
 /// Invariant: what is committed comes after a manifest in which all parts that matter are as they
-/// were in the one that was read. Those are parts that the statement may have read, or, in a table
-/// whose isolation is `snapshot`, those of which it deletes rows.
+/// were in the one that was read. Those are parts of which it deletes rows, and, unless the table's
+/// isolation is `snapshot`, all that the statement may have read.
 final class RowWrite implements DeltaWrite, DeltaBatchWrite {
     private final RowChanges changes;
     private final ManifestLog log;
@@ -122,6 +122,9 @@ final class RowWrite implements DeltaWrite, DeltaBatchWrite {
 
     /// @param rows that are deleted, by the names of their parts
     private void commit(List<Part> added, Map<String, RoaringBitmap> rows) throws IOException {
+        // Most conflicts are found here, before anything is read or written.
+        Manifest last = requireUnchanged(log.current(), rows.keySet()::contains);
+        assert last.number() >= before.number() : last.number();
         for (Part part : before.parts()) {
             if (part.deletions() != null && rows.containsKey(part.name())) {
                 rows.get(part.name()).or(store.deleted(part));
@@ -151,7 +154,9 @@ final class RowWrite implements DeltaWrite, DeltaBatchWrite {
             throws CommitConflictException {
         Manifest last = before.requireTable(present, description());
         Predicate<Part> matters =
-                options.isSnapshot() ? part -> isChanged.test(part.name()) : changes::mayRead;
+                part ->
+                        isChanged.test(part.name())
+                                || !options.isSnapshot() && changes.mayRead(part);
         Set<State> read = states(before, matters);
         Set<State> now = states(last, matters);
         if (!now.containsAll(read)) {
@@ -159,7 +164,7 @@ final class RowWrite implements DeltaWrite, DeltaBatchWrite {
                     last, description(), "changed or removed rows beside those that it changes");
         }
         if (!read.containsAll(now)) {
-            throw before.conflict(last, description(), WholeParts.ADDED);
+            throw before.conflict(last, description(), Manifest.ADDED_ROWS);
         }
         return last;
     }

@@ -86,7 +86,8 @@ record TableOptions(Map<String, String> values) implements Serializable {
         return new TableOptions(values);
     }
 
-    private static boolean isKept(String key) {
+    /// Whether it is an option of a table, which holds for later writes.
+    static boolean isKept(String key) {
         return key.startsWith(TIER) || KEPT.contains(key);
     }
 

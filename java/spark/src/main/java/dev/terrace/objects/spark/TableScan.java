@@ -12,7 +12,7 @@ import java.util.OptionalLong;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
-import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.metric.CustomMetric;
@@ -73,12 +73,12 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
         this.limit = limit;
         this.splitBytes = splitBytes;
         schema = TerraceTable.schema(manifest);
-        List<String> names = List.of(schema.fieldNames());
-        columns =
-                IntStream.range(0, wanted.size())
-                        .map(i -> names.indexOf(wanted.fieldNames()[i]))
-                        .toArray();
+        columns = Stream.of(wanted.fieldNames()).mapToInt(this::indexOf).toArray();
         parts = needed(manifest.parts());
+    }
+
+    private int indexOf(String column) {
+        return column.equals(RowIds.column(schema).name()) ? ID : schema.fieldIndex(column);
     }
 
     /// A partition of the query: a part, or some of its blocks.

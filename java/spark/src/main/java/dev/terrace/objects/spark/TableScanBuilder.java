@@ -1,7 +1,10 @@
 package dev.terrace.objects.spark;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
@@ -53,11 +56,19 @@ final class TableScanBuilder
         for (Predicate predicate : predicates) {
             BlockFilter filter = BlockFilter.of(predicate, schema);
             if (filter != null) {
-                pushed.add(predicate);
                 filters.add(filter);
+                if (hasText(predicate)) {
+                    pushed.add(predicate);
+                }
             }
         }
         return predicates;
+    }
+
+    /// Whether Spark can show a predicate in a plan: some literals that are null have no text.
+    static boolean hasText(Expression expression) {
+        boolean isNull = expression instanceof Literal<?> literal && literal.value() == null;
+        return !isNull && Arrays.stream(expression.children()).allMatch(TableScanBuilder::hasText);
     }
 
     /// Conditions that all rows meet which the query needs.

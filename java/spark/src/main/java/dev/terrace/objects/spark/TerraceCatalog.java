@@ -62,7 +62,7 @@ public final class TerraceCatalog implements StagingTableCatalog {
 
     /// A table that is to be written first.
     static TerraceTable table(String path) {
-        return new TerraceTable(path, current(path), configuration());
+        return TerraceTable.current(path, current(path), configuration());
     }
 
     private static @Nullable Manifest current(String path) {
@@ -105,7 +105,7 @@ public final class TerraceCatalog implements StagingTableCatalog {
         try {
             ManifestLog log = requireTable(ident);
             try {
-                return new TerraceTable(
+                return TerraceTable.fixed(
                         ident.name(),
                         log.requireKind(log.at(Long.parseLong(version)), Manifest.TABLE),
                         configuration());

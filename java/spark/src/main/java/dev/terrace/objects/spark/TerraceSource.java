@@ -3,6 +3,7 @@ package dev.terrace.objects.spark;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.spark.sql.AnalysisException;
@@ -99,9 +100,24 @@ public final class TerraceSource implements SupportsCatalogOptions, DataSourceRe
         throw (E) e;
     }
 
+    /// The table that an entry of another catalog names by its location.
+    ///
+    /// @throws IllegalArgumentException if the entry has options, which no query would follow
     @Override
     public Table getTable(
             StructType schema, Transform[] partitioning, Map<String, String> options) {
-        return TerraceCatalog.table(path(new CaseInsensitiveStringMap(options)));
+        CaseInsensitiveStringMap all = new CaseInsensitiveStringMap(options);
+        for (String name : all.keySet()) {
+            if (name.equalsIgnoreCase(VERSION)
+                    || name.equalsIgnoreCase(TIMESTAMP)
+                    || TableOptions.isKept(name.toLowerCase(Locale.ROOT))) {
+                throw new IllegalArgumentException(
+                        "the option "
+                                + name
+                                + " has no effect in a catalog's entry of a table: give it to the"
+                                + " write that makes the table, or to the query");
+            }
+        }
+        return TerraceCatalog.table(path(all));
     }
 }

@@ -34,12 +34,30 @@ final class TerraceTable
                 SupportsDeleteV2 {
     private final String path;
     private final @Nullable Manifest manifest;
+    private final boolean isFixed;
     private final Configuration configuration;
 
-    TerraceTable(String path, @Nullable Manifest manifest, Configuration configuration) {
+    private TerraceTable(
+            String path,
+            @Nullable Manifest manifest,
+            boolean isFixed,
+            Configuration configuration) {
         this.path = path;
         this.manifest = manifest;
+        this.isFixed = isFixed;
         this.configuration = configuration;
+    }
+
+    /// A table as it is now.
+    static TerraceTable current(
+            String path, @Nullable Manifest manifest, Configuration configuration) {
+        return new TerraceTable(path, manifest, false, configuration);
+    }
+
+    /// A version of a table, of which no statement changes rows: its reader has not seen what was
+    /// committed since.
+    static TerraceTable fixed(String path, Manifest manifest, Configuration configuration) {
+        return new TerraceTable(path, manifest, true, configuration);
     }
 
     /// Whether nothing was ever committed.
@@ -111,9 +129,25 @@ final class TerraceTable
 
     private Manifest require() {
         if (manifest == null) {
-            throw new IllegalStateException(name() + " is not there yet");
+            throw new IllegalStateException(
+                    name() + " is not there yet: write to it first, or name another");
         }
         return manifest;
+    }
+
+    /// What a statement that changes rows has read.
+    private Manifest requireChangeable() {
+        Manifest read = require();
+        if (isFixed) {
+            throw new IllegalArgumentException(
+                    "this is version "
+                            + read.number()
+                            + " of "
+                            + name()
+                            + ", whose rows stay as they are: name the table itself to change"
+                            + " them");
+        }
+        return read;
     }
 
     @Override
@@ -149,7 +183,8 @@ final class TerraceTable
 
     @Override
     public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
-        return () -> new RowChanges(this, info.command());
+        Manifest read = requireChangeable();
+        return () -> new RowChanges(this, RowIds.column(schema(read)), info.command());
     }
 
     /// The write of a statement that has read this table.
@@ -161,13 +196,14 @@ final class TerraceTable
     /// Whether a `DELETE` needs no scan; a `TRUNCATE` is one without a condition.
     @Override
     public boolean canDeleteWhere(Predicate[] predicates) {
-        WholeParts parts = WholeParts.of(predicates, schema(require()));
-        return parts != null && parts.decides(require());
+        Manifest read = requireChangeable();
+        WholeParts parts = WholeParts.of(predicates, schema(read));
+        return parts != null && parts.decides(read);
     }
 
     @Override
     public void deleteWhere(Predicate[] predicates) {
-        Manifest before = require();
+        Manifest before = requireChangeable();
         WholeParts parts = Objects.requireNonNull(WholeParts.of(predicates, schema(before)));
         try {
             if (parts.changes(before)) {

@@ -11,15 +11,13 @@ import org.jspecify.annotations.Nullable;
 ///
 /// @param conditions all of which a row meets that is deleted
 record WholeParts(List<BlockFilter> conditions) {
-    /// What others have done that a statement does not stand.
-    static final String ADDED = "added rows that it would have had to look at";
-
-    /// The statement with this condition; null if blocks have no filter that means the same.
+    /// The statement with this condition; null if blocks have no filter that means the same, or
+    /// Spark cannot show it.
     static @Nullable WholeParts of(Predicate[] predicates, StructType schema) {
         List<BlockFilter> conditions = new ArrayList<>();
         for (Predicate predicate : predicates) {
             BlockFilter condition = BlockFilter.exactly(predicate, schema);
-            if (condition == null) {
+            if (condition == null || !TableScanBuilder.hasText(predicate)) {
                 return null;
             }
             conditions.add(condition);
@@ -53,7 +51,7 @@ record WholeParts(List<BlockFilter> conditions) {
             throws CommitConflictException {
         Manifest last = before.requireTable(present, statement);
         if (!decides(last)) {
-            throw before.conflict(last, statement, ADDED);
+            throw before.conflict(last, statement, Manifest.ADDED_ROWS);
         }
         return last.next(last.parts().stream().filter(part -> !has(part)).toList());
     }

@@ -11,6 +11,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Locale;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkException;
 import org.apache.spark.SparkRuntimeException;
@@ -100,6 +101,91 @@ class RowChangesTest {
         assertEquals(1, manifest().number());
         assertEquals(List.of(), names("jobs"));
         assertFalse(Files.exists(dir.resolve("deletions")));
+    }
+
+    @Test
+    void rowsOfAVersionAreNotChanged() throws IOException {
+        read().createOrReplaceTempView("all_rows");
+        spark.sql("SELECT * FROM " + table + " VERSION AS OF 1").createOrReplaceTempView("first");
+        run("INSERT INTO TARGET VALUES (200, 'late', 0)");
+        for (String view : List.of("all_rows", "first")) {
+            for (String statement :
+                    List.of(
+                            "DELETE FROM " + view,
+                            "DELETE FROM " + view + " WHERE id < 50",
+                            "DELETE FROM " + view + " WHERE digit = 3")) {
+                Exception refused = assertThrows(Exception.class, () -> spark.sql(statement));
+                assertTrue(
+                        refused.getMessage().contains("name the table itself to change them"),
+                        refused::getMessage);
+            }
+            // Spark knows no such statements of views.
+            assertThrows(
+                    Exception.class, () -> spark.sql("UPDATE " + view + " SET digit = 0"), view);
+        }
+        assertEquals(2, manifest().number());
+        expect(read(), 101, 4950 + 200);
+        spark.sql("CREATE OR REPLACE TEMPORARY VIEW present AS SELECT * FROM " + table);
+        run("DELETE FROM TARGET WHERE id = 200");
+        expect(spark.sql("SELECT * FROM present"), 100, 4950);
+    }
+
+    @Test
+    void aTableThatIsNotThereIsSaidNotToBe() {
+        String absent = "terrace.path.`" + dir.resolve("absent") + "`";
+        for (String statement :
+                List.of(
+                        "TRUNCATE TABLE " + absent,
+                        "MERGE INTO "
+                                + absent
+                                + " t USING (SELECT 1 id) s ON true WHEN MATCHED THEN DELETE")) {
+            Exception refused = assertThrows(Exception.class, () -> spark.sql(statement));
+            assertTrue(
+                    refused.getMessage().contains("is not there yet: write to it first"),
+                    refused::getMessage);
+        }
+        assertFalse(Files.exists(dir.resolve("absent")));
+    }
+
+    @Test
+    void conditionsWithNullsOfAnyTypeAreMet() {
+        Path binary = dir.resolve("binary");
+        spark.sql("SELECT X'61' b UNION ALL SELECT X'62' UNION ALL SELECT NULL")
+                .write()
+                .format("terrace")
+                .option("extent", 1 << 20)
+                .save(binary.toString());
+        String its = "terrace.`" + binary + "`";
+        assertEquals(1, spark.sql("SELECT * FROM " + its + " WHERE b IN (X'61', NULL)").count());
+        spark.sql("DELETE FROM " + its + " WHERE b IN (X'61', NULL)");
+        assertEquals(2, spark.sql("SELECT * FROM " + its).count());
+    }
+
+    @Test
+    void aCatalogsEntryHasNoOptionsThatNothingFollows() {
+        for (String option : List.of("versionAsOf", "isolation", "split.bytes")) {
+            String name = "entry_" + option.replace('.', '_');
+            spark.sql("DROP TABLE IF EXISTS " + name);
+            Exception refused =
+                    assertThrows(
+                            Exception.class,
+                            () -> {
+                                spark.sql(
+                                        "CREATE TABLE "
+                                                + name
+                                                + " USING terrace OPTIONS ('"
+                                                + option
+                                                + "' '1') LOCATION '"
+                                                + dir
+                                                + "'");
+                                spark.table(name).count();
+                            });
+            assertTrue(
+                    refused.getMessage()
+                            .toLowerCase(Locale.ROOT)
+                            .contains(option.toLowerCase(Locale.ROOT) + " has no effect"),
+                    refused::getMessage);
+        }
     }
 
     @Test
