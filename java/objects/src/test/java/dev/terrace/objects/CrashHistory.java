@@ -1,5 +1,6 @@
 package dev.terrace.objects;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
@@ -38,5 +39,21 @@ record CrashHistory(List<@Nullable String> states, List<Integer> since) {
             oldest++;
         }
         assertTrue(at >= oldest, () -> "what had returned is gone after " + happened + " events");
+    }
+
+    /// Throws if any power cut leaves anything but one of the states, for who recovers or for who
+    /// only reads.
+    void checkEachCrash(PoolRig rig, Function<Pool, @Nullable String> look) {
+        int count = 0;
+        for (boolean readOnly : new boolean[] {false, true}) {
+            count +=
+                    rig.forEachCrash(
+                            readOnly,
+                            (happened, found) ->
+                                    check(happened, found.read(() -> look.apply(found))));
+        }
+        int crashes = count;
+        assertTrue(crashes > 2, () -> crashes + " states");
+        assertEquals(states.getLast(), look.apply(rig.pool()));
     }
 }
