@@ -85,6 +85,18 @@ public final class DurableSet<E> extends AbstractSet<E> implements DurableCollec
         return anchor.change(() -> super.addAll(elements));
     }
 
+    /// Removes these elements in one transaction.
+    @Override
+    public boolean removeAll(Collection<?> elements) {
+        return anchor.change(() -> super.removeAll(elements));
+    }
+
+    /// Removes all other elements in one transaction.
+    @Override
+    public boolean retainAll(Collection<?> elements) {
+        return anchor.change(() -> super.retainAll(elements));
+    }
+
     @Override
     public boolean remove(@Nullable Object element) {
         return map.keySet().remove(element);

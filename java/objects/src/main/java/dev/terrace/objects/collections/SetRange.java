@@ -57,6 +57,18 @@ abstract sealed class SetRange<E> extends AbstractSet<E> implements NavigableSet
         return anchor.change(() -> super.addAll(elements));
     }
 
+    /// Removes these elements in one transaction.
+    @Override
+    public final boolean removeAll(Collection<?> elements) {
+        return anchor.change(() -> super.removeAll(elements));
+    }
+
+    /// Removes all other elements in one transaction.
+    @Override
+    public final boolean retainAll(Collection<?> elements) {
+        return anchor.change(() -> super.retainAll(elements));
+    }
+
     @Override
     public final boolean remove(@Nullable Object element) {
         return map.navigableKeySet().remove(element);
