@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.function.Function;
 import java.util.function.LongFunction;
+import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /// Fields whose values lie behind a slot: each in a buffer of its own, or those of a [Group] in
@@ -53,6 +54,17 @@ final class SlotFields {
         void set(int member, byte @Nullable [] bytes) {
             isSet[member] = true;
             values[member] = bytes;
+        }
+
+        boolean isWhole() {
+            return IntStream.range(0, isSet.length).allMatch(i -> isSet[i]);
+        }
+
+        /// Takes the values of fields that were not set from what was stored before.
+        void fill(byte @Nullable [][] before) {
+            for (int i = 0; i < isSet.length; i++) {
+                values[i] = isSet[i] ? values[i] : before[i];
+            }
         }
     }
 
@@ -230,14 +242,8 @@ final class SlotFields {
     /// Stores a group. What it held before is read only if not all of its fields were set, so that
     /// a damaged group can be set anew.
     private void storeStaged(long at, Staged its) {
-        byte @Nullable [] whole = null;
-        boolean isRead = false;
-        for (int i = 0; i < its.isSet.length; i++) {
-            if (!its.isSet[i]) {
-                whole = isRead ? whole : whole(its.holder, at);
-                isRead = true;
-                its.values[i] = its.group.get(whole, i);
-            }
+        if (!its.isWhole()) {
+            its.fill(its.group.split(whole(its.holder, at)));
         }
         put(its.holder, its.field, its.group.join(its.values));
     }
