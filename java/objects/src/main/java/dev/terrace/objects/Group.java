@@ -103,6 +103,11 @@ final class Group {
             return null;
         }
         require(whole);
+        return valueIn(whole, member);
+    }
+
+    /// Like [#get(byte[], int)], of a group's value whose length is right.
+    private byte @Nullable [] valueIn(byte[] whole, int member) {
         int bit = bits[member];
         if (bit >= 0 && (whole[bit / Byte.SIZE] >>> bit % Byte.SIZE & 1) == 0) {
             return null;
@@ -124,8 +129,12 @@ final class Group {
     /// @throws StoreFailure.Damaged if the group's value is none
     byte @Nullable [][] split(byte @Nullable [] whole) {
         byte @Nullable [][] values = new byte @Nullable [members.size()][];
+        if (whole == null) {
+            return values;
+        }
+        require(whole);
         for (int i = 0; i < values.length; i++) {
-            values[i] = get(whole, i);
+            values[i] = valueIn(whole, i);
         }
         return values;
     }
