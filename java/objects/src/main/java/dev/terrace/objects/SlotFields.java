@@ -239,8 +239,8 @@ final class SlotFields {
         }
     }
 
-    /// Stores a group. What it held before is read only if not all of its fields were set, so that
-    /// a damaged group can be set anew.
+    /// Stores a group. The earlier value is read only if a field was not set, so a damaged group
+    /// can be set anew.
     private void storeStaged(long at, Staged its) {
         if (!its.isWhole()) {
             its.fill(its.group.split(whole(its.holder, at)));

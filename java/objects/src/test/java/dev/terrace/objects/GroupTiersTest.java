@@ -24,7 +24,7 @@ class GroupTiersTest {
     private static final FieldSpec OTHER =
             FieldSpec.of("other", FieldKind.LONGS).ofLength(4).on(StorageTier.SSD).inGroup();
 
-    /// Where the two lie, and where they do not.
+    /// The bytes of both fields together on a disk.
     private static final long SIZE = StoredSize.onDisk(64);
 
     @TempDir(factory = InMemory.class)

@@ -92,7 +92,7 @@ final class AggregateScan implements Scan, Batch {
         if (aggregation.groupByExpressions().length > 0) {
             return null;
         }
-        // What is known of columns is of all rows of a part, those that are deleted included.
+        // A part knows the columns of all its rows, those that are deleted included.
         boolean areColumnsKnown = !manifest.hasDeletions();
         StructType made = new StructType();
         List<@Nullable Long> row = new ArrayList<>();

@@ -80,7 +80,7 @@ record Manifest(
         return present;
     }
 
-    /// What somebody else may have done that a statement does not stand.
+    /// The reason of a conflict with an append.
     static final String ADDED_ROWS = "added rows that it would have had to look at";
 
     /// The exception for a statement that has read this manifest, and met the present one.

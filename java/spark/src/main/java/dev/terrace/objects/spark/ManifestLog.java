@@ -124,13 +124,13 @@ final class ManifestLog {
         }
     }
 
-    /// What manifests lead to.
+    /// The parts and files that manifests lead to.
     ///
     /// @param parts by their names
     /// @param names of all: those of parts, and of files of deletions
     record Contents(Map<String, Part> parts, Set<String> names) {}
 
-    /// What these manifests lead to.
+    /// The parts and files that these manifests lead to.
     ///
     /// @throws FileNotFoundException if one has been removed: what it led to may still count by a
     ///   later one

@@ -135,7 +135,7 @@ final class TerraceTable
         return manifest;
     }
 
-    /// What a statement that changes rows has read.
+    /// The manifest that a statement has read which changes rows.
     private Manifest requireChangeable() {
         Manifest read = require();
         if (isFixed) {

@@ -15,7 +15,7 @@ import org.roaringbitmap.RoaringBitmap;
 import scala.reflect.ClassTag;
 import scala.reflect.ClassTag$;
 
-/// What tasks send the driver arrives, by whichever serializer Spark's configuration names.
+/// The driver receives the messages of tasks through each serializer that Spark may be set to.
 class MessagesTest {
     private static final ClassTag<Object> ANY = ClassTag$.MODULE$.apply(Object.class);
     private static final Part PART =

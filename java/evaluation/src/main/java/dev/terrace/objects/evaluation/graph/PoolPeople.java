@@ -66,7 +66,7 @@ abstract class PoolPeople<D extends DurableObject> extends People<D> {
         }
     }
 
-    /// What a pool that was made so takes.
+    /// The bytes in use of a pool that `load` has made.
     static Stored stored(Path pmem, Path disk, ObjectType<?> type) throws IOException {
         try (Pool pool = Pool.open(pmem, options(disk).toRead())) {
             List<Long> used = pool.statistics().used();
