@@ -50,7 +50,7 @@ public final class Evaluation implements Callable<Integer> {
     private static final int COPIES = 100;
     private static final int ROWS = 10_000_000;
     private static final int ROWS_QUICK = 20_000;
-    private static final int RUNS = 3;
+    private static final int RUNS = 5;
 
     private final Function<Duration, Processes> processes;
     private final String command;
@@ -88,7 +88,10 @@ public final class Evaluation implements Callable<Integer> {
     @Option(
             names = "--runs",
             paramLabel = "N",
-            description = "Runs of each measurement (" + RUNS + ").")
+            description =
+                    "Rounds, in each of which everything is measured once ("
+                            + RUNS
+                            + "); fewer than 5 decide nothing.")
     private @Nullable Integer runs;
 
     @Option(

@@ -149,11 +149,11 @@ class EvaluationTest {
     @Test
     void placementIsPredictedAndMeasured() throws IOException {
         assertEquals(0, run("--only", "placement"), err::toString);
-        JsonNode fields = section().at("/measured/warm/fields");
+        JsonNode fields = section().at("/measured/warm/0/fields");
         assertEquals(3, fields.size());
         assertEquals("PMEM", fields.get(0).at("/tier").asText());
         assertEquals("SSD", fields.get(2).at("/tier").asText());
-        assertTrue(section().at("/measured/warm/movedBytes").asLong() >= 200 * 10_000);
+        assertTrue(section().at("/measured/warm/0/movedBytes").asLong() >= 200 * 10_000);
         assertTrue(
                 isEmpty(pmem) && isEmpty(directory.resolve("disk")), "something was left behind");
     }

@@ -1,6 +1,7 @@
 package dev.terrace.objects.evaluation.graph;
 
 import dev.terrace.objects.evaluation.experiment.Experiment;
+import dev.terrace.objects.evaluation.experiment.Repeated;
 import dev.terrace.objects.evaluation.experiment.Settings;
 import dev.terrace.objects.evaluation.report.Section;
 import dev.terrace.objects.evaluation.run.HeapExhaustedException;
@@ -12,6 +13,9 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 
 /// Graph search: figures 5 and 6 of the paper.
 public final class GraphExperiment implements Experiment {
@@ -64,34 +68,32 @@ public final class GraphExperiment implements Experiment {
         }
 
         GraphMeasurements all() throws IOException, InterruptedException {
-            LayoutRuns heap = runs(Layout.HEAP, Jvm.of(Jvm.Collector.G1));
-            double live = (double) heap.searches().getFirst().result().liveBytes() / MIB;
-            List<LayoutRuns> plain = new ArrayList<>(List.of(heap));
-            List<LayoutRuns> limited = new ArrayList<>();
-            List<LayoutRuns> sweep = new ArrayList<>();
-            List<LayoutRuns> quarter = new ArrayList<>();
-            for (Layout layout : Layout.values()) {
-                if (layout != Layout.HEAP) {
-                    plain.add(runs(layout, Jvm.of(Jvm.Collector.G1)));
-                }
-                limited.add(
-                        runs(
-                                layout,
-                                Jvm.of(Jvm.Collector.PARALLEL)
-                                        .heap(mib(live * GraphMeasurements.LIMITED))));
-            }
+            double live = live();
+            Jvm.Collector parallel = Jvm.Collector.PARALLEL;
+            List<Search> plain = searches(Jvm.of(Jvm.Collector.G1), Layout.values());
+            List<Search> limited =
+                    searches(
+                            Jvm.of(parallel).heap(mib(live * GraphMeasurements.LIMITED)),
+                            Layout.values());
+            List<Search> sweep = new ArrayList<>();
             for (Jvm.Collector collector : Jvm.Collector.values()) {
                 for (double times :
                         settings.isQuick() ? List.of(2.0) : List.of(1.1, 1.25, 1.5, 2.0, 3.0)) {
-                    sweep.add(runs(Layout.HEAP, Jvm.of(collector).heap(mib(live * times))));
+                    sweep.add(search(Layout.HEAP, Jvm.of(collector).heap(mib(live * times))));
                 }
             }
-            for (Layout layout :
-                    settings.isQuick()
-                            ? List.of(Layout.SERIALIZED, Layout.SELECT_PMEM)
-                            : List.of(Layout.values())) {
-                quarter.add(runs(layout, Jvm.of(Jvm.Collector.PARALLEL).heap(mib(live / 4))));
-            }
+            List<Search> quarter =
+                    searches(
+                            Jvm.of(parallel).heap(mib(live / 4)),
+                            settings.isQuick()
+                                    ? new Layout[] {Layout.SERIALIZED, Layout.SELECT_PMEM}
+                                    : Layout.values());
+            Repeated.all(
+                    settings,
+                    "graph",
+                    Stream.of(plain, limited, sweep, quarter)
+                            .<Repeated<?>>flatMap(all -> all.stream().map(Search::repeated))
+                            .toList());
             String name =
                     settings.data() == null
                             ? "a synthetic graph of ego-Facebook's shape"
@@ -104,54 +106,90 @@ public final class GraphExperiment implements Experiment {
                     graph.people() * settings.copies(),
                     graph.edges() * settings.copies(),
                     live,
-                    plain,
-                    limited,
-                    sweep,
-                    quarter);
+                    runs(plain),
+                    runs(limited),
+                    runs(sweep),
+                    runs(quarter));
         }
 
         private static int mib(double mib) {
             return Math.max(HEAP_MIB_MIN, (int) Math.ceil(mib));
         }
 
-        private LayoutRuns runs(Layout layout, Jvm jvm) throws IOException, InterruptedException {
-            List<Outcome<Phase>> loads = new ArrayList<>();
-            List<Outcome<SearchJob.Result>> searches = new ArrayList<>();
-            Stored stored = Stored.NOTHING;
+        /// MiB of the heap that heap objects take, in a process that is not counted.
+        private double live() throws IOException, InterruptedException {
+            settings.progress().accept("graph: how much heap it takes");
             try {
-                for (int run = 1; run <= settings.runs(); run++) {
-                    settings.progress()
-                            .accept("graph: " + layout.title + ", " + jvm.title() + ", run " + run);
-                    try (Scratch scratch = Scratch.in(settings.pmem(), settings.disk())) {
-                        if (layout.isStored()) {
-                            isCacheDropped &= settings.dropCaches();
-                            loads.add(
-                                    settings.processes()
-                                            .run(
-                                                    jvm,
-                                                    new LoadJob(
-                                                            layout,
-                                                            file,
-                                                            scratch.pmem(),
-                                                            scratch.disk()),
-                                                    Phase.class));
-                            stored = layout.stored(scratch.pmem(), scratch.disk());
-                        }
-                        isCacheDropped &= settings.dropCaches();
-                        searches.add(
-                                settings.processes()
-                                        .run(jvm, search(layout, scratch), SearchJob.Result.class));
-                        answers.check(layout, searches.getLast().result());
-                    }
-                }
-            } catch (HeapExhaustedException tooSmall) {
-                // A result as well: there are no searches then.
-                searches.clear();
+                return (double)
+                                once(Layout.HEAP, Jvm.of(Jvm.Collector.G1))
+                                        .search()
+                                        .result()
+                                        .liveBytes()
+                        / MIB;
+            } catch (HeapExhaustedException e) {
+                throw new IOException(
+                        "this machine has too little memory for "
+                                + settings.copies()
+                                + " copies of the graph: try fewer with --copies",
+                        e);
             }
-            return new LayoutRuns(layout, jvm, loads, searches, stored);
         }
 
-        private SearchJob search(Layout layout, Scratch scratch) {
+        /// A round of a layout.
+        ///
+        /// @param load how it was stored; null if it is not
+        /// @param stored what that takes
+        private record Round(
+                @Nullable Outcome<Phase> load, Stored stored, Outcome<SearchJob.Result> search) {}
+
+        /// Searches of a layout, in each round.
+        private record Search(Layout layout, Jvm jvm, Repeated<Round> repeated) {
+            LayoutRuns runs() {
+                List<Round> rounds = repeated.results();
+                return new LayoutRuns(
+                        layout,
+                        jvm,
+                        rounds.stream().map(Round::load).filter(Objects::nonNull).toList(),
+                        rounds.stream().map(Round::search).toList(),
+                        rounds.isEmpty() ? Stored.NOTHING : rounds.getLast().stored());
+            }
+        }
+
+        private static List<LayoutRuns> runs(List<Search> searches) {
+            return searches.stream().map(Search::runs).toList();
+        }
+
+        private List<Search> searches(Jvm jvm, Layout... layouts) {
+            return Stream.of(layouts).map(layout -> search(layout, jvm)).toList();
+        }
+
+        private Search search(Layout layout, Jvm jvm) {
+            return new Search(
+                    layout,
+                    jvm,
+                    new Repeated<>(layout.title + ", " + jvm.title(), () -> once(layout, jvm)));
+        }
+
+        private Round once(Layout layout, Jvm jvm)
+                throws IOException, InterruptedException, HeapExhaustedException {
+            try (Scratch scratch = Scratch.in(settings.pmem(), settings.disk())) {
+                Outcome<Phase> load = null;
+                Stored stored = Stored.NOTHING;
+                if (layout.isStored()) {
+                    isCacheDropped &= settings.dropCaches();
+                    LoadJob job = new LoadJob(layout, file, scratch.pmem(), scratch.disk());
+                    load = settings.processes().run(jvm, job, Phase.class);
+                    stored = layout.stored(scratch.pmem(), scratch.disk());
+                }
+                isCacheDropped &= settings.dropCaches();
+                Outcome<SearchJob.Result> search =
+                        settings.processes().run(jvm, job(layout, scratch), SearchJob.Result.class);
+                answers.check(layout, search.result());
+                return new Round(load, stored, search);
+            }
+        }
+
+        private SearchJob job(Layout layout, Scratch scratch) {
             return layout.isSlow
                     ? new SearchJob(
                             layout,

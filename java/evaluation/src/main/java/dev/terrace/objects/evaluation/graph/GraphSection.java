@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.function.Function;
 import java.util.function.ToDoubleFunction;
+import java.util.function.ToLongFunction;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -361,19 +362,15 @@ final class GraphSection {
                         Layout.HEAP,
                         LayoutRuns::load,
                         LOAD_GOAL),
-                claim(
+                stored(
                         "persistent memory in use: SELECT-PMEM's to ALL-PMEM's",
-                        "–",
-                        measured.plain(),
-                        Layout.ALL_PMEM,
-                        runs -> Spread.of(runs.stored().pmem()),
+                        measured,
+                        Stored::pmem,
                         PMEM_GOAL),
-                claim(
+                stored(
                         "the same of the people's records alone",
-                        "–",
-                        measured.plain(),
-                        Layout.ALL_PMEM,
-                        runs -> Spread.of(runs.stored().records()),
+                        measured,
+                        Stored::records,
                         RECORDS_GOAL),
                 claim(
                         "until a later process can search: SELECT-PMEM's time to heap objects'",
@@ -395,9 +392,21 @@ final class GraphSection {
         LayoutRuns select = GraphMeasurements.of(runs, Layout.SELECT_PMEM);
         LayoutRuns beside = GraphMeasurements.of(runs, other);
         if (!select.isDone() || !beside.isDone()) {
-            return new Claim(work, paper, "heap too small", null, goal);
+            return Claim.unmeasured(work, paper, "heap too small", goal);
         }
-        double value = of.apply(select).median() / of.apply(beside).median();
-        return new Claim(work, paper, Spread.number(value), value, goal);
+        return Claim.measured(work, paper, of.apply(select).over(of.apply(beside)), goal);
+    }
+
+    /// SELECT-PMEM's bytes in use to ALL-PMEM's, which are the same in each round.
+    private static Claim stored(
+            String work, GraphMeasurements measured, ToLongFunction<Stored> of, double goal) {
+        double value =
+                (double)
+                                of.applyAsLong(
+                                        GraphMeasurements.of(measured.plain(), Layout.SELECT_PMEM)
+                                                .stored())
+                        / of.applyAsLong(
+                                GraphMeasurements.of(measured.plain(), Layout.ALL_PMEM).stored());
+        return Claim.exact(work, "–", Spread.number(value), value, goal);
     }
 }

@@ -1,6 +1,7 @@
 package dev.terrace.objects.evaluation.kmeans;
 
 import dev.terrace.objects.evaluation.experiment.Experiment;
+import dev.terrace.objects.evaluation.experiment.Repeated;
 import dev.terrace.objects.evaluation.experiment.Settings;
 import dev.terrace.objects.evaluation.report.Section;
 import dev.terrace.objects.evaluation.run.HeapExhaustedException;
@@ -73,17 +74,19 @@ public final class KMeansExperiment implements Experiment {
                             .phases();
             int heap = HEAP_MIB_MIN + (int) (settings.rows() * HEAP_BYTES_EACH >> 20);
             int quarter = Math.max(HEAP_MIB_MIN, heap / 4);
-            List<SourceRuns> runs = new ArrayList<>();
+            List<Search> searches = new ArrayList<>();
             for (Jvm.Collector collector :
                     settings.isQuick()
                             ? List.of(Jvm.Collector.PARALLEL)
                             : List.of(Jvm.Collector.values())) {
                 Jvm jvm = Jvm.of(collector).with(LocalSpark.FLAGS);
                 for (Source source : Source.values()) {
-                    runs.add(runs(source, jvm.heap(heap)));
+                    searches.add(search(source, jvm.heap(heap)));
                 }
-                runs.add(runs(Source.ALL_PMEM, jvm.heap(quarter)));
+                searches.add(search(Source.ALL_PMEM, jvm.heap(quarter)));
             }
+            Repeated.all(settings, "kmeans", searches.stream().map(Search::repeated).toList());
+            List<SourceRuns> runs = searches.stream().map(Search::runs).toList();
             return new KMeansMeasurements(
                     settings.rows(),
                     iterations,
@@ -111,32 +114,32 @@ public final class KMeansExperiment implements Experiment {
             }
         }
 
-        private SourceRuns runs(Source source, Jvm jvm) throws IOException, InterruptedException {
-            List<Outcome<KMeansJob.Result>> outcomes = new ArrayList<>();
-            try {
-                for (int run = 1; run <= settings.runs(); run++) {
-                    settings.progress()
-                            .accept(
-                                    "kmeans: "
-                                            + source.title
-                                            + ", "
-                                            + jvm.title()
-                                            + ", run "
-                                            + run);
-                    isCacheDropped &= settings.dropCaches();
-                    outcomes.add(
-                            settings.processes()
-                                    .run(
-                                            jvm,
-                                            new KMeansJob(source, files, pmem, iterations),
-                                            KMeansJob.Result.class));
-                    compare(source, outcomes.getLast().result().clusters());
-                }
-            } catch (HeapExhaustedException tooSmall) {
-                // A result as well: there are no outcomes then.
-                outcomes.clear();
+        /// A search for clusters, once in each round.
+        private record Search(
+                Source source, Jvm jvm, Repeated<Outcome<KMeansJob.Result>> repeated) {
+            SourceRuns runs() {
+                return new SourceRuns(source, jvm, repeated.results());
             }
-            return new SourceRuns(source, jvm, outcomes);
+        }
+
+        private Search search(Source source, Jvm jvm) {
+            return new Search(
+                    source,
+                    jvm,
+                    new Repeated<>(source.title + ", " + jvm.title(), () -> once(source, jvm)));
+        }
+
+        private Outcome<KMeansJob.Result> once(Source source, Jvm jvm)
+                throws IOException, InterruptedException, HeapExhaustedException {
+            isCacheDropped &= settings.dropCaches();
+            Outcome<KMeansJob.Result> outcome =
+                    settings.processes()
+                            .run(
+                                    jvm,
+                                    new KMeansJob(source, files, pmem, iterations),
+                                    KMeansJob.Result.class);
+            compare(source, outcome.result().clusters());
+            return outcome;
         }
 
         /// @throws IllegalStateException if others have been found before

@@ -307,33 +307,38 @@ final class KMeansSection {
     }
 
     private static Claim claim(
-            String work, String paper, @Nullable Double value, @Nullable Double goal) {
-        return new Claim(work, paper, value == null ? "–" : Spread.number(value), value, goal);
+            String work, String paper, @Nullable Spread ratio, @Nullable Double goal) {
+        return ratio == null
+                ? Claim.unmeasured(work, paper, "–", goal)
+                : Claim.measured(work, paper, ratio, goal);
     }
 
-    private static @Nullable Double total(SourceRuns one, SourceRuns other) {
-        return one.isDone() && other.isDone()
-                ? one.total().median() / other.total().median()
-                : null;
+    private static @Nullable Spread total(SourceRuns one, SourceRuns other) {
+        return one.isDone() && other.isDone() ? one.total().over(other.total()) : null;
     }
 
-    private static @Nullable Double slowestStep(SourceRuns one, SourceRuns other) {
+    /// In each round the step that is slowest then.
+    private static @Nullable Spread slowestStep(SourceRuns one, SourceRuns other) {
         if (!one.isDone() || !other.isDone()) {
             return null;
         }
         return STEPS.stream()
-                .mapToDouble(step -> one.step(step).median() / other.step(step).median())
-                .max()
+                .map(step -> one.step(step).over(other.step(step)))
+                .reduce(Spread::larger)
                 .orElseThrow();
     }
 
-    private static @Nullable Double pauses(SourceRuns one, SourceRuns other) {
-        return one.isDone() && other.isDone() ? one.gc().seconds() / other.gc().seconds() : null;
+    private static @Nullable Spread pauses(SourceRuns one, SourceRuns other) {
+        return one.isDone() && other.isDone()
+                ? one.of(run -> run.gc().seconds()).over(other.of(run -> run.gc().seconds()))
+                : null;
     }
 
-    private static @Nullable Double fulls(SourceRuns one, SourceRuns other) {
-        return one.isDone() && other.isDone() && other.gc().full() > 0
-                ? (double) one.gc().full() / other.gc().full()
-                : null;
+    private static @Nullable Spread fulls(SourceRuns one, SourceRuns other) {
+        if (!one.isDone() || !other.isDone()) {
+            return null;
+        }
+        Spread below = other.of(run -> run.gc().full());
+        return below.min() > 0 ? one.of(run -> run.gc().full()).over(below) : null;
     }
 }

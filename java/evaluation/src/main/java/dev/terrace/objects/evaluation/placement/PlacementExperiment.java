@@ -1,6 +1,7 @@
 package dev.terrace.objects.evaluation.placement;
 
 import dev.terrace.objects.evaluation.experiment.Experiment;
+import dev.terrace.objects.evaluation.experiment.Repeated;
 import dev.terrace.objects.evaluation.experiment.Settings;
 import dev.terrace.objects.evaluation.placement.PlacementJob.FieldCosts;
 import dev.terrace.objects.evaluation.report.Chart;
@@ -21,33 +22,40 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.function.ToDoubleFunction;
-import org.jspecify.annotations.Nullable;
 
 /// The costs of a workload that profiled placement (section 3.4 of the paper) predicts, and its
 /// measured costs.
 public final class PlacementExperiment implements Experiment {
     private static final int ARTICLES = 10_000;
     private static final int ARTICLES_QUICK = 200;
-    private static final int RUNS = 9;
+    private static final int RUNS = 5;
+
+    /// How far a prediction may be off, as a factor, in either direction.
+    private static final double WITHIN = 1.5;
+
     private static final double MILLION = 1e6;
     private static final double MIB = 1 << 20;
 
-    /// The measurements.
+    /// The measurements, of each round.
     ///
     /// @param warm with the disk's pages in memory
-    /// @param cold with none of them there; null if the system could not be told to forget them
-    private record Measured(PlacementJob.Result warm, PlacementJob.@Nullable Result cold) {}
+    /// @param cold with none of them there; none if the system could not be told to forget them
+    private record Measured(List<PlacementJob.Result> warm, List<PlacementJob.Result> cold) {}
 
     @Override
     public Section run(Settings settings) throws IOException, InterruptedException {
         boolean mayDrop = settings.dropCaches();
-        PlacementJob.Result warm = run(settings, false);
-        Measured measured = new Measured(warm, mayDrop ? run(settings, true) : null);
+        Repeated<PlacementJob.Result> warm =
+                new Repeated<>("disk in memory", () -> run(settings, false));
+        Repeated<PlacementJob.Result> cold =
+                new Repeated<>("disk not in memory", () -> run(settings, true));
+        Repeated.all(settings, "placement", mayDrop ? List.of(warm, cold) : List.of(warm));
+        Measured measured = new Measured(warm.results(), cold.results());
         List<Table> tables = new ArrayList<>();
         List<Figure> figures = new ArrayList<>();
         List<Claim> claims = new ArrayList<>();
-        show(warm, "disk in memory", "placement-warm", tables, figures, claims);
-        if (measured.cold() != null) {
+        show(measured.warm(), "disk in memory", "placement-warm", tables, figures, claims);
+        if (mayDrop) {
             show(measured.cold(), "disk not in memory", "placement-cold", tables, figures, claims);
         }
         return new Section(
@@ -63,10 +71,6 @@ public final class PlacementExperiment implements Experiment {
 
     private static PlacementJob.Result run(Settings settings, boolean isCold)
             throws IOException, InterruptedException {
-        settings.progress()
-                .accept(
-                        "placement: probing devices, profiling, placing, measuring with the disk "
-                                + (isCold ? "not in memory" : "in memory"));
         try (Scratch scratch = Scratch.in(settings.pmem(), settings.disk())) {
             boolean isQuick = settings.isQuick();
             PlacementJob job =
@@ -121,15 +125,44 @@ public final class PlacementExperiment implements Experiment {
     }
 
     private static void show(
-            PlacementJob.Result result,
+            List<PlacementJob.Result> rounds,
             String when,
             String name,
             List<Table> tables,
             List<Figure> figures,
             List<Claim> claims) {
-        tables.add(table(result, when));
-        figures.add(Figure.of(chart(result.fields(), when, name)));
-        claims.addAll(claims(result, when));
+        PlacementJob.Result all = together(rounds);
+        tables.add(table(all, when));
+        figures.add(Figure.of(chart(all.fields(), when, name)));
+        claims.addAll(claims(rounds, when));
+    }
+
+    /// The medians of all rounds as one result; where fields were placed in the last of them.
+    private static PlacementJob.Result together(List<PlacementJob.Result> rounds) {
+        PlacementJob.Result last = rounds.getLast();
+        List<FieldCosts> fields =
+                last.fields().stream()
+                        .map(field ->
+                                new FieldCosts(
+                                        field.field(),
+                                        field.reads(),
+                                        field.tier(),
+                                        of(rounds, field, FieldCosts::predictedBefore).median(),
+                                        of(rounds, field, one -> one.measuredBefore().median()),
+                                        of(rounds, field, FieldCosts::predictedAfter).median(),
+                                        of(rounds, field, one -> one.measuredAfter().median())))
+                        .toList();
+        return new PlacementJob.Result(fields, last.movedBytes());
+    }
+
+    private static Spread of(
+            List<PlacementJob.Result> rounds, FieldCosts field, ToDoubleFunction<FieldCosts> what) {
+        return Spread.of(
+                rounds.stream()
+                        .flatMap(round -> round.fields().stream())
+                        .filter(one -> one.field().equals(field.field()))
+                        .mapToDouble(what)
+                        .toArray());
     }
 
     private static Table table(PlacementJob.Result result, String when) {
@@ -203,26 +236,36 @@ public final class PlacementExperiment implements Experiment {
                                         measuredAfter(fields) / MILLION))));
     }
 
-    private static List<Claim> claims(PlacementJob.Result result, String when) {
-        List<FieldCosts> fields = result.fields();
-        double predicted = predictedAfter(fields) / predictedBefore(fields);
-        double measured = measuredAfter(fields) / measuredBefore(fields);
+    private static List<Claim> claims(List<PlacementJob.Result> rounds, String when) {
+        Spread predicted =
+                Spread.of(
+                        rounds.stream()
+                                .mapToDouble(round ->
+                                        predictedAfter(round.fields())
+                                                / predictedBefore(round.fields()))
+                                .toArray());
+        Spread measured =
+                Spread.of(
+                        rounds.stream()
+                                .mapToDouble(round ->
+                                        measuredAfter(round.fields())
+                                                / measuredBefore(round.fields()))
+                                .toArray());
+        boolean isMoved = rounds.stream().allMatch(round -> round.movedBytes() > 0);
         return List.of(
-                new Claim(
+                Claim.measured(
                         "cost of reads once fields are placed by a profile, to that before, "
                                 + when,
                         "–",
-                        Spread.number(measured)
-                                + ", where "
-                                + Spread.number(predicted)
-                                + " was predicted",
+                        measured + ", where " + predicted + " was predicted",
                         measured,
-                        result.movedBytes() == 0 ? null : 1.0),
-                new Claim(
-                        "the measured fall of that cost to the predicted one, " + when,
+                        isMoved ? 1.0 : null),
+                Claim.measured(
+                        "the measured change of that cost to the predicted one, or the inverse,"
+                                + " whichever is more, "
+                                + when,
                         "–",
-                        Spread.number(measured / predicted),
-                        measured / predicted,
-                        null));
+                        measured.over(predicted).larger(predicted.over(measured)),
+                        WITHIN));
     }
 }

@@ -13,6 +13,7 @@ import dev.terrace.objects.evaluation.run.Spread;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -28,7 +29,7 @@ import org.openjdk.jmh.util.Statistics;
 public final class ReopenExperiment implements Experiment {
     private static final double MILLIS = 1e3;
     private static final double GOAL_MILLIS = 50;
-    private static final int OPENINGS = 4;
+    private static final int OPENINGS = 5;
     private static final int OPENINGS_BEFORE = 2;
 
     /// A measurement.
@@ -95,10 +96,22 @@ public final class ReopenExperiment implements Experiment {
                     new Opening(
                             result.getParams().getParam("left"),
                             result.getParams().getParam("lies"),
-                            new Spread(
-                                    millis.getPercentile(50), millis.getMin(), millis.getMax())));
+                            Spread.of(values(millis))));
         }
         return openings;
+    }
+
+    /// Each opening as a round of its own.
+    private static double[] values(Statistics statistics) {
+        List<Double> values = new ArrayList<>();
+        statistics
+                .getRawData()
+                .forEachRemaining(entry -> {
+                    for (long i = 0; i < entry.getValue(); i++) {
+                        values.add(entry.getKey());
+                    }
+                });
+        return values.stream().mapToDouble(Double::doubleValue).toArray();
     }
 
     private static Table table(Measured measured) {
@@ -120,8 +133,8 @@ public final class ReopenExperiment implements Experiment {
     }
 
     private static List<Claim> claims(Measured measured) {
-        double closed = slowest(measured, true);
-        double killed = slowest(measured, false);
+        Spread closed = slowest(measured, true);
+        Spread killed = slowest(measured, false);
         double loaded =
                 measured.loadSeconds().values().stream()
                                 .mapToDouble(Spread::median)
@@ -129,31 +142,20 @@ public final class ReopenExperiment implements Experiment {
                                 .orElseThrow()
                         * MILLIS;
         return List.of(
-                new Claim(
-                        "opening a pool that was closed, ms",
-                        "–",
-                        Spread.number(closed),
-                        closed,
-                        GOAL_MILLIS),
-                new Claim(
-                        "opening a pool whose process was killed, ms",
-                        "–",
-                        Spread.number(killed),
-                        killed,
-                        null),
-                new Claim(
+                Claim.measured("opening a pool that was closed, ms", "–", closed, GOAL_MILLIS),
+                Claim.measured("opening a pool whose process was killed, ms", "–", killed, null),
+                Claim.measured(
                         "opening a pool, to loading the same from a file",
                         "–",
-                        Spread.number(closed / loaded),
-                        closed / loaded,
+                        closed.times(1 / loaded),
                         null));
     }
 
-    private static double slowest(Measured measured, boolean closed) {
+    private static Spread slowest(Measured measured, boolean closed) {
         return measured.openings().stream()
                 .filter(opening -> opening.isClosed() == closed)
-                .mapToDouble(opening -> opening.millis().median())
-                .max()
+                .map(Opening::millis)
+                .max(Comparator.comparingDouble(Spread::median))
                 .orElseThrow();
     }
 }

@@ -95,6 +95,16 @@ public final class Report {
                     + " layouts, side by side, each measurement in a Java process of its own. This"
                     + " page is generated from `evaluation.json`, which has every number; verdicts"
                     + " are computed from them.");
+        page.paragraph(
+                "Measurements are made in rounds: in each round all layouts are measured once, one"
+                    + " after the other. A ratio is that of two measurements of the same round; of"
+                    + " several rounds there are the median and, in brackets, the least and the"
+                    + " most. A goal is *met* if it is met in each of at least "
+                        + Claim.ROUNDS_MIN
+                        + " rounds, and *missed* if it is met in none. If it is met in some, it"
+                        + " lies *within the spread*, and nothing is decided. A part of this page"
+                        + " that was measured at another time has a date and a command of its"
+                        + " own.");
         page.heading(2, "Claims");
         page.table(
                 new Table(

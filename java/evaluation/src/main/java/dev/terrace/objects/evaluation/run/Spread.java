@@ -1,40 +1,85 @@
 package dev.terrace.objects.evaluation.run;
 
 import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
 import java.util.Locale;
+import java.util.function.DoubleBinaryOperator;
 
-/// Several measurements of the same.
+/// Several measurements of the same, in the order in which they were made: one of each round.
 ///
-/// @param median the one in the middle, or the mean of both
-/// @param min the least
-/// @param max the most
-public record Spread(double median, double min, double max) {
+/// @param values at least one
+public record Spread(List<Double> values) {
+    /// Copies the list.
+    ///
+    /// @throws IllegalArgumentException if it is empty
+    public Spread {
+        values = List.copyOf(values);
+        if (values.isEmpty()) {
+            throw new IllegalArgumentException("nothing was measured");
+        }
+    }
+
     /// Of these numbers.
     ///
     /// @throws IllegalArgumentException if there is none
     public static Spread of(double... numbers) {
-        if (numbers.length == 0) {
-            throw new IllegalArgumentException("nothing was measured");
-        }
-        double[] sorted = numbers.clone();
-        Arrays.sort(sorted);
-        int middle = sorted.length / 2;
-        double median =
-                sorted.length % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
-        return new Spread(median, sorted[0], sorted[sorted.length - 1]);
+        return new Spread(Arrays.stream(numbers).boxed().toList());
+    }
+
+    /// The one in the middle, or the mean of both.
+    public double median() {
+        List<Double> sorted = values.stream().sorted().toList();
+        int middle = sorted.size() / 2;
+        return sorted.size() % 2 == 1
+                ? sorted.get(middle)
+                : (sorted.get(middle - 1) + sorted.get(middle)) / 2;
+    }
+
+    /// The least.
+    public double min() {
+        return Collections.min(values);
+    }
+
+    /// The most.
+    public double max() {
+        return Collections.max(values);
     }
 
     /// The same in another unit, of which `factor` are one.
     public Spread times(double factor) {
-        return new Spread(median * factor, min * factor, max * factor);
+        return new Spread(values.stream().map(value -> value * factor).toList());
+    }
+
+    /// The larger of these and others in each round.
+    public Spread larger(Spread others) {
+        return new Spread(pairs(others, Math::max));
+    }
+
+    /// The ratios of these to others, each to that of the same round: what disturbs a machine for a
+    /// while disturbs both.
+    public Spread over(Spread others) {
+        return new Spread(pairs(others, (one, other) -> one / other));
+    }
+
+    private List<Double> pairs(Spread others, DoubleBinaryOperator of) {
+        if (values.size() != others.values.size()) {
+            throw new IllegalArgumentException(
+                    values.size() + " rounds and " + others.values.size() + " are not the same");
+        }
+        Double[] all = new Double[values.size()];
+        Arrays.setAll(all, i -> of.applyAsDouble(values.get(i), others.values.get(i)));
+        return List.of(all);
     }
 
     /// The median, and how far the others lie apart.
     @Override
     public String toString() {
+        double min = min();
+        double max = max();
         return min == max
-                ? number(median)
-                : number(median) + " (" + number(min) + "–" + number(max) + ")";
+                ? number(min)
+                : number(median()) + " (" + number(min) + "–" + number(max) + ")";
     }
 
     /// A number with three digits that count, or all before the point.

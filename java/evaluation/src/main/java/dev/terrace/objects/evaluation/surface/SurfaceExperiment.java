@@ -121,7 +121,7 @@ public final class SurfaceExperiment implements Experiment {
         boolean isAsStated =
                 falls == 0 && first.best() == BOTH_IN_DRAM && last.best() == BOTH_IN_PMEM;
         return List.of(
-                new Claim(
+                Claim.exact(
                         "placement of two fields: points at which a dearer recomputation takes a"
                                 + " field out of PMEM",
                         "none: PMEM is chosen as recomputation grows",

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import dev.terrace.objects.evaluation.run.Spread;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -28,7 +29,7 @@ class ReportTest {
                 new Conditions("a machine", "25", "2026-01-01", "evaluation --only " + id, true),
                 List.of(new Table("Numbers", List.of("a", "b"), List.of(List.of("1", "x|y")))),
                 List.of(Figure.of(chart(id))),
-                List.of(new Claim(id + " is fast", "twice", "so much", value, 0.5)),
+                List.of(Claim.exact(id + " is fast", "twice", "so much", value, 0.5)),
                 JsonNodeFactory.instance.objectNode().put("value", value));
     }
 
@@ -71,10 +72,30 @@ class ReportTest {
 
     @Test
     void verdictsAreComputed() {
-        assertEquals("met", new Claim("w", "p", "o", 0.5, 0.5).verdict());
-        assertEquals("missed: 1.20 times the goal", new Claim("w", "p", "o", 0.6, 0.5).verdict());
-        assertEquals("reported", new Claim("w", "p", "o", 0.6, null).verdict());
-        assertEquals("not measured", new Claim("w", "p", "o", null, 0.5).verdict());
+        assertEquals("met", Claim.exact("w", "p", "o", 0.5, 0.5).verdict());
+        assertEquals("missed: 1.20 times the goal", Claim.exact("w", "p", "o", 0.6, 0.5).verdict());
+        assertEquals("reported", Claim.exact("w", "p", "o", 0.6, null).verdict());
+        assertEquals("not measured", Claim.unmeasured("w", "p", "o", 0.5).verdict());
+    }
+
+    @Test
+    void aGoalWithinTheSpreadIsNeitherMetNorMissed() {
+        assertEquals("met", verdict(0.1, 0.2, 0.3, 0.4, 0.5));
+        assertEquals("within the spread", verdict(0.1, 0.2, 0.51, 0.3, 0.4));
+        assertEquals("within the spread", verdict(0.9, 0.8, 0.5, 0.7, 0.6));
+        assertEquals("missed: 1.60 times the goal", verdict(0.9, 0.8, 0.51, 0.7, 1));
+        assertEquals("open: 4 rounds, not 5", verdict(0.1, 0.1, 0.1, 0.1));
+        assertEquals("open: 1 round, not 5", verdict(9));
+    }
+
+    private static String verdict(double... rounds) {
+        return Claim.measured("w", "p", Spread.of(rounds), 0.5).verdict();
+    }
+
+    @Test
+    void ratiosAreThoseOfTheSameRound() {
+        assertEquals(List.of(0.5, 2.0), Spread.of(1, 8).over(Spread.of(2, 4)).values());
+        assertThrows(IllegalArgumentException.class, () -> Spread.of(1).over(Spread.of(1, 2)));
     }
 
     @Test

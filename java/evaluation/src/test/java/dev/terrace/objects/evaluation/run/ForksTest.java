@@ -143,11 +143,15 @@ class ForksTest {
     }
 
     @Test
-    void spreadsHaveTheMedian() {
-        assertEquals(new Spread(2, 1, 9), Spread.of(9, 1, 2));
-        assertEquals(new Spread(1.5, 1, 2), Spread.of(2, 1));
-        assertEquals("1.50 (1.00–20.0)", new Spread(1.5, 1, 20).toString());
-        assertEquals("1234", Spread.of(1234.4).toString());
+    void aSpreadHasTheMiddleTheLeastAndTheMost() {
+        Spread odd = Spread.of(3, 1, 2);
+        assertEquals(2, odd.median());
+        assertEquals(1, odd.min());
+        assertEquals(3, odd.max());
+        assertEquals(2.5, Spread.of(4, 1, 2, 3).median());
+        assertEquals(List.of(6.0, 2.0, 4.0), odd.times(2).values());
+        assertEquals("2.00 (1.00–3.00)", odd.toString());
+        assertEquals("5.00", Spread.of(5).toString());
         assertThrows(IllegalArgumentException.class, Spread::of);
     }
 }
