@@ -59,7 +59,11 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
     ///
     /// @param columns the numbers of those that are wanted; [TableScan#ID]: the ids of rows
     record Factory(
-            PartStore store, StructType schema, int[] columns, List<BlockFilter> filters, int limit)
+            PartStore store,
+            StructType schema,
+            int[] columns,
+            List<BlockFilter> filters,
+            long limit)
             implements ColumnarFactory {
         @Serial private static final long serialVersionUID = 1L;
 

@@ -52,7 +52,7 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
     private final StructType wanted;
     private final int[] columns;
     private final List<BlockFilter> filters;
-    private final int limit;
+    private final long limit;
     private final long splitBytes;
 
     /// By their numbers in the manifest.
@@ -64,7 +64,7 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
             PartStore store,
             StructType wanted,
             List<BlockFilter> filters,
-            int limit,
+            long limit,
             long splitBytes) {
         this.name = name;
         this.store = store;
@@ -263,7 +263,8 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
         };
     }
 
-    private static NamedReference reference(String column) {
+    /// A column by its name, whatever characters that has.
+    static NamedReference reference(String column) {
         return Expressions.column("`" + column.replace("`", "``") + "`");
     }
 

@@ -32,7 +32,10 @@ final class TableScanBuilder
     private StructType wanted;
     private final List<Predicate> pushed = new ArrayList<>();
     private final List<BlockFilter> filters = new ArrayList<>();
-    private int limit = Integer.MAX_VALUE;
+
+    /// A table may have more rows than an int counts.
+    private long limit = Long.MAX_VALUE;
+
     private @Nullable AggregateScan aggregates;
 
     TableScanBuilder(String name, Manifest manifest, PartStore store, long splitBytes) {

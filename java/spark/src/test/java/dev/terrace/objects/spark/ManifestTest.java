@@ -13,6 +13,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.types.DataTypes;
@@ -130,6 +131,29 @@ class ManifestTest {
                 assertThrows(PoolFormatException.class, () -> Manifest.decode("m", later))
                         .getMessage()
                         .contains("version 4"));
+    }
+
+    @Test
+    void aTableMayHaveMoreRowsThanAnIntCounts(@TempDir Path dir) throws IOException {
+        Configuration configuration = new Configuration(false);
+        PartStore store =
+                new PartStore(
+                        Storage.of(dir.toString(), configuration),
+                        PartitionOptions.defaults(),
+                        configuration);
+        List<Part> parts =
+                Stream.of("a", "b", "c")
+                        .map(name -> new Part(name, null, null, List.of(), 1L << 31, 1, List.of()))
+                        .toList();
+        String schema = new StructType().json();
+        Manifest manifest = new Manifest(1, Manifest.TABLE, schema, Map.of(), parts);
+        assertEquals(
+                parts.size(),
+                new TableScanBuilder("table", manifest, store, 1)
+                        .build()
+                        .toBatch()
+                        .planInputPartitions()
+                        .length);
     }
 
     @Test
