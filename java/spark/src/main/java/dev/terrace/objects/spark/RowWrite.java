@@ -59,9 +59,6 @@ final class RowWrite implements DeltaWrite, DeltaBatchWrite {
         }
     }
 
-    /// A part as far as statements may meet.
-    private record State(String part, @Nullable Deletions deletions) {}
-
     @Override
     public String description() {
         return changes.description();
@@ -156,11 +153,14 @@ final class RowWrite implements DeltaWrite, DeltaBatchWrite {
                 part ->
                         isChanged.test(part.name())
                                 || !options.isSnapshot() && changes.mayRead(part);
-        Set<State> read = states(before, matters);
-        Set<State> now = states(last, matters);
+        Set<PartState> read = states(before, matters);
+        Set<PartState> now = states(last, matters);
         if (!now.containsAll(read)) {
             throw before.conflict(
-                    last, description(), "changed or removed rows beside those that it changes");
+                    last,
+                    description(),
+                    "changed or removed rows beside those that it changes, or written them"
+                            + " to other parts");
         }
         if (!read.containsAll(now)) {
             throw before.conflict(last, description(), Manifest.ADDED_ROWS);
@@ -168,11 +168,8 @@ final class RowWrite implements DeltaWrite, DeltaBatchWrite {
         return last;
     }
 
-    private static Set<State> states(Manifest of, Predicate<Part> matters) {
-        return of.parts().stream()
-                .filter(matters)
-                .map(part -> new State(part.name(), part.deletions()))
-                .collect(Collectors.toSet());
+    private static Set<PartState> states(Manifest of, Predicate<Part> matters) {
+        return of.parts().stream().filter(matters).map(PartState::of).collect(Collectors.toSet());
     }
 
     @Override

@@ -162,14 +162,8 @@ record TableOptions(Map<String, String> values) implements Serializable {
                         .map(name -> name.toLowerCase(Locale.ROOT))
                         .toList();
         for (String name : values.keySet()) {
-            if (name.startsWith(TIER)
-                    && !name.equals(DEFAULT_TIER)
-                    && !columns.contains(name.substring(TIER.length()))) {
-                throw new IllegalArgumentException(
-                        "option "
-                                + shown(name)
-                                + ": the table has no such column. It has, the nearest first: "
-                                + nearest(name.substring(TIER.length()), columns));
+            if (name.startsWith(TIER) && !name.equals(DEFAULT_TIER)) {
+                requireColumn("option " + shown(name), name.substring(TIER.length()), schema);
             }
         }
         columns.forEach(this::tierOf);
@@ -178,6 +172,26 @@ record TableOptions(Map<String, String> values) implements Serializable {
                 List.of(blockRows(), splitBytes(), partitions().extentBytes(), isSnapshot());
         assert !others.isEmpty();
         return this;
+    }
+
+    /// The name that a column has, of which somebody has written the name in any case.
+    ///
+    /// @param what names it, for a message
+    static String requireColumn(String what, String name, StructType schema) {
+        List<String> columns = List.of(schema.fieldNames());
+        return columns.stream()
+                .filter(column ->
+                        columns.contains(name)
+                                ? column.equals(name)
+                                : column.equalsIgnoreCase(name))
+                .findFirst()
+                .orElseThrow(() ->
+                        new IllegalArgumentException(
+                                what
+                                        + ": the table has no column "
+                                        + shown(name)
+                                        + ". It has, the nearest first: "
+                                        + nearest(name, columns)));
     }
 
     /// Where pools lie, and how they are made.

@@ -63,6 +63,11 @@ final class TableWrite implements Write, BatchWrite {
         @Serial private static final long serialVersionUID = 1L;
     }
 
+    /// The part of a writer's message; null: there is none.
+    static @Nullable Part part(WriterCommitMessage message) {
+        return ((Written) message).part;
+    }
+
     /// Makes writers on executors.
     record WriterFactory(String job, PartStore store, StructType schema, TableOptions options)
             implements DataWriterFactory {
@@ -157,7 +162,7 @@ final class TableWrite implements Write, BatchWrite {
     public void commit(WriterCommitMessage[] messages) {
         List<Part> parts = new ArrayList<>();
         for (WriterCommitMessage message : messages) {
-            Part part = ((Written) message).part;
+            Part part = part(message);
             if (part != null) {
                 parts.add(part);
             }

@@ -11,11 +11,13 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.jspecify.annotations.Nullable;
@@ -25,7 +27,7 @@ import org.jspecify.annotations.Nullable;
 ///
 /// It is there under the name `terrace` once a session has used the format, or when
 /// `spark.sql.catalog.terrace` names this class.
-public final class TerraceCatalog implements StagingTableCatalog {
+public final class TerraceCatalog implements StagingTableCatalog, ProcedureCatalog {
     /// The namespace of paths that come from the format's options. A writer may append to such a
     /// table before there is one.
     private static final String[] PATHS = {"path"};
@@ -239,6 +241,16 @@ public final class TerraceCatalog implements StagingTableCatalog {
     public void renameTable(Identifier from, Identifier to) {
         throw new UnsupportedOperationException(
                 "a table's name is its path: move " + from.name() + " there");
+    }
+
+    @Override
+    public UnboundProcedure loadProcedure(Identifier ident) {
+        return TableProcedure.of(ident);
+    }
+
+    @Override
+    public Identifier[] listProcedures(String[] namespace) {
+        return TableProcedure.identifiers(namespace);
     }
 
     /// Removes the table with all its versions, at once: also for who reads it.

@@ -138,8 +138,8 @@ class RowConflictsTest {
             expectConflict(
                     "UPDATE TABLE SET name = 'changed' WHERE id < 50 AND meanwhile(id) >= 0",
                     () -> spark.sql("DELETE FROM " + table + " WHERE id >= 50"),
-                    "changed or removed rows beside those that it changes (commit 2): run the"
-                            + " statement again");
+                    "changed or removed rows beside those that it changes, or written them to"
+                            + " other parts (commit 2): run the statement again");
             assertEquals(50, count("name = 'stored'"));
             expectConflict(
                     "DELETE FROM TABLE WHERE id < 50 AND meanwhile(id) >= 0",

@@ -47,6 +47,11 @@ class SparkExamplesTest {
         // </versions>
         assertEquals(1000, first.count());
         assertEquals(new Snapshots.Removed(0, 0), removed);
+        // <optimization>
+        Optimization.Rewritten rewritten =
+                Optimization.defaults().targetBytes(256 << 20).sortedBy("age").run(spark, path);
+        // </optimization>
+        assertEquals(1, rewritten.partsAfter());
     }
 
     @Test
@@ -88,6 +93,9 @@ class SparkExamplesTest {
                                         + "` ORDER BY 1")
                         .collectAsList()
                         .toString());
+        assertEquals("[[0,0]]", run(spark, "optimize.sql").collectAsList().toString());
+        assertEquals(
+                4, spark.read().format("terrace").load(dir.resolve("people").toString()).count());
     }
 
     /// The result of the last statement of a file.
@@ -174,10 +182,10 @@ class SparkExamplesTest {
         String document = Files.readString(DOCUMENT);
         long blocks = document.lines().filter(line -> line.matches("```(java|sql|python)")).count();
         assertEquals(
-                6,
+                8,
                 blocks,
-                "each block of the page is one of these: three files, three parts of this source");
-        for (String name : List.of("people.sql", "changes.sql", "people.py")) {
+                "each block of the page is one of these: four files, four parts of this source");
+        for (String name : List.of("people.sql", "changes.sql", "optimize.sql", "people.py")) {
             assertTrue(
                     document.contains(resource(name).strip()),
                     () -> "SPARK.md does not quote " + name);
@@ -193,7 +201,7 @@ class SparkExamplesTest {
                                 "objects",
                                 "spark",
                                 "SparkExamplesTest.java"));
-        for (String name : List.of("tables", "versions", "objects")) {
+        for (String name : List.of("tables", "versions", "optimization", "objects")) {
             int from = source.indexOf("// <" + name + ">\n");
             String quoted =
                     source.substring(

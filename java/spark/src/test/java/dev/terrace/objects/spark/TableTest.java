@@ -183,7 +183,7 @@ class TableTest {
     void optionsThatCannotBeAreRefused(SparkSession spark) {
         for (List<String> option :
                 List.of(
-                        List.of("tier.nobody", "PMEM", "no such column"),
+                        List.of("tier.nobody", "PMEM", "the table has no column nobody"),
                         List.of("tier.id", "REMOTE", "none of the tiers"),
                         List.of("extent", "many", "is no number"),
                         List.of("extent", "1000", "power of two"),
@@ -191,10 +191,7 @@ class TableTest {
                         List.of("split.bytes", "0", "1 byte at least"),
                         List.of("isolation", "none", "is neither serializable nor snapshot"),
                         List.of("pmem", "here", "is not absolute"),
-                        List.of(
-                                "tier.nmae",
-                                "PMEM",
-                                "no such column. It has, the nearest first: name, "),
+                        List.of("tier.nmae", "PMEM", "It has, the nearest first: name, "),
                         List.of(
                                 "block.row",
                                 "10",

@@ -1,0 +1,182 @@
+package dev.terrace.objects.spark;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Objects;
+import java.util.Set;
+import java.util.stream.Collectors;
+import org.apache.spark.sql.connector.distributions.Distribution;
+import org.apache.spark.sql.connector.distributions.Distributions;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.SortDirection;
+import org.apache.spark.sql.connector.expressions.SortOrder;
+import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.RequiresDistributionAndOrdering;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.jspecify.annotations.Nullable;
+
+/// Writes parts of a table anew.
+///
+/// Invariant: a group of parts is replaced by what was written of it only if each of them is as it
+/// was read, and by as many rows. So whatever others commit meanwhile stays.
+final class RewriteWrite implements RequiresDistributionAndOrdering, BatchWrite {
+    private final ManifestLog log;
+    private final PartStore store;
+    private final Manifest before;
+    private final TableOptions options;
+    private final RewritePlan plan;
+    private @Nullable WriteJob job;
+    private Optimization.@Nullable Rewritten result;
+
+    RewriteWrite(
+            ManifestLog log,
+            PartStore store,
+            Manifest before,
+            TableOptions options,
+            RewritePlan plan) {
+        this.log = log;
+        this.store = store;
+        this.before = before;
+        this.options = options;
+        this.plan = plan;
+    }
+
+    /// A group with the parts that were written of its rows.
+    private record Written(RewritePlan.Group group, List<Part> parts) {
+        Written {
+            long read = group.parts().stream().mapToLong(Part::live).sum();
+            long rows = parts.stream().mapToLong(Part::live).sum();
+            if (read != rows) {
+                throw new IllegalStateException(
+                        "parts with "
+                                + read
+                                + " rows would become parts with "
+                                + rows
+                                + ": nothing has changed");
+            }
+        }
+
+        private Set<PartState> read() {
+            return group.parts().stream().map(PartState::of).collect(Collectors.toSet());
+        }
+    }
+
+    @Override
+    public String description() {
+        return "optimization of " + log.root();
+    }
+
+    @Override
+    public String toString() {
+        return description();
+    }
+
+    @Override
+    public BatchWrite toBatch() {
+        return this;
+    }
+
+    @Override
+    public Distribution requiredDistribution() {
+        return plan.sortBy().isEmpty()
+                ? Distributions.unspecified()
+                : Distributions.ordered(requiredOrdering());
+    }
+
+    @Override
+    public int requiredNumPartitions() {
+        return plan.sortBy().isEmpty() ? 0 : plan.tasks();
+    }
+
+    @Override
+    public SortOrder[] requiredOrdering() {
+        return plan.sortBy().stream()
+                .map(TableScan::reference)
+                .map(column -> Expressions.sort(column, SortDirection.ASCENDING))
+                .toArray(SortOrder[]::new);
+    }
+
+    @Override
+    public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
+        try {
+            job = WriteJob.begin(log, store);
+            return new TableWrite.WriterFactory(
+                    job.id(), store, TerraceTable.schema(before), options);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private WriteJob job() {
+        return Objects.requireNonNull(job, "the job has not begun");
+    }
+
+    /// Says what was done.
+    Optimization.Rewritten result() {
+        return Objects.requireNonNull(result, "it has not been committed");
+    }
+
+    @Override
+    public void commit(WriterCommitMessage[] messages) {
+        try {
+            List<Written> all = written(Arrays.stream(messages).map(TableWrite::part).toList());
+            job().commit(present -> rewritten(present, all));
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    /// @param parts of the tasks, in their order; null: a task had no rows
+    private List<Written> written(List<@Nullable Part> parts) {
+        List<Written> all = new ArrayList<>();
+        int task = 0;
+        for (RewritePlan.Group group : plan.groups()) {
+            int end = plan.sortBy().isEmpty() ? task + group.tasks() : parts.size();
+            List<Part> made = parts.subList(task, end).stream().filter(Objects::nonNull).toList();
+            all.add(new Written(group, made));
+            task = end;
+        }
+        return all;
+    }
+
+    private Manifest rewritten(@Nullable Manifest present, List<Written> all)
+            throws CommitConflictException {
+        Manifest last = before.requireTable(present, description());
+        Set<PartState> there = last.parts().stream().map(PartState::of).collect(Collectors.toSet());
+        List<Written> counts = all.stream().filter(each -> there.containsAll(each.read())).toList();
+        if (counts.isEmpty()) {
+            throw before.conflict(
+                    last, description(), "changed or removed parts that it has written anew");
+        }
+        Set<PartState> gone = new HashSet<>();
+        counts.forEach(each -> gone.addAll(each.read()));
+        List<Part> parts = new ArrayList<>(last.parts());
+        parts.removeIf(part -> gone.contains(PartState.of(part)));
+        counts.forEach(each -> parts.addAll(each.parts));
+        result = result(counts, all);
+        return last.next(parts);
+    }
+
+    private static Optimization.Rewritten result(List<Written> counts, List<Written> all) {
+        List<Part> read = counts.stream().flatMap(each -> each.group.parts().stream()).toList();
+        List<Part> made = counts.stream().flatMap(each -> each.parts.stream()).toList();
+        int tried = all.stream().mapToInt(each -> each.group.parts().size()).sum();
+        return new Optimization.Rewritten(
+                read.size(),
+                read.stream().mapToLong(Part::bytes).sum(),
+                made.size(),
+                made.stream().mapToLong(Part::bytes).sum(),
+                tried - read.size());
+    }
+
+    @Override
+    public void abort(WriterCommitMessage[] messages) {
+        job().abort();
+    }
+}
