@@ -1,5 +1,6 @@
 package dev.terrace.objects.spark;
 
+import com.fasterxml.jackson.annotation.JsonInclude;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
@@ -12,6 +13,7 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.zip.CRC32C;
 import org.jspecify.annotations.Nullable;
@@ -23,8 +25,15 @@ import org.jspecify.annotations.Nullable;
 /// @param type the tagged class, or the table's schema in Spark's JSON
 /// @param options of a table, by their names; of objects none
 /// @param parts that count
+/// @param streams the last epoch that each streaming query has committed, by the queries' ids. All
+///   later manifests keep them: an epoch that runs again is known by them.
 record Manifest(
-        long number, String kind, String type, Map<String, String> options, List<Part> parts)
+        long number,
+        String kind,
+        String type,
+        Map<String, String> options,
+        List<Part> parts,
+        @JsonInclude(JsonInclude.Include.NON_EMPTY) Map<String, Long> streams)
         implements Serializable {
     @Serial private static final long serialVersionUID = 1L;
 
@@ -32,6 +41,10 @@ record Manifest(
     static final String TABLE = "table";
 
     private static final String MAGIC = "terrace-manifest";
+
+    /// It has epochs of streaming queries: earlier libraries would drop them, and epochs that run
+    /// again would double their rows. It may have all that earlier versions have.
+    private static final int VERSION_5 = 5;
 
     /// Rows of parts are deleted: earlier libraries would show them.
     private static final int VERSION_3 = 3;
@@ -41,13 +54,20 @@ record Manifest(
 
     private static final int VERSION_1 = 1;
     private static final List<String> VERSIONS =
-            List.of("" + VERSION_1, "" + VERSION_2, "" + VERSION_3);
+            List.of("" + VERSION_1, "" + VERSION_2, "" + VERSION_3, "" + VERSION_5);
     private static final ObjectMapper JSON =
             new ObjectMapper().enable(SerializationFeature.ORDER_MAP_ENTRIES_BY_KEYS);
 
     Manifest {
         options = Map.copyOf(options);
         parts = List.copyOf(parts);
+        // Manifests of earlier versions have no such member.
+        streams = streams == null ? Map.of() : Map.copyOf(streams);
+    }
+
+    /// Without streaming queries.
+    Manifest(long number, String kind, String type, Map<String, String> options, List<Part> parts) {
+        this(number, kind, type, options, parts, Map.of());
     }
 
     /// This one, which comes after `before` and nothing else.
@@ -105,7 +125,26 @@ record Manifest(
 
     /// The next one, with these parts.
     Manifest next(List<Part> of) {
-        return new Manifest(number + 1, kind, type, options, of);
+        return new Manifest(number + 1, kind, type, options, of, streams);
+    }
+
+    /// This one, with the epochs that streaming queries have committed as of another.
+    Manifest withStreamsOf(@Nullable Manifest other) {
+        return other == null
+                ? this
+                : new Manifest(number, kind, type, options, parts, other.streams);
+    }
+
+    /// This one, as the commit of an epoch of a streaming query.
+    Manifest withEpoch(String query, long epoch) {
+        Map<String, Long> all = new TreeMap<>(streams);
+        all.put(query, epoch);
+        return new Manifest(number, kind, type, options, parts, all);
+    }
+
+    /// Whether a streaming query has committed an epoch.
+    boolean hasEpoch(String query, long epoch) {
+        return streams.getOrDefault(query, -1L) >= epoch;
     }
 
     /// The names of all that it leads to: parts, and files of deletions.
@@ -139,9 +178,17 @@ record Manifest(
         return parts.stream().mapToLong(Part::bytes).sum();
     }
 
+    /// The earliest version that has all of it.
+    private int version() {
+        if (!streams.isEmpty()) {
+            return VERSION_5;
+        }
+        return hasDeletions() ? VERSION_3 : VERSION_2;
+    }
+
     /// A line with magic, version and checksum, and the rest in JSON.
     byte[] encode() {
-        int version = hasDeletions() ? VERSION_3 : VERSION_2;
+        int version = version();
         try {
             byte[] json = JSON.writeValueAsBytes(this);
             byte[] front =

@@ -45,6 +45,12 @@ record TableOptions(Map<String, String> values) implements Serializable {
             Set.of(PMEM, DISK, EXTENT, SPLIT_BYTES, BLOCK_ROWS, ISOLATION);
     private static final Set<String> OF_READS =
             Set.of("path", "paths", "versionasof", "timestampasof");
+
+    private static final String CHECKPOINT = "checkpointlocation";
+
+    /// Of streams, which Spark follows itself.
+    private static final Set<String> OF_STREAMS = Set.of(CHECKPOINT, "queryname");
+
     private static final String OF_COLUMN = TIER + "COLUMN";
     private static final List<String> SHOWN =
             List.of(
@@ -91,6 +97,18 @@ record TableOptions(Map<String, String> values) implements Serializable {
         return key.startsWith(TIER) || KEPT.contains(key);
     }
 
+    /// Whether they are those of a streaming query.
+    static boolean areOfStream(Map<String, String> options) {
+        return options.keySet().stream().anyMatch(CHECKPOINT::equalsIgnoreCase);
+    }
+
+    /// These options, but those that only Spark follows in a stream.
+    static Map<String, String> withoutStreams(Map<String, String> options) {
+        Map<String, String> others = new TreeMap<>(options);
+        others.keySet().removeIf(name -> OF_STREAMS.contains(name.toLowerCase(Locale.ROOT)));
+        return others;
+    }
+
     /// Throws if one is neither a table's option nor one of a read or a write, nor Spark's own
     /// word: a slip of the pen would change nothing, and nobody would know.
     ///
@@ -99,6 +117,10 @@ record TableOptions(Map<String, String> values) implements Serializable {
     static void requireKnown(Map<String, String> options) {
         for (String name : options.keySet()) {
             String key = name.toLowerCase(Locale.ROOT);
+            if (OF_STREAMS.contains(key)) {
+                throw new IllegalArgumentException(
+                        "the option " + name + " is one of streams only: leave it out here");
+            }
             if (!isKept(key)
                     && !OF_READS.contains(key)
                     && !SPARKS.contains(key)

@@ -17,9 +17,11 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Metadata;
@@ -37,6 +39,7 @@ final class TableWrite implements Write, BatchWrite {
     private final TableOptions options;
     private final boolean replaces;
     private @Nullable WriteJob job;
+    private @Nullable LogicalWriteInfo info;
 
     TableWrite(
             ManifestLog log,
@@ -53,6 +56,12 @@ final class TableWrite implements Write, BatchWrite {
         this.replaces = replaces;
         BlockLayout checked = new BlockLayout(schema, options::tierOf);
         assert checked.columns().size() == schema.size();
+    }
+
+    /// The write of which Spark knows this; null: no stream asks for it.
+    TableWrite of(@Nullable LogicalWriteInfo ofWrite) {
+        info = ofWrite;
+        return this;
     }
 
     /// The message of a part's writer to the driver.
@@ -85,6 +94,14 @@ final class TableWrite implements Write, BatchWrite {
             String name = WriteJob.partName(job, partition, task);
             return new TableWriter(store, name, options.blockRows(), layout, message);
         }
+    }
+
+    private static StructType withoutComments(StructType schema) {
+        StructType plain = new StructType();
+        for (StructField field : schema.fields()) {
+            plain = plain.add(field.name(), field.dataType());
+        }
+        return plain;
     }
 
     /// The schema of a table that is made of such rows: all may be null in later ones, and of what
@@ -139,11 +156,33 @@ final class TableWrite implements Write, BatchWrite {
 
     @Override
     public BatchWrite toBatch() {
+        if (info != null) {
+            TableOptions.requireKnown(info.options());
+        }
         return this;
     }
 
+    /// The write of one epoch of a streaming query.
     @Override
-    public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
+    public StreamingWrite toStreaming() {
+        LogicalWriteInfo stream = Objects.requireNonNull(info, "a stream has an id");
+        StructType rows = tableSchema(stream.schema());
+        // Of streams Spark compares no columns with those of the table.
+        if (!withoutComments(rows).equals(withoutComments(schema))) {
+            throw new IllegalArgumentException(
+                    "the stream has the columns "
+                            + rows.simpleString()
+                            + ", and "
+                            + log.root()
+                            + " has "
+                            + schema.simpleString()
+                            + ": select the table's columns in their order, cast to their types");
+        }
+        return new StreamWrite(this, stream.queryId());
+    }
+
+    @Override
+    public WriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
         return new WriterFactory(job().id(), store, schema, options);
     }
 
@@ -160,6 +199,10 @@ final class TableWrite implements Write, BatchWrite {
 
     @Override
     public void commit(WriterCommitMessage[] messages) {
+        commit(parts(messages));
+    }
+
+    private static List<Part> parts(WriterCommitMessage[] messages) {
         List<Part> parts = new ArrayList<>();
         for (WriterCommitMessage message : messages) {
             Part part = part(message);
@@ -167,13 +210,35 @@ final class TableWrite implements Write, BatchWrite {
                 parts.add(part);
             }
         }
-        commit(parts);
+        return parts;
     }
 
     /// Commits these parts.
     void commit(List<Part> parts) {
+        commit(present -> replaces ? replaced(present, parts) : appended(present, parts));
+    }
+
+    /// Commits what an epoch of a streaming query has written, unless it is there already, or is
+    /// nothing.
+    void commit(String query, long epoch, WriterCommitMessage[] messages) {
+        List<Part> parts = parts(messages);
+        commit(present -> {
+            if (present == null) {
+                return appended(null, parts).withEpoch(query, epoch);
+            }
+            if (present.hasEpoch(query, epoch) || parts.isEmpty() && !replaces) {
+                return null;
+            }
+            // The result of a query in complete mode is all of the table, whoever wrote what is
+            // there.
+            Manifest next = appended(present, parts);
+            return (replaces ? present.next(parts) : next).withEpoch(query, epoch);
+        });
+    }
+
+    private void commit(WriteJob.Change change) {
         try {
-            job().commit(present -> replaces ? replaced(present, parts) : appended(present, parts));
+            job().commit(change);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -189,7 +254,7 @@ final class TableWrite implements Write, BatchWrite {
     }
 
     private Manifest replaced(@Nullable Manifest present, List<Part> parts) throws IOException {
-        return first(parts).after(before, present, log.root());
+        return first(parts).after(before, present, log.root()).withStreamsOf(present);
     }
 
     private Manifest appended(@Nullable Manifest present, List<Part> parts) throws IOException {

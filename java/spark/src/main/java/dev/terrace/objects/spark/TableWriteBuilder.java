@@ -1,6 +1,7 @@
 package dev.terrace.objects.spark;
 
 import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.types.StructType;
 import org.jspecify.annotations.Nullable;
@@ -13,6 +14,7 @@ final class TableWriteBuilder implements SupportsTruncate {
     private final TableOptions options;
     private final Configuration configuration;
     private boolean replaces;
+    private @Nullable LogicalWriteInfo info;
 
     /// @param replaces whether what is there goes, even if the write does not say so
     TableWriteBuilder(
@@ -30,6 +32,12 @@ final class TableWriteBuilder implements SupportsTruncate {
         this.configuration = configuration;
     }
 
+    /// Whatever the write is asked for, a batch or a stream, this is what Spark knows of it.
+    TableWriteBuilder of(LogicalWriteInfo ofWrite) {
+        info = ofWrite;
+        return this;
+    }
+
     @Override
     public TableWriteBuilder truncate() {
         replaces = true;
@@ -39,6 +47,6 @@ final class TableWriteBuilder implements SupportsTruncate {
     @Override
     public TableWrite build() {
         PartStore store = new PartStore(log.root(), options.partitions(), configuration);
-        return new TableWrite(log, store, before, schema, options, replaces);
+        return new TableWrite(log, store, before, schema, options, replaces).of(info);
     }
 }

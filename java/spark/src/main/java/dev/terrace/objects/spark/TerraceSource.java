@@ -79,6 +79,10 @@ public final class TerraceSource implements SupportsCatalogOptions, DataSourceRe
 
     @Override
     public StructType inferSchema(CaseInsensitiveStringMap options) {
+        if (TableOptions.areOfStream(options) && TerraceCatalog.table(path(options)).isAbsent()) {
+            // The stream makes the table.
+            return new StructType();
+        }
         return TerraceTable.schema(require(options));
     }
 
@@ -100,13 +104,18 @@ public final class TerraceSource implements SupportsCatalogOptions, DataSourceRe
         throw (E) e;
     }
 
-    /// The table that an entry of another catalog names by its location.
+    /// The table that an entry of another catalog names by its location, or that a stream writes
+    /// to. Spark asks for both in the same words, but a stream has options of its own.
     ///
     /// @throws IllegalArgumentException if the entry has options, which no query would follow
     @Override
     public Table getTable(
             StructType schema, Transform[] partitioning, Map<String, String> options) {
         CaseInsensitiveStringMap all = new CaseInsensitiveStringMap(options);
+        if (TableOptions.areOfStream(all)) {
+            TableOptions.requireKnown(TableOptions.withoutStreams(all));
+            return TerraceCatalog.table(path(all));
+        }
         for (String name : all.keySet()) {
             if (name.equalsIgnoreCase(VERSION)
                     || name.equalsIgnoreCase(TIMESTAMP)
@@ -115,7 +124,8 @@ public final class TerraceSource implements SupportsCatalogOptions, DataSourceRe
                         "the option "
                                 + name
                                 + " has no effect in a catalog's entry of a table: give it to the"
-                                + " write that makes the table, or to the query");
+                                + " write that makes the table, or to the query. A stream needs the"
+                                + " option checkpointLocation");
             }
         }
         return TerraceCatalog.table(path(all));

@@ -112,11 +112,13 @@ final class TerraceTable
         return manifest == null
                 ? Set.of(
                         TableCapability.BATCH_WRITE,
+                        TableCapability.STREAMING_WRITE,
                         TableCapability.TRUNCATE,
                         TableCapability.ACCEPT_ANY_SCHEMA)
                 : Set.of(
                         TableCapability.BATCH_READ,
                         TableCapability.BATCH_WRITE,
+                        TableCapability.STREAMING_WRITE,
                         TableCapability.TRUNCATE);
     }
 
@@ -168,17 +170,27 @@ final class TerraceTable
         }
     }
 
+    /// Spark keeps a stream's table for as long as the query runs, and asks it for a write of each
+    /// epoch. The epoch writes to the table as it is then: others may have made it anew, with other
+    /// options.
     @Override
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+        return TableOptions.areOfStream(info.options())
+                ? TerraceCatalog.table(path).writeBuilder(info)
+                : writeBuilder(info);
+    }
+
+    private WriteBuilder writeBuilder(LogicalWriteInfo info) {
         StructType schema =
                 manifest == null ? TableWrite.tableSchema(info.schema()) : schema(manifest);
         return new TableWriteBuilder(
-                log(),
-                manifest,
-                schema,
-                TableOptions.of(properties(), info.options()),
-                false,
-                configuration);
+                        log(),
+                        manifest,
+                        schema,
+                        TableOptions.of(properties(), TableOptions.withoutStreams(info.options())),
+                        false,
+                        configuration)
+                .of(info);
     }
 
     @Override

@@ -109,7 +109,8 @@ final class WriteJob {
     /// Commits a manifest, and removes what attempts have left that did not count.
     ///
     /// @param change makes the manifest of the present one, or of null if there is none; it may be
-    ///   called again if others commit meanwhile
+    ///   called again if others commit meanwhile. If it gives null, there is nothing to commit: all
+    ///   that the job has written is removed
     /// @throws CommitConflictException by `change`, or if what the job wrote was removed: nothing
     ///   of it is there then
     /// @throws IOException if the manifest could not be written: nothing of the job is there then,
@@ -119,6 +120,9 @@ final class WriteJob {
         try {
             while (!mayCount) {
                 Manifest next = change.from(log.current());
+                if (next == null) {
+                    return;
+                }
                 kept = next.names();
                 tryToCommit(next);
             }
@@ -164,8 +168,8 @@ final class WriteJob {
     /// The next manifest, as a function of the last one.
     @FunctionalInterface
     interface Change {
-        /// The next manifest.
-        Manifest from(@Nullable Manifest present) throws IOException;
+        /// The next manifest; null: none is wanted.
+        @Nullable Manifest from(@Nullable Manifest present) throws IOException;
     }
 
     /// Removes all that the job has written, unless it counts.

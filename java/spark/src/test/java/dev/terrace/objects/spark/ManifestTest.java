@@ -1,6 +1,7 @@
 package dev.terrace.objects.spark;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -80,6 +81,24 @@ class ManifestTest {
         assertEquals(some.deletions(), read.parts().getFirst().deletions());
         assertEquals(1, read.rows());
         assertEquals(Set.of("job-0-1", "other"), read.names());
+    }
+
+    @Test
+    void itIsOfALaterVersionWithEpochsOfStreams() {
+        String golden =
+                "terrace-manifest 5 58d8f95b\n"
+                        + "{\"number\":7,\"kind\":\"table\",\"type\":\"{}\",\"options\":{},"
+                        + "\"parts\":[],\"streams\":{\"one\":3,\"two\":0}}";
+        Manifest manifest =
+                new Manifest(7, Manifest.TABLE, "{}", Map.of(), List.of())
+                        .withEpoch("two", 0)
+                        .withEpoch("one", 3);
+        assertEquals(golden, new String(manifest.encode(), StandardCharsets.UTF_8));
+        Manifest read = Manifest.decode("m", golden.getBytes(StandardCharsets.UTF_8));
+        assertEquals(manifest, read);
+        assertTrue(read.hasEpoch("one", 3) && read.hasEpoch("one", 2));
+        assertFalse(read.hasEpoch("one", 4) || read.hasEpoch("three", 0));
+        assertEquals(manifest.streams(), read.next(List.of()).streams());
     }
 
     @Test

@@ -17,6 +17,7 @@ import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.streaming.StreamingQuery;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.api.io.TempDir;
@@ -52,6 +53,28 @@ class SparkExamplesTest {
                 Optimization.defaults().targetBytes(256 << 20).sortedBy("age").run(spark, path);
         // </optimization>
         assertEquals(1, rewritten.partsAfter());
+    }
+
+    @Test
+    void streamsInJava(SparkSession spark) throws Exception {
+        String path = dir.resolve("table").toString();
+        String checkpoint = dir.resolve("checkpoint").toString();
+        Path in = Files.createDirectory(dir.resolve("in"));
+        Files.writeString(in.resolve("1.json"), "{\"id\":1}\n");
+        Dataset<Row> events = spark.readStream().schema("id LONG").json(in.toString());
+        // <streams>
+        StreamingQuery query =
+                events.writeStream()
+                        .format("terrace")
+                        .option("checkpointLocation", checkpoint)
+                        .start(path);
+        // </streams>
+        try {
+            query.processAllAvailable();
+            assertEquals(1, spark.read().format("terrace").load(path).count());
+        } finally {
+            query.stop();
+        }
     }
 
     @Test
@@ -182,9 +205,9 @@ class SparkExamplesTest {
         String document = Files.readString(DOCUMENT);
         long blocks = document.lines().filter(line -> line.matches("```(java|sql|python)")).count();
         assertEquals(
-                8,
+                9,
                 blocks,
-                "each block of the page is one of these: four files, four parts of this source");
+                "each block of the page is one of these: four files, five parts of this source");
         for (String name : List.of("people.sql", "changes.sql", "optimize.sql", "people.py")) {
             assertTrue(
                     document.contains(resource(name).strip()),
@@ -201,7 +224,7 @@ class SparkExamplesTest {
                                 "objects",
                                 "spark",
                                 "SparkExamplesTest.java"));
-        for (String name : List.of("tables", "versions", "optimization", "objects")) {
+        for (String name : List.of("tables", "versions", "optimization", "streams", "objects")) {
             int from = source.indexOf("// <" + name + ">\n");
             String quoted =
                     source.substring(
