@@ -80,6 +80,7 @@ class EvaluationTest {
         for (String layout :
                 List.of(
                         "heap objects",
+                        "heap objects, packed",
                         "heap + Java serialization",
                         "MapDB",
                         "ALL-PMEM",
@@ -90,7 +91,8 @@ class EvaluationTest {
         assertTrue(page.contains("30–40 % less"), page);
         JsonNode section = section();
         assertEquals("graph", section.at("/id").asText());
-        assertEquals(5, section.at("/measured/plain").size());
+        assertEquals(6, section.at("/measured/plain").size());
+        assertEquals(6, section.at("/measured/plentiful").size());
         for (JsonNode figure : section.at("/figures")) {
             assertTrue(
                     Files.exists(

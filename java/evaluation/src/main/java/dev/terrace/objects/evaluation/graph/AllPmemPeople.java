@@ -23,8 +23,8 @@ final class AllPmemPeople extends PoolPeople<DurableAllPmemPerson> {
     }
 
     @Override
-    int[] friends(DurableAllPmemPerson person) {
-        return Objects.requireNonNull(person.getFriends());
+    int[] friends(int number) {
+        return Objects.requireNonNull(person(number).getFriends());
     }
 
     @Override

@@ -49,11 +49,13 @@ enum Category {
 
     private static final Map<String, Category> BY_NAME = new HashMap<>();
     private static final int[] FIRST = new int[ALL.size() + 1];
+    private static final int[] FIRST_WORD = new int[ALL.size() + 1];
 
     static {
         for (Category category : ALL) {
             BY_NAME.put(category.nameInData, category);
             FIRST[category.ordinal() + 1] = FIRST[category.ordinal()] + category.features;
+            FIRST_WORD[category.ordinal() + 1] = FIRST_WORD[category.ordinal()] + category.words();
         }
     }
 
@@ -93,6 +95,16 @@ enum Category {
     /// The number of its first feature.
     int first() {
         return FIRST[ordinal()];
+    }
+
+    /// Where its words begin among those of all categories, one after the other.
+    int firstWord() {
+        return FIRST_WORD[ordinal()];
+    }
+
+    /// How many words all categories have.
+    static int wordsOfAll() {
+        return FIRST_WORD[ALL.size()];
     }
 
     /// How many 64-bit words hold a bit for each feature.

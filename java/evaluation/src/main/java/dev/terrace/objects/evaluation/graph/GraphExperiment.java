@@ -75,11 +75,21 @@ public final class GraphExperiment implements Experiment {
                     searches(
                             Jvm.of(parallel).heap(mib(live * GraphMeasurements.LIMITED)),
                             Layout.values());
+            List<Search> plentiful = new ArrayList<>();
+            for (Jvm.Collector collector : Jvm.Collector.values()) {
+                int heap = mib(live * GraphMeasurements.PLENTIFUL);
+                // All of it from the start, so that it grows in none of the searches.
+                Jvm jvm = Jvm.of(collector).heap(heap).with(List.of("-Xms" + heap + "m"));
+                for (Layout layout : List.of(Layout.HEAP, Layout.PACKED, Layout.SELECT_PMEM)) {
+                    plentiful.add(search(layout, jvm, true));
+                }
+            }
             List<Search> sweep = new ArrayList<>();
             for (Jvm.Collector collector : Jvm.Collector.values()) {
                 for (double times :
                         settings.isQuick() ? List.of(2.0) : List.of(1.1, 1.25, 1.5, 2.0, 3.0)) {
-                    sweep.add(search(Layout.HEAP, Jvm.of(collector).heap(mib(live * times))));
+                    sweep.add(
+                            search(Layout.HEAP, Jvm.of(collector).heap(mib(live * times)), false));
                 }
             }
             List<Search> quarter =
@@ -91,7 +101,7 @@ public final class GraphExperiment implements Experiment {
             Repeated.all(
                     settings,
                     "graph",
-                    Stream.of(plain, limited, sweep, quarter)
+                    Stream.of(plain, limited, plentiful, sweep, quarter)
                             .<Repeated<?>>flatMap(all -> all.stream().map(Search::repeated))
                             .toList());
             String name =
@@ -108,6 +118,7 @@ public final class GraphExperiment implements Experiment {
                     live,
                     runs(plain),
                     runs(limited),
+                    runs(plentiful),
                     runs(sweep),
                     runs(quarter));
         }
@@ -121,7 +132,7 @@ public final class GraphExperiment implements Experiment {
             settings.progress().accept("graph: how much heap it takes");
             try {
                 return (double)
-                                once(Layout.HEAP, Jvm.of(Jvm.Collector.G1))
+                                once(Layout.HEAP, Jvm.of(Jvm.Collector.G1), false)
                                         .search()
                                         .result()
                                         .liveBytes()
@@ -160,17 +171,18 @@ public final class GraphExperiment implements Experiment {
         }
 
         private List<Search> searches(Jvm jvm, Layout... layouts) {
-            return Stream.of(layouts).map(layout -> search(layout, jvm)).toList();
+            return Stream.of(layouts).map(layout -> search(layout, jvm, false)).toList();
         }
 
-        private Search search(Layout layout, Jvm jvm) {
+        private Search search(Layout layout, Jvm jvm, boolean isSettled) {
             return new Search(
                     layout,
                     jvm,
-                    new Repeated<>(layout.title + ", " + jvm.title(), () -> once(layout, jvm)));
+                    new Repeated<>(
+                            layout.title + ", " + jvm.title(), () -> once(layout, jvm, isSettled)));
         }
 
-        private Round once(Layout layout, Jvm jvm)
+        private Round once(Layout layout, Jvm jvm, boolean isSettled)
                 throws IOException, InterruptedException, HeapExhaustedException {
             try (Scratch scratch = Scratch.in(settings.pmem(), settings.disk())) {
                 Outcome<Phase> load = null;
@@ -183,24 +195,23 @@ public final class GraphExperiment implements Experiment {
                 }
                 isCacheDropped &= settings.dropCaches();
                 Outcome<SearchJob.Result> search =
-                        settings.processes().run(jvm, job(layout, scratch), SearchJob.Result.class);
+                        settings.processes()
+                                .run(jvm, job(layout, scratch, isSettled), SearchJob.Result.class);
                 answers.check(layout, search.result());
                 return new Round(load, stored, search);
             }
         }
 
-        private SearchJob job(Layout layout, Scratch scratch) {
-            return layout.isSlow
-                    ? new SearchJob(
-                            layout,
-                            file,
-                            scratch.pmem(),
-                            scratch.disk(),
-                            queries.subList(0, first),
-                            first,
-                            1)
-                    : new SearchJob(
-                            layout, file, scratch.pmem(), scratch.disk(), queries, first, rounds);
+        private SearchJob job(Layout layout, Scratch scratch, boolean isSettled) {
+            return new SearchJob(
+                    layout,
+                    file,
+                    scratch.pmem(),
+                    scratch.disk(),
+                    layout.isSlow ? queries.subList(0, first) : queries,
+                    first,
+                    layout.isSlow ? 1 : rounds,
+                    isSettled);
         }
     }
 }

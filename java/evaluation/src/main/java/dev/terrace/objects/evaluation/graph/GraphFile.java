@@ -39,32 +39,56 @@ final class GraphFile {
         }
     }
 
+    /// Somebody whom a file tells of.
+    @FunctionalInterface
+    interface Each {
+        /// Is told of the next person.
+        ///
+        /// @param friends their numbers, an array of its own
+        /// @param features their numbers, an array of its own
+        void person(int number, int[] friends, int[] features);
+    }
+
     /// Parses a file, and shows each person once.
     ///
-    /// @param maker makes a person without friends and features
     /// @return how many people there are
-    static <P extends Person> int read(Path file, Supplier<P> maker, Consumer<P> each)
-            throws IOException {
+    static int read(Path file, Each each) throws IOException {
         try (BufferedReader in = Files.newBufferedReader(file, StandardCharsets.US_ASCII)) {
             int people = 0;
             int[] numbers = new int[64];
             for (String line = in.readLine(); line != null; line = in.readLine()) {
                 int endOfNumber = line.indexOf(',');
                 int endOfFriends = line.indexOf(',', endOfNumber + 1);
-                P person = maker.get();
-                person.number = Integer.parseInt(line, 0, endOfNumber, 10);
                 numbers = enough(numbers, line);
                 int friends = parse(line, endOfNumber + 1, endOfFriends, numbers);
-                person.friends = Arrays.copyOf(numbers, friends);
+                int[] itsFriends = Arrays.copyOf(numbers, friends);
                 int features = parse(line, endOfFriends + 1, line.length(), numbers);
-                for (int i = 0; i < features; i++) {
-                    person.add(numbers[i]);
-                }
-                each.accept(person);
+                each.person(
+                        Integer.parseInt(line, 0, endOfNumber, 10),
+                        itsFriends,
+                        Arrays.copyOf(numbers, features));
                 people++;
             }
             return people;
         }
+    }
+
+    /// The same, as objects.
+    ///
+    /// @param maker makes a person without friends and features
+    static <P extends Person> int read(Path file, Supplier<P> maker, Consumer<P> each)
+            throws IOException {
+        return read(
+                file,
+                (number, friends, features) -> {
+                    P person = maker.get();
+                    person.number = number;
+                    person.friends = friends;
+                    for (int feature : features) {
+                        person.add(feature);
+                    }
+                    each.accept(person);
+                });
     }
 
     /// Room for all numbers that a line may have.

@@ -16,6 +16,16 @@ enum Layout {
             return new HeapPeople(graph);
         }
     },
+    /// The same as arrays of numbers.
+    PACKED("heap objects, packed", false) {
+        @Override
+        void load(Path graph, Path pmem, Path disk) {}
+
+        @Override
+        People<?> open(Path graph, Path pmem, Path disk) throws IOException {
+            return new PackedPeople(graph);
+        }
+    },
     /// A file on disk, and as many of its people on the heap as there is room for.
     SERIALIZED("heap + Java serialization", true) {
         @Override
@@ -97,7 +107,7 @@ enum Layout {
 
     /// Whether later processes find what [#load(Path, Path, Path)] has stored.
     boolean isStored() {
-        return this != HEAP;
+        return this != HEAP && this != PACKED;
     }
 
     /// What [#load(Path, Path, Path)] has stored takes: of a pool the bytes in use, of others the

@@ -1,12 +1,11 @@
 package dev.terrace.objects.evaluation.graph;
 
-import dev.terrace.objects.evaluation.run.GcPauses;
 import dev.terrace.objects.evaluation.run.Jvm;
 import dev.terrace.objects.evaluation.run.Outcome;
 import dev.terrace.objects.evaluation.run.Phase;
 import dev.terrace.objects.evaluation.run.Spread;
-import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Stream;
 
 /// Runs of the same layout on the same heap.
 ///
@@ -61,24 +60,35 @@ record LayoutRuns(
 
     /// The share of the searches' time for which the garbage collector stopped the process.
     double gcShare() {
+        return gcShare(searches.stream());
+    }
+
+    /// The same in each round.
+    Spread gcShares() {
+        return Spread.of(
+                searches.stream().mapToDouble(search -> gcShare(Stream.of(search))).toArray());
+    }
+
+    private static double gcShare(Stream<Outcome<SearchJob.Result>> some) {
         double seconds = 0;
-        GcPauses gc = new GcPauses(0, 0, 0, 0);
-        for (Phase phase : phases()) {
+        double stopped = 0;
+        for (Phase phase : phases(some)) {
             seconds += phase.seconds();
-            gc = gc.plus(phase.gc());
+            stopped += phase.gc().seconds();
         }
-        return gc.seconds() / seconds;
+        return stopped / seconds;
     }
 
     /// Collections of the whole heap during the searches of a run, on average.
     double fullCollections() {
-        return (double) phases().stream().mapToLong(phase -> phase.gc().full()).sum()
+        return (double)
+                        phases(searches.stream()).stream()
+                                .mapToLong(phase -> phase.gc().full())
+                                .sum()
                 / searches.size();
     }
 
-    private List<Phase> phases() {
-        List<Phase> all = new ArrayList<>();
-        searches.forEach(search -> all.addAll(search.result().searches()));
-        return all;
+    private static List<Phase> phases(Stream<Outcome<SearchJob.Result>> some) {
+        return some.flatMap(search -> search.result().searches().stream()).toList();
     }
 }

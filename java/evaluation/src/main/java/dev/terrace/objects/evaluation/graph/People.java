@@ -10,15 +10,15 @@ abstract class People<P> implements AutoCloseable {
     /// The person with this number.
     abstract P person(int number);
 
-    /// The numbers of somebody's friends, for this class to read only.
-    abstract int[] friends(P person);
+    /// The numbers of the friends of the person with this number, for this class to read only.
+    abstract int[] friends(int number);
 
     /// 64 bits of the features of a category that is searched by.
     abstract long features(P person, Category category, int word);
 
     /// The numbers of somebody's friends who have all of these features.
     final int[] friendsWith(int number, Feature[] features) {
-        int[] friends = friends(person(number));
+        int[] friends = friends(number);
         int[] found = new int[friends.length];
         int count = 0;
         for (int friend : friends) {

@@ -3,8 +3,8 @@ package dev.terrace.objects.evaluation.graph;
 /// People who are read as plain objects, wherever those come from.
 abstract class PlainPeople extends People<Person> {
     @Override
-    final int[] friends(Person person) {
-        return person.friends;
+    final int[] friends(int number) {
+        return person(number).friends;
     }
 
     @Override

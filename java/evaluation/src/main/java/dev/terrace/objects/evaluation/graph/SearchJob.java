@@ -14,8 +14,17 @@ import java.util.List;
 /// @param queries all of which are searched with each number of constraints
 /// @param first how many of them are searched before anything is measured, so that code is compiled
 /// @param rounds how often all are searched
+/// @param isSettled whether the heap is collected after the first searches, so that what was loaded
+///   need not be moved to where it stays during the others
 record SearchJob(
-        Layout layout, Path graph, Path pmem, Path disk, List<Query> queries, int first, int rounds)
+        Layout layout,
+        Path graph,
+        Path pmem,
+        Path disk,
+        List<Query> queries,
+        int first,
+        int rounds,
+        boolean isSettled)
         implements Job<SearchJob.Result> {
     /// The result of the job.
     ///
@@ -57,6 +66,9 @@ record SearchJob(
                                 }
                                 return sum;
                             });
+            if (isSettled) {
+                System.gc();
+            }
             List<Long> foundByAll = new ArrayList<>();
             List<Double> perSearch = new ArrayList<>();
             for (int constraints = 1; constraints <= Category.SEARCHED; constraints++) {

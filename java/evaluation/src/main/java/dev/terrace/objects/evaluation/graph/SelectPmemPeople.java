@@ -23,8 +23,8 @@ final class SelectPmemPeople extends PoolPeople<DurableSelectPmemPerson> {
     }
 
     @Override
-    int[] friends(DurableSelectPmemPerson person) {
-        return Objects.requireNonNull(person.getFriends());
+    int[] friends(int number) {
+        return Objects.requireNonNull(person(number).getFriends());
     }
 
     @Override

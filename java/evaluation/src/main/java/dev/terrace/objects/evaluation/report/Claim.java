@@ -9,7 +9,7 @@ import org.jspecify.annotations.Nullable;
 ///
 /// A measured claim is met if each round meets its goal, and missed if none does. Otherwise the
 /// goal lies within the spread of the rounds, so they do not decide. Fewer rounds than
-/// [#ROUNDS_MIN] decide nothing.
+/// [#ROUNDS_MIN] decide nothing, nor do any if they were not made as the goal asks for.
 ///
 /// @param work what was done
 /// @param paper what the paper states; "–" if nothing
@@ -18,13 +18,15 @@ import org.jspecify.annotations.Nullable;
 /// @param rounds that number in each round; none if it is counted or computed, and so the same each
 ///   time
 /// @param goal the most that this number is to be; null if there is none
+/// @param doubt why the goal cannot be judged by the measurement; null if it can
 public record Claim(
         String work,
         String paper,
         String ours,
         @Nullable Double value,
         List<Double> rounds,
-        @Nullable Double goal) {
+        @Nullable Double goal,
+        @Nullable String doubt) {
     /// The least number of rounds that decide.
     static final int ROUNDS_MIN = 5;
 
@@ -32,19 +34,8 @@ public record Claim(
     static final List<String> COLUMNS = List.of("work", "paper", "ours", "to reach", "verdict");
 
     /// Copies the list; reports of earlier versions have none.
-    public Claim(
-            String work,
-            String paper,
-            String ours,
-            @Nullable Double value,
-            @Nullable List<Double> rounds,
-            @Nullable Double goal) {
-        this.work = work;
-        this.paper = paper;
-        this.ours = ours;
-        this.value = value;
-        this.rounds = rounds == null ? List.of() : List.copyOf(rounds);
-        this.goal = goal;
+    public Claim {
+        rounds = rounds == null ? List.of() : List.copyOf(rounds);
     }
 
     /// Of something that was measured in several rounds.
@@ -55,20 +46,27 @@ public record Claim(
     /// The same, with more words.
     public static Claim measured(
             String work, String paper, String ours, Spread spread, @Nullable Double goal) {
-        return new Claim(work, paper, ours, spread.median(), spread.values(), goal);
+        return new Claim(work, paper, ours, spread.median(), spread.values(), goal, null);
     }
 
     /// Of something that is the same each time.
     public static Claim exact(
             String work, String paper, String ours, double value, @Nullable Double goal) {
-        return new Claim(work, paper, ours, value, List.of(), goal);
+        return new Claim(work, paper, ours, value, List.of(), goal, null);
     }
 
     /// Of something that could not be measured, or not as the claim asks for.
     ///
     /// @param why not
     public static Claim unmeasured(String work, String paper, String why, @Nullable Double goal) {
-        return new Claim(work, paper, why, null, List.of(), goal);
+        return new Claim(work, paper, why, null, List.of(), goal, null);
+    }
+
+    /// The same, which is not judged.
+    ///
+    /// @param why not
+    public Claim doubted(String why) {
+        return new Claim(work, paper, ours, value, rounds, goal, why);
     }
 
     /// The row of such a table.
@@ -83,6 +81,9 @@ public record Claim(
         }
         if (goal == null) {
             return "reported";
+        }
+        if (doubt != null) {
+            return "not judged: " + doubt;
         }
         if (!rounds.isEmpty() && rounds.size() < ROUNDS_MIN) {
             return "open: "

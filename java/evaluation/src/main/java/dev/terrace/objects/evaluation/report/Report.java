@@ -102,9 +102,9 @@ public final class Report {
                     + " most. A goal is *met* if it is met in each of at least "
                         + Claim.ROUNDS_MIN
                         + " rounds, and *missed* if it is met in none. If it is met in some, it"
-                        + " lies *within the spread*, and nothing is decided. A part of this page"
-                        + " that was measured at another time has a date and a command of its"
-                        + " own.");
+                        + " lies *within the spread*, and nothing is decided. It is *not judged* if"
+                        + " the measurement was not made as it asks for. A part of this page that"
+                        + " was measured at another time has a date and a command of its own.");
         page.heading(2, "Claims");
         page.table(
                 new Table(

@@ -79,6 +79,20 @@ class ReportTest {
     }
 
     @Test
+    void noGoalIsJudgedByAMeasurementThatIsInDoubt() {
+        for (double value : List.of(0.1, 0.9)) {
+            assertEquals(
+                    "not judged: it rained",
+                    Claim.exact("w", "p", "o", value, 0.5).doubted("it rained").verdict());
+        }
+        assertEquals(
+                "not measured",
+                Claim.unmeasured("w", "p", "o", 0.5).doubted("it rained").verdict());
+        assertEquals(
+                "reported", Claim.exact("w", "p", "o", 1, null).doubted("it rained").verdict());
+    }
+
+    @Test
     void aGoalWithinTheSpreadIsNeitherMetNorMissed() {
         assertEquals("met", verdict(0.1, 0.2, 0.3, 0.4, 0.5));
         assertEquals("within the spread", verdict(0.1, 0.2, 0.51, 0.3, 0.4));
