@@ -93,6 +93,14 @@ class EvaluationTest {
         assertEquals("graph", section.at("/id").asText());
         assertEquals(6, section.at("/measured/plain").size());
         assertEquals(6, section.at("/measured/plentiful").size());
+        assertEquals(4, section.at("/measured/curves").size());
+        for (JsonNode seconds : section.at("/measured/curves").findValues("rounds")) {
+            assertEquals(4, seconds.get(0).size());
+            assertTrue(seconds.at("/0/3").asDouble() > seconds.at("/0/0").asDouble());
+        }
+        assertTrue(page.contains("| layout | 1 | 10 | 100 | 1,000 |"), page);
+        assertTrue(page.contains("| SELECT-PMEM | heap objects, packed |"), page);
+        assertTrue(page.contains("](evaluation/graph-curve.svg)"), page);
         for (JsonNode figure : section.at("/figures")) {
             assertTrue(
                     Files.exists(

@@ -7,6 +7,7 @@ import org.jspecify.annotations.Nullable;
 final class Answers {
     private @Nullable Long first;
     private @Nullable List<Long> all;
+    private @Nullable Long curve;
 
     /// Compares what a layout has found with what those before have. Slow ones are only asked the
     /// first questions.
@@ -23,6 +24,14 @@ final class Answers {
             }
             all = result.foundByAll();
         }
+    }
+
+    /// The same of fresh processes.
+    void check(Layout layout, CurveJob.Result result) {
+        if (curve != null && curve != result.found()) {
+            throw different(layout);
+        }
+        curve = result.found();
     }
 
     private static IllegalStateException different(Layout layout) {

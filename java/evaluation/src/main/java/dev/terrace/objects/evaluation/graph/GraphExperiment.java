@@ -14,6 +14,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -25,6 +26,11 @@ public final class GraphExperiment implements Experiment {
     private static final int HEAP_MIB_MIN = 24;
 
     private static final long SEED = 5;
+
+    /// How many numbers of searches of a fresh process are measured: up to a million.
+    private static final int COUNTS = 7;
+
+    private static final int COUNTS_QUICK = 4;
 
     /// Looks whether a file is the data set: better before all other measurements than after them.
     ///
@@ -98,12 +104,17 @@ public final class GraphExperiment implements Experiment {
                             settings.isQuick()
                                     ? new Layout[] {Layout.SERIALIZED, Layout.SELECT_PMEM}
                                     : Layout.values());
+            List<Curve> curves =
+                    Stream.of(Layout.HEAP, Layout.PACKED, Layout.ALL_PMEM, Layout.SELECT_PMEM)
+                            .map(this::curve)
+                            .toList();
+            Stream<Repeated<?>> searches =
+                    Stream.of(plain, limited, plentiful, sweep, quarter)
+                            .flatMap(all -> all.stream().map(Search::repeated));
             Repeated.all(
                     settings,
                     "graph",
-                    Stream.of(plain, limited, plentiful, sweep, quarter)
-                            .<Repeated<?>>flatMap(all -> all.stream().map(Search::repeated))
-                            .toList());
+                    Stream.concat(searches, curves.stream().map(Curve::repeated)).toList());
             String name =
                     settings.data() == null
                             ? "a synthetic graph of ego-Facebook's shape"
@@ -120,7 +131,8 @@ public final class GraphExperiment implements Experiment {
                     runs(limited),
                     runs(plentiful),
                     runs(sweep),
-                    runs(quarter));
+                    runs(quarter),
+                    curves.stream().map(Curve::runs).toList());
         }
 
         private static int mib(double mib) {
@@ -185,20 +197,74 @@ public final class GraphExperiment implements Experiment {
         private Round once(Layout layout, Jvm jvm, boolean isSettled)
                 throws IOException, InterruptedException, HeapExhaustedException {
             try (Scratch scratch = Scratch.in(settings.pmem(), settings.disk())) {
-                Outcome<Phase> load = null;
-                Stored stored = Stored.NOTHING;
-                if (layout.isStored()) {
-                    isCacheDropped &= settings.dropCaches();
-                    LoadJob job = new LoadJob(layout, file, scratch.pmem(), scratch.disk());
-                    load = settings.processes().run(jvm, job, Phase.class);
-                    stored = layout.stored(scratch.pmem(), scratch.disk());
-                }
+                Outcome<Phase> load = store(layout, jvm, scratch);
+                Stored stored =
+                        layout.isStored()
+                                ? layout.stored(scratch.pmem(), scratch.disk())
+                                : Stored.NOTHING;
                 isCacheDropped &= settings.dropCaches();
                 Outcome<SearchJob.Result> search =
                         settings.processes()
                                 .run(jvm, job(layout, scratch, isSettled), SearchJob.Result.class);
                 answers.check(layout, search.result());
                 return new Round(load, stored, search);
+            }
+        }
+
+        /// Stores people if the layout is stored.
+        private @Nullable Outcome<Phase> store(Layout layout, Jvm jvm, Scratch scratch)
+                throws IOException, InterruptedException, HeapExhaustedException {
+            if (!layout.isStored()) {
+                return null;
+            }
+            isCacheDropped &= settings.dropCaches();
+            LoadJob job = new LoadJob(layout, file, scratch.pmem(), scratch.disk());
+            return settings.processes().run(jvm, job, Phase.class);
+        }
+
+        /// A fresh process of a layout, in each round.
+        private record Curve(
+                Layout layout, List<Integer> counts, Repeated<CurveJob.Result> repeated) {
+            CurveRuns runs() {
+                return new CurveRuns(
+                        layout,
+                        counts,
+                        repeated.results().stream().map(CurveJob.Result::seconds).toList());
+            }
+        }
+
+        private Curve curve(Layout layout) {
+            List<Integer> counts =
+                    IntStream.iterate(1, count -> count * 10)
+                            .limit(settings.isQuick() ? COUNTS_QUICK : COUNTS)
+                            .boxed()
+                            .toList();
+            return new Curve(
+                    layout,
+                    counts,
+                    new Repeated<>(
+                            layout.title + ", " + counts.getLast() + " searches of a fresh process",
+                            () -> fresh(layout, counts)));
+        }
+
+        private CurveJob.Result fresh(Layout layout, List<Integer> counts)
+                throws IOException, InterruptedException, HeapExhaustedException {
+            Jvm jvm = Jvm.of(Jvm.Collector.G1);
+            try (Scratch scratch = Scratch.in(settings.pmem(), settings.disk())) {
+                store(layout, jvm, scratch);
+                isCacheDropped &= settings.dropCaches();
+                CurveJob job =
+                        new CurveJob(
+                                layout,
+                                file,
+                                scratch.pmem(),
+                                scratch.disk(),
+                                queries.subList(0, first),
+                                counts);
+                CurveJob.Result result =
+                        settings.processes().run(jvm, job, CurveJob.Result.class).result();
+                answers.check(layout, result);
+                return result;
             }
         }
 

@@ -15,6 +15,7 @@ import java.util.List;
 ///   objects take
 /// @param sweep heap objects on heaps of other sizes
 /// @param quarter layouts on a quarter of what heap objects take: SELECT-PMEM at last
+/// @param curves of fresh processes, on heap and in pools
 record GraphMeasurements(
         String graph,
         int people,
@@ -24,7 +25,8 @@ record GraphMeasurements(
         List<LayoutRuns> limited,
         List<LayoutRuns> plentiful,
         List<LayoutRuns> sweep,
-        List<LayoutRuns> quarter) {
+        List<LayoutRuns> quarter,
+        List<CurveRuns> curves) {
     /// How many times what heap objects take a limited heap has.
     static final double LIMITED = 1.25;
 

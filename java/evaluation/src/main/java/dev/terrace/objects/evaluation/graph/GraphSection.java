@@ -44,6 +44,7 @@ final class GraphSection {
 
     static Section of(Settings settings, GraphMeasurements measured, boolean isCacheDropped)
             throws IOException {
+        CurveReport curves = new CurveReport(measured.curves());
         return new Section(
                 "graph",
                 "Graph search (figures 5 and 6)",
@@ -60,6 +61,8 @@ final class GraphSection {
                         plentiful(measured, Jvm.Collector.PARALLEL),
                         plentiful(measured, Jvm.Collector.G1),
                         sweep(measured),
+                        curves.table(),
+                        curves.breakEven(),
                         memory(measured)),
                 Stream.of(
                                 loadChart(measured),
@@ -71,7 +74,8 @@ final class GraphSection {
                                         "graph-limited",
                                         "Figure 6, heap limited",
                                         measured.limited()),
-                                sweepChart(measured))
+                                sweepChart(measured),
+                                curves.chart())
                         .map(Figure::of)
                         .toList(),
                 claims(measured),
@@ -135,7 +139,13 @@ final class GraphSection {
                         Spread.number(measured.liveMib()),
                         Spread.number(GraphMeasurements.LIMITED),
                         Spread.number(GraphMeasurements.PLENTIFUL),
-                        percent(GC_SHARE_LIMIT)));
+                        percent(GC_SHARE_LIMIT)),
+                "A fresh process is measured from Java's start, so with the reading of its"
+                    + " questions, which is the same on all layouts, and without any search before."
+                    + " Heap objects are loaded by it from the text, while a pool was stored by"
+                    + " another process before, which takes the time of \"load\". Searches have one"
+                    + " to five constraints, in turn. Between two numbers of searches the"
+                    + " break-even is on the straight line.");
     }
 
     private static Table loads(GraphMeasurements measured) {

@@ -97,9 +97,11 @@ record SearchJob(
         }
     }
 
-    private record Constrained(int person, People.Feature[] features) {}
+    /// A question with some of its constraints.
+    record Constrained(int person, People.Feature[] features) {}
 
-    private static List<Constrained> constrained(List<Query> queries, int constraints) {
+    /// Questions with their first constraints.
+    static List<Constrained> constrained(List<Query> queries, int constraints) {
         return queries.stream()
                 .map(query ->
                         new Constrained(
@@ -114,13 +116,18 @@ record SearchJob(
     private static long search(People<?> people, List<Constrained> queries) {
         long sum = 0;
         for (Constrained query : queries) {
-            long answer = query.person();
-            for (int friend : people.friendsWith(query.person(), query.features())) {
-                answer = answer * 31 + friend;
-            }
-            sum += answer;
+            sum += search(people, query);
         }
         return sum;
+    }
+
+    /// A number that is another one if others are found.
+    static long search(People<?> people, Constrained query) {
+        long answer = query.person();
+        for (int friend : people.friendsWith(query.person(), query.features())) {
+            answer = answer * 31 + friend;
+        }
+        return answer;
     }
 
     private static long live() {

@@ -32,4 +32,19 @@ class AnswersTest {
         }
         assertThrows(IllegalStateException.class, () -> answers.check(Layout.MAPDB, found(2, 7)));
     }
+
+    @Test
+    void aFreshProcessThatFindsOthersIsNamed() {
+        Answers answers = new Answers();
+        answers.check(Layout.HEAP, new CurveJob.Result(List.of(), 1));
+        answers.check(Layout.PACKED, new CurveJob.Result(List.of(), 1));
+        String message =
+                assertThrows(
+                                IllegalStateException.class,
+                                () ->
+                                        answers.check(
+                                                Layout.ALL_PMEM, new CurveJob.Result(List.of(), 2)))
+                        .getMessage();
+        assertTrue(message.startsWith("ALL-PMEM has found other people"), message);
+    }
 }
