@@ -127,6 +127,12 @@ class EvaluationTest {
         }
         JsonNode measured = section().at("/measured");
         assertEquals(7, measured.at("/runs").size());
+        JsonNode three = measured.at("/three");
+        assertEquals(3, three.at("/runs").size());
+        assertTrue(three.at("/poolImport/values/0").asDouble() > 0);
+        assertTrue(three.at("/binaryImport/values/0").asDouble() > 0);
+        assertTrue(out.toString().contains("| median of iterations 2 to 3 |"), out::toString);
+        assertTrue(out.toString().contains("k-means, a later process in total"), out::toString);
         for (JsonNode run : measured.at("/runs")) {
             assertEquals(3000, run.at("/outcomes/0/result/clusters/rows").asLong());
         }

@@ -10,16 +10,23 @@ import dev.terrace.objects.evaluation.run.Jvm;
 import dev.terrace.objects.evaluation.run.Outcome;
 import dev.terrace.objects.evaluation.run.Phase;
 import dev.terrace.objects.evaluation.run.Scratch;
+import dev.terrace.objects.evaluation.run.Spread;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
-import org.jspecify.annotations.Nullable;
+import java.util.Map;
 
 /// k-means on Spark: figure 4 and table 1 of the paper.
 public final class KMeansExperiment implements Experiment {
     private static final int ITERATIONS = 10;
     private static final int ITERATIONS_QUICK = 2;
+
+    /// Of the three numbers: enough for a median of compiled code.
+    private static final int MORE_ITERATIONS = 50;
+
+    private static final int MORE_ITERATIONS_QUICK = 3;
 
     /// The heap that Spark needs to start, in MiB: 450 without one of the young generation's
     /// spaces, which ParallelGC does not count.
@@ -47,33 +54,28 @@ public final class KMeansExperiment implements Experiment {
         private final PointFiles files;
         private final Path pmem;
         private final int iterations;
+        private final int moreIterations;
         private boolean isCacheDropped = true;
-        private KMeans.@Nullable Clusters found;
+
+        /// What was found, by number of iterations.
+        private final Map<Integer, KMeans.Clusters> found = new HashMap<>();
 
         Measuring(Settings settings, PointFiles files, Path pmem) {
             this.settings = settings;
             this.files = files;
             this.pmem = pmem;
             iterations = settings.isQuick() ? ITERATIONS_QUICK : ITERATIONS;
+            moreIterations = settings.isQuick() ? MORE_ITERATIONS_QUICK : MORE_ITERATIONS;
         }
 
         KMeansMeasurements all() throws IOException, InterruptedException {
-            settings.progress().accept("kmeans: writing " + settings.rows() + " points");
-            result(new WriteJob(files, settings.rows()), Phase.class);
-            settings.progress().accept("kmeans: storing them as Parquet, as a table, and in pools");
-            List<Phase> stored =
-                    result(
-                                    new StoreJob(
-                                            List.of(
-                                                    Source.PARQUET_CACHED,
-                                                    Source.PMEM_TABLE,
-                                                    Source.ALL_PMEM),
-                                            files,
-                                            pmem),
-                                    StoreJob.Result.class)
-                            .phases();
+            prepare();
             int heap = HEAP_MIB_MIN + (int) (settings.rows() * HEAP_BYTES_EACH >> 20);
             int quarter = Math.max(HEAP_MIB_MIN, heap / 4);
+            Jvm g1 = Jvm.of(Jvm.Collector.G1).with(LocalSpark.FLAGS);
+            // Each round makes them anew, before they are read.
+            Repeated<Double> toBinary = importing(Source.BINARY_CACHED, g1.heap(heap));
+            Repeated<Double> toPools = importing(Source.ALL_PMEM, g1.heap(quarter));
             List<Search> searches = new ArrayList<>();
             for (Jvm.Collector collector :
                     settings.isQuick()
@@ -81,30 +83,64 @@ public final class KMeansExperiment implements Experiment {
                             : List.of(Jvm.Collector.values())) {
                 Jvm jvm = Jvm.of(collector).with(LocalSpark.FLAGS);
                 for (Source source : Source.values()) {
-                    searches.add(search(source, jvm.heap(heap)));
+                    searches.add(search(source, jvm.heap(heap), iterations));
                 }
-                searches.add(search(Source.ALL_PMEM, jvm.heap(quarter)));
+                searches.add(search(Source.ALL_PMEM, jvm.heap(quarter), iterations));
             }
-            Repeated.all(settings, "kmeans", searches.stream().map(Search::repeated).toList());
-            List<SourceRuns> runs = searches.stream().map(Search::runs).toList();
+            List<Search> three =
+                    List.of(
+                            search(Source.TEXT_CACHED, g1.heap(heap), moreIterations),
+                            search(Source.BINARY_CACHED, g1.heap(heap), moreIterations),
+                            search(Source.ALL_PMEM, g1.heap(quarter), moreIterations));
+            List<Repeated<?>> round = new ArrayList<>(List.of(toBinary, toPools));
+            searches.forEach(search -> round.add(search.repeated()));
+            three.forEach(search -> round.add(search.repeated()));
+            Repeated.all(settings, "kmeans", round);
+            long poolBytes = Scratch.bytes(Source.ALL_PMEM.directory(files, pmem));
             return new KMeansMeasurements(
                     settings.rows(),
                     iterations,
-                    stored.getLast().seconds(),
-                    Scratch.bytes(Source.ALL_PMEM.inPmem(pmem)),
-                    Scratch.bytes(Source.PMEM_TABLE.inPmem(pmem)),
+                    poolBytes,
+                    Scratch.bytes(Source.PMEM_TABLE.directory(files, pmem)),
                     new KMeansMeasurements.FileBytes(
                             Scratch.bytes(files.text()),
                             Scratch.bytes(files.binary()),
                             Scratch.bytes(files.parquet())),
-                    runs);
+                    searches.stream().map(Search::runs).toList(),
+                    new ThreeNumbers(
+                            moreIterations,
+                            new Spread(toPools.results()),
+                            new Spread(toBinary.results()),
+                            poolBytes,
+                            three.stream().map(Search::runs).toList()));
         }
 
-        private <R> R result(Job<R> job, Class<R> result) throws IOException, InterruptedException {
+        private void prepare() throws IOException, InterruptedException {
+            Jvm jvm = Jvm.of(Jvm.Collector.G1).with(LocalSpark.FLAGS);
+            settings.progress().accept("kmeans: writing " + settings.rows() + " points");
+            result(jvm, new WriteJob(files, settings.rows()), Phase.class);
+            settings.progress().accept("kmeans: storing them as Parquet and as a table");
+            List<Source> once = List.of(Source.PARQUET_CACHED, Source.PMEM_TABLE);
+            result(jvm, new StoreJob(once, files, pmem), StoreJob.Result.class);
+        }
+
+        /// Seconds to make what a source reads of the text, in place of what the round before has
+        /// made.
+        private Repeated<Double> importing(Source source, Jvm jvm) {
+            return new Repeated<>(
+                    "import for " + source.title,
+                    () -> {
+                        Scratch.delete(source.directory(files, pmem));
+                        isCacheDropped &= settings.dropCaches();
+                        StoreJob job = new StoreJob(List.of(source), files, pmem);
+                        return result(jvm, job, StoreJob.Result.class).phases().getLast().seconds();
+                    });
+        }
+
+        private <R> R result(Jvm jvm, Job<R> job, Class<R> result)
+                throws IOException, InterruptedException {
             try {
-                return settings.processes()
-                        .run(Jvm.of(Jvm.Collector.G1).with(LocalSpark.FLAGS), job, result)
-                        .result();
+                return settings.processes().run(jvm, job, result).result();
             } catch (HeapExhaustedException e) {
                 throw new IOException(
                         "this machine has too little memory for "
@@ -122,33 +158,32 @@ public final class KMeansExperiment implements Experiment {
             }
         }
 
-        private Search search(Source source, Jvm jvm) {
+        private Search search(Source source, Jvm jvm, int steps) {
             return new Search(
                     source,
                     jvm,
-                    new Repeated<>(source.title + ", " + jvm.title(), () -> once(source, jvm)));
+                    new Repeated<>(
+                            source.title + ", " + steps + " iterations, " + jvm.title(),
+                            () -> once(source, jvm, steps)));
         }
 
-        private Outcome<KMeansJob.Result> once(Source source, Jvm jvm)
+        private Outcome<KMeansJob.Result> once(Source source, Jvm jvm, int steps)
                 throws IOException, InterruptedException, HeapExhaustedException {
             isCacheDropped &= settings.dropCaches();
+            KMeansJob job = new KMeansJob(source, files, pmem, steps);
             Outcome<KMeansJob.Result> outcome =
-                    settings.processes()
-                            .run(
-                                    jvm,
-                                    new KMeansJob(source, files, pmem, iterations),
-                                    KMeansJob.Result.class);
-            compare(source, outcome.result().clusters());
+                    settings.processes().run(jvm, job, KMeansJob.Result.class);
+            compare(source, steps, outcome.result().clusters());
             return outcome;
         }
 
         /// @throws IllegalStateException if others have been found before
-        private void compare(Source source, KMeans.Clusters clusters) {
-            if (found != null && !clusters.isAbout(found, TOLERANCE)) {
+        private void compare(Source source, int steps, KMeans.Clusters clusters) {
+            KMeans.Clusters before = found.putIfAbsent(steps, clusters);
+            if (before != null && !clusters.isAbout(before, TOLERANCE)) {
                 throw new IllegalStateException(
                         source.title + " has found other clusters than the sources before");
             }
-            found = clusters;
         }
     }
 }

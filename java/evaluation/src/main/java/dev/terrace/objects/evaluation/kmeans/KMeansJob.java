@@ -4,6 +4,7 @@ import dev.terrace.objects.evaluation.run.GcPauses;
 import dev.terrace.objects.evaluation.run.Job;
 import dev.terrace.objects.evaluation.run.Meter;
 import dev.terrace.objects.evaluation.run.Phase;
+import dev.terrace.objects.evaluation.run.Spread;
 import java.nio.file.Path;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;
@@ -28,6 +29,18 @@ record KMeansJob(Source source, PointFiles files, Path pmem, int iterations)
         /// How long all steps took, in seconds.
         double seconds() {
             return phases.stream().mapToDouble(Phase::seconds).sum();
+        }
+
+        /// The median of all iterations but the first, in seconds: those after compilation and
+        /// caching.
+        double laterIteration() {
+            return Spread.of(
+                            phases.stream()
+                                    .filter(phase -> phase.name().equals(KMeans.ITERATION))
+                                    .skip(1)
+                                    .mapToDouble(Phase::seconds)
+                                    .toArray())
+                    .median();
         }
 
         /// The processor time of all steps, in seconds.

@@ -8,19 +8,19 @@ import java.util.List;
 ///
 /// @param rows how many points
 /// @param iterations of the algorithm
-/// @param importSeconds how long it took to bring the text into pools
 /// @param pmemBytes that the pools take
 /// @param tableBytes that the table takes
 /// @param files how long the files are
 /// @param runs of all sources, for each collector
+/// @param three the three numbers
 record KMeansMeasurements(
         int rows,
         int iterations,
-        double importSeconds,
         long pmemBytes,
         long tableBytes,
         FileBytes files,
-        List<SourceRuns> runs) {
+        List<SourceRuns> runs,
+        ThreeNumbers three) {
     /// How long files are, in bytes.
     record FileBytes(long text, long binary, long parquet) {}
 

@@ -19,13 +19,12 @@ import java.util.List;
 import java.util.Locale;
 import java.util.function.Supplier;
 import java.util.function.ToDoubleFunction;
-import java.util.function.ToLongFunction;
 import org.jspecify.annotations.Nullable;
 
 /// The report's section on k-means.
 final class KMeansSection {
     private static final double MIB = 1 << 20;
-    private static final String HEAP_TOO_SMALL = "heap too small";
+    static final String HEAP_TOO_SMALL = "heap too small";
     private static final List<String> STEPS =
             List.of(KMeans.LOAD, KMeans.INITIAL, KMeans.ITERATION, KMeans.COST);
 
@@ -65,6 +64,9 @@ final class KMeansSection {
                 claims.addAll(claims(runs));
             }
         }
+        ThreeReport three = new ThreeReport(measured.three());
+        tables.add(three.table());
+        claims.addAll(three.claims());
         tables.add(memory(measured));
         return new Section(
                 "kmeans",
@@ -101,13 +103,14 @@ final class KMeansSection {
                 String.format(
                         Locale.ROOT,
                         "The text has %s MiB, the binary file %s MiB, Parquet %s MiB, the pools %s"
-                            + " MiB. To bring the text into the pools took %s s, once; a pool is"
-                            + " there for later processes, as it is in the paper.",
+                            + " MiB. To bring the text into the pools took %s s; a pool is there"
+                            + " for later processes, as it is in the paper.",
                         mib(measured.files().text()),
                         mib(measured.files().binary()),
                         mib(measured.files().parquet()),
                         mib(measured.pmemBytes()),
-                        Spread.number(measured.importSeconds())));
+                        measured.three().poolImport()),
+                new ThreeReport(measured.three()).text());
     }
 
     private static String mib(double bytes) {
@@ -255,13 +258,8 @@ final class KMeansSection {
         };
     }
 
-    private static String memory(SourceRuns runs, ToLongFunction<Memory> of) {
-        return mib(
-                Spread.of(
-                                runs.outcomes().stream()
-                                        .mapToDouble(outcome -> of.applyAsLong(outcome.memory()))
-                                        .toArray())
-                        .median());
+    private static String memory(SourceRuns runs, ToDoubleFunction<Memory> of) {
+        return mib(runs.memory(of).median());
     }
 
     private static List<Claim> claims(ByCollector measured) {

@@ -7,6 +7,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Iterator;
 import java.util.Random;
 
 /// Points in files: as text, a line for each with its coordinates in decimal, and in binary, as
@@ -31,6 +32,11 @@ record PointFiles(Path directory) {
 
     Path binary() {
         return directory.resolve("points.bin");
+    }
+
+    /// The directory of the binary files that a program has made of the text.
+    Path converted() {
+        return directory.resolve("points.converted");
     }
 
     Path parquet() {
@@ -60,6 +66,17 @@ record PointFiles(Path directory) {
                 }
                 text.write(line, 0, length);
                 binary.write(numbers.array());
+            }
+        }
+    }
+
+    /// Writes points in binary.
+    static void write(Path file, Iterator<double[]> rows) throws IOException {
+        ByteBuffer numbers = ByteBuffer.allocate(Point.DIMENSIONS * Double.BYTES);
+        try (OutputStream out = new BufferedOutputStream(Files.newOutputStream(file), 1 << 20)) {
+            while (rows.hasNext()) {
+                numbers.asDoubleBuffer().put(rows.next());
+                out.write(numbers.array());
             }
         }
     }

@@ -4,10 +4,12 @@ import dev.terrace.objects.spark.DurableRDD;
 import dev.terrace.objects.spark.PartitionOptions;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
 import java.util.stream.IntStream;
+import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Dataset;
@@ -37,7 +39,23 @@ enum Source {
     BINARY_CACHED("binary + cached RDD") {
         @Override
         Points open(SparkSession session, PointFiles files, Path pmem) {
-            return new RddPoints(binary(session, files).cache());
+            return new RddPoints(binary(session, files.converted()).cache());
+        }
+
+        @Override
+        void store(SparkSession session, PointFiles files, Path pmem) throws IOException {
+            // As text, since Spark sends it to tasks, and paths cannot be sent.
+            String directory = Files.createDirectories(files.converted()).toString();
+            text(session, files)
+                    .foreachPartition(rows ->
+                            PointFiles.write(
+                                    Path.of(directory, "part-" + TaskContext.getPartitionId()),
+                                    rows));
+        }
+
+        @Override
+        Path directory(PointFiles files, Path pmem) {
+            return files.converted();
         }
     },
     PARQUET_CACHED("Parquet + cached DataFrame") {
@@ -71,7 +89,7 @@ enum Source {
         }
 
         @Override
-        Path inPmem(Path pmem) {
+        Path directory(PointFiles files, Path pmem) {
             return table(pmem);
         }
     },
@@ -100,7 +118,7 @@ enum Source {
         }
 
         @Override
-        Path inPmem(Path pmem) {
+        Path directory(PointFiles files, Path pmem) {
             return points(pmem);
         }
     };
@@ -126,11 +144,11 @@ enum Source {
     /// else.
     void store(SparkSession session, PointFiles files, Path pmem) throws IOException {}
 
-    /// The directory of this source in persistent memory.
+    /// The directory of what [#store(SparkSession, PointFiles, Path)] makes, if that is one.
     ///
-    /// @throws IllegalArgumentException if nothing is
-    Path inPmem(Path pmem) {
-        throw new IllegalArgumentException(title + " has nothing in persistent memory");
+    /// @throws IllegalArgumentException if it makes none
+    Path directory(PointFiles files, Path pmem) {
+        throw new IllegalArgumentException(title + " has no directory of its own");
     }
 
     private static JavaSparkContext context(SparkSession session) {
@@ -147,7 +165,7 @@ enum Source {
 
     private static Dataset<Row> frame(SparkSession session, PointFiles files) {
         return session.createDataFrame(
-                binary(session, files)
+                binary(session, files.binary())
                         .map(row -> RowFactory.create(Arrays.stream(row).boxed().toArray())),
                 new StructType(
                         IntStream.range(0, Point.DIMENSIONS)
@@ -171,9 +189,9 @@ enum Source {
         return row;
     }
 
-    private static JavaRDD<double[]> binary(SparkSession session, PointFiles files) {
+    private static JavaRDD<double[]> binary(SparkSession session, Path files) {
         return context(session)
-                .binaryRecords(files.binary().toString(), Point.DIMENSIONS * Double.BYTES)
+                .binaryRecords(files.toString(), Point.DIMENSIONS * Double.BYTES)
                 .map(bytes -> {
                     double[] row = new double[Point.DIMENSIONS];
                     ByteBuffer.wrap(bytes).asDoubleBuffer().get(row);

@@ -2,6 +2,7 @@ package dev.terrace.objects.evaluation.kmeans;
 
 import dev.terrace.objects.evaluation.run.GcPauses;
 import dev.terrace.objects.evaluation.run.Jvm;
+import dev.terrace.objects.evaluation.run.Memory;
 import dev.terrace.objects.evaluation.run.Outcome;
 import dev.terrace.objects.evaluation.run.Spread;
 import java.util.Comparator;
@@ -22,6 +23,14 @@ record SourceRuns(Source source, Jvm jvm, List<Outcome<KMeansJob.Result>> outcom
         return Spread.of(
                 outcomes.stream()
                         .mapToDouble(outcome -> what.applyAsDouble(outcome.result()))
+                        .toArray());
+    }
+
+    /// Something of each run's memory.
+    Spread memory(ToDoubleFunction<Memory> what) {
+        return Spread.of(
+                outcomes.stream()
+                        .mapToDouble(outcome -> what.applyAsDouble(outcome.memory()))
                         .toArray());
     }
 

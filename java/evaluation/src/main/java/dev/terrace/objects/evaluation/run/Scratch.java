@@ -76,7 +76,11 @@ public final class Scratch implements AutoCloseable {
         }
     }
 
-    static void delete(Path directory) throws IOException {
+    /// Removes a directory with all that is in it, if it is there.
+    public static void delete(Path directory) throws IOException {
+        if (!Files.exists(directory)) {
+            return;
+        }
         for (Path path : all(directory).reversed()) {
             Files.deleteIfExists(path);
         }

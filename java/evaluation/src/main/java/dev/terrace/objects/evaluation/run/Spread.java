@@ -51,6 +51,11 @@ public record Spread(List<Double> values) {
         return new Spread(values.stream().map(value -> value * factor).toList());
     }
 
+    /// The sums of these and others of the same round.
+    public Spread plus(Spread others) {
+        return new Spread(pairs(others, Double::sum));
+    }
+
     /// The larger of these and others in each round.
     public Spread larger(Spread others) {
         return new Spread(pairs(others, Math::max));

@@ -110,6 +110,8 @@ class ReportTest {
     void ratiosAreThoseOfTheSameRound() {
         assertEquals(List.of(0.5, 2.0), Spread.of(1, 8).over(Spread.of(2, 4)).values());
         assertThrows(IllegalArgumentException.class, () -> Spread.of(1).over(Spread.of(1, 2)));
+        assertEquals(List.of(3.0, 12.0), Spread.of(1, 8).plus(Spread.of(2, 4)).values());
+        assertThrows(IllegalArgumentException.class, () -> Spread.of(1).plus(Spread.of(1, 2)));
     }
 
     @Test
