@@ -11,6 +11,8 @@ import org.apache.spark.sql.types.StructType;
 ///
 /// Invariants:
 /// * Groups have no part in common.
+/// * No part gets so many rows that [RowIds] cannot number them: single rows of it could not be
+///   deleted or updated any more.
 /// * Nothing is written again and again: of the groups that a plan makes or leaves, no two fit into
 ///   one part, as far as parts have the bytes that their live rows had.
 ///
@@ -18,6 +20,10 @@ import org.apache.spark.sql.types.StructType;
 record RewritePlan(List<Group> groups, List<String> sortBy) {
     /// So many parts are made of one at most: each task walks over all its blocks.
     private static final long SHARES_MAX = 1000;
+
+    /// So many rows a part is to have at most. That is half of what can be numbered, as shares of a
+    /// part, and ranges of sorted rows, differ in length.
+    private static final long ROWS_MAX = RowIds.PART_ROWS_MAX / 2;
 
     RewritePlan {
         groups = List.copyOf(groups);
@@ -34,9 +40,9 @@ record RewritePlan(List<Group> groups, List<String> sortBy) {
 
         private static Group of(List<Part> parts, long targetBytes) {
             long bytes = parts.stream().mapToLong(RewritePlan::liveBytes).sum();
-            long most = SHARES_MAX * parts.size();
-            return new Group(
-                    parts, Math.toIntExact(Math.min(most, Math.ceilDiv(bytes, targetBytes))));
+            long rows = parts.stream().mapToLong(Part::live).sum();
+            long wanted = Math.max(Math.ceilDiv(bytes, targetBytes), Math.ceilDiv(rows, ROWS_MAX));
+            return new Group(parts, Math.toIntExact(Math.min(SHARES_MAX * parts.size(), wanted)));
         }
 
         /// What each task reads, if the rows need no order: some parts, or a share of one.
@@ -100,18 +106,16 @@ record RewritePlan(List<Group> groups, List<String> sortBy) {
         Map<String, List<Bin>> bins = new TreeMap<>();
         for (Part part : parts) {
             List<Bin> there = bins.computeIfAbsent(place(part), _ -> new ArrayList<>());
-            long bytes = liveBytes(part);
             Bin room =
                     there.stream()
-                            .filter(bin -> bin.bytes + bytes <= wanted.targetBytes())
+                            .filter(bin -> bin.hasRoom(part, wanted))
                             .findFirst()
                             .orElse(null);
             if (room == null) {
                 room = new Bin();
                 there.add(room);
             }
-            room.parts.add(part);
-            room.bytes += bytes;
+            room.add(part);
         }
         return bins.values().stream()
                 .flatMap(List::stream)
@@ -128,6 +132,18 @@ record RewritePlan(List<Group> groups, List<String> sortBy) {
     private static final class Bin {
         private final List<Part> parts = new ArrayList<>();
         private long bytes;
+        private long rows;
+
+        boolean hasRoom(Part part, Optimization wanted) {
+            return bytes + liveBytes(part) <= wanted.targetBytes()
+                    && rows + part.live() <= ROWS_MAX;
+        }
+
+        void add(Part part) {
+            parts.add(part);
+            bytes += liveBytes(part);
+            rows += part.live();
+        }
     }
 
     /// What each task reads.

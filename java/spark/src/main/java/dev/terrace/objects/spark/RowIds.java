@@ -15,6 +15,9 @@ import org.apache.spark.sql.types.StructType;
 ///
 /// An id is one number, so that a statement that sorts or shuffles rows moves little more of them.
 final class RowIds {
+    /// How many rows of a part have ids.
+    static final long PART_ROWS_MAX = 1L << Integer.SIZE;
+
     private static final String NAME = "_row";
 
     private RowIds() {}
@@ -62,10 +65,11 @@ final class RowIds {
     /// @throws IllegalArgumentException if a number does not fit
     static void copy(int part, long from, LiveRows rows, long[] into) {
         int count = rows.count();
-        if (count > 0 && from + rows.at(count - 1) >>> Integer.SIZE != 0) {
+        if (count > 0 && from + rows.at(count - 1) >= PART_ROWS_MAX) {
             throw new IllegalArgumentException(
                     "a part with more than 4,294,967,296 rows: single rows of it cannot be changed."
-                            + " INSERT OVERWRITE of the table by more tasks makes smaller parts");
+                            + " CALL terrace.system.optimize with all_parts => true makes smaller"
+                            + " parts");
         }
         for (int i = 0; i < count; i++) {
             into[i] = (long) part << Integer.SIZE | from + rows.at(i);

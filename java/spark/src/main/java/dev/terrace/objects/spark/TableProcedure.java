@@ -22,7 +22,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
 /// The stored procedures of the catalog: `CALL terrace.system.optimize(table => '/data/people')`.
-enum TableProcedure implements UnboundProcedure, BoundProcedure {
+enum TableProcedure implements UnboundProcedure {
     /// [Optimization].
     OPTIMIZE(
             "writes small parts, and parts with deleted rows, into few that are well filled",
@@ -50,7 +50,7 @@ enum TableProcedure implements UnboundProcedure, BoundProcedure {
                                     arguments.getLong(1),
                                     arguments.getDouble(2),
                                     arguments.getDouble(3),
-                                    texts(arguments, 4),
+                                    columns(arguments, 4),
                                     arguments.getBoolean(5))
                             .run(spark, directory);
             return new Object[] {
@@ -74,9 +74,12 @@ enum TableProcedure implements UnboundProcedure, BoundProcedure {
         Object[] run(SparkSession spark, String directory, InternalRow arguments)
                 throws IOException {
             long hours = arguments.getLong(1);
-            if (hours < 0) {
+            if (hours < 0 || hours > AGE_HOURS_MAX) {
                 throw new IllegalArgumentException(
-                        "age_hours: an age has 0 hours at least, not " + hours);
+                        "age_hours: an age has from 0 to "
+                                + AGE_HOURS_MAX
+                                + " hours, not "
+                                + hours);
             }
             Snapshots.Removed removed =
                     Snapshots.vacuum(
@@ -89,6 +92,9 @@ enum TableProcedure implements UnboundProcedure, BoundProcedure {
 
     /// The namespace of all of them.
     private static final String SYSTEM = "system";
+
+    /// About a thousand years: a time so long ago is still one.
+    private static final long AGE_HOURS_MAX = 24 * 365 * 1000;
 
     private final String text;
     private final List<ProcedureParameter> parameters;
@@ -110,9 +116,15 @@ enum TableProcedure implements UnboundProcedure, BoundProcedure {
         return ProcedureParameter.in(name, type).defaultValue(otherwise).build();
     }
 
-    private static List<String> texts(InternalRow arguments, int parameter) {
+    private static List<String> columns(InternalRow arguments, int parameter) {
         Object[] texts = arguments.getArray(parameter).toObjectArray(DataTypes.StringType);
-        return Arrays.stream(texts).map(String::valueOf).toList();
+        for (Object text : texts) {
+            if (text == null) {
+                throw new IllegalArgumentException(
+                        "sort_by: NULL is no column: leave it out of the array");
+            }
+        }
+        return Arrays.stream(texts).map(Object::toString).toList();
     }
 
     /// The procedure of this name.
@@ -160,33 +172,56 @@ enum TableProcedure implements UnboundProcedure, BoundProcedure {
 
     @Override
     public BoundProcedure bind(StructType arguments) {
-        return this;
+        return new Bound(this);
     }
 
-    @Override
-    public ProcedureParameter[] parameters() {
-        return parameters.toArray(new ProcedureParameter[0]);
-    }
+    /// A procedure that has its arguments. It is another object than the unbound one: by its class
+    /// Spark tells whether it has put the arguments in order, which it does only once it knows the
+    /// types of all of them.
+    private record Bound(TableProcedure procedure) implements BoundProcedure {
+        @Override
+        public String name() {
+            return procedure.name();
+        }
 
-    @Override
-    public boolean isDeterministic() {
-        return false;
-    }
+        @Override
+        public String description() {
+            return procedure.text;
+        }
 
-    @Override
-    public Iterator<Scan> call(InternalRow arguments) {
-        for (int i = 0; i < parameters.size(); i++) {
-            if (arguments.isNullAt(i)) {
-                throw new IllegalArgumentException(
-                        parameters.get(i).name() + ": NULL is no value: leave it out");
+        @Override
+        public ProcedureParameter[] parameters() {
+            return procedure.parameters.toArray(new ProcedureParameter[0]);
+        }
+
+        @Override
+        public boolean isDeterministic() {
+            return false;
+        }
+
+        @Override
+        public Iterator<Scan> call(InternalRow arguments) {
+            procedure.requireValues(arguments);
+            try {
+                Object[] row =
+                        procedure.run(SparkSession.active(), arguments.getString(0), arguments);
+                Scan result = new Result(procedure.resultType, new GenericInternalRow(row));
+                return List.of(result).iterator();
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
             }
         }
-        try {
-            Object[] row = run(SparkSession.active(), arguments.getString(0), arguments);
-            Scan result = new Result(resultType, new GenericInternalRow(row));
-            return List.of(result).iterator();
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
+    }
+
+    private void requireValues(InternalRow arguments) {
+        for (int i = 0; i < parameters.size(); i++) {
+            ProcedureParameter parameter = parameters.get(i);
+            if (arguments.isNullAt(i)) {
+                throw new IllegalArgumentException(
+                        parameter.name()
+                                + ": NULL is no value: give one"
+                                + (parameter.defaultValue() == null ? "" : ", or leave it out"));
+            }
         }
     }
 

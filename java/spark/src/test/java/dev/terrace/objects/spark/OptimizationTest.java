@@ -344,8 +344,15 @@ class OptimizationTest {
                                 "sort_by: the table has no column nam. It has, the nearest first:"
                                         + " name, id"),
                         List.of("optimize('PATH', sort_by => NULL)", "sort_by: NULL is no value"),
+                        List.of(
+                                "optimize('PATH', sort_by => array('id', NULL))",
+                                "sort_by: NULL is no column"),
+                        List.of("optimize(NULL)", "table: NULL is no value: give one"),
                         List.of("optimize('PATH/none')", "holds no table"),
-                        List.of("vacuum('PATH', age_hours => -1)", "an age has 0 hours at least"),
+                        List.of("vacuum('PATH', age_hours => -1)", "age_hours: an age has from 0"),
+                        List.of(
+                                "vacuum('PATH', age_hours => 9223372036854775807)",
+                                "age_hours: an age has from 0"),
                         List.of("optimise('PATH')", "there is no procedure"))) {
             String call = "CALL terrace.system." + each.getFirst();
             Throwable refused =
@@ -353,7 +360,7 @@ class OptimizationTest {
                             Exception.class,
                             () -> spark.sql(call.replace("PATH", dir.toString())),
                             call);
-            StringBuilder messages = new StringBuilder();
+            StringBuilder messages = new StringBuilder(call).append('\n');
             for (Throwable cause = refused; cause != null; cause = cause.getCause()) {
                 messages.append(cause.getMessage()).append('\n');
             }

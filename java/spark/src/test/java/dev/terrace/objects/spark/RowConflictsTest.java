@@ -117,6 +117,36 @@ class RowConflictsTest {
         assertEquals(5, count("name = 'new'"));
     }
 
+    /// The bitmaps of the old parts say nothing of the new ones.
+    @Test
+    void aStatementThatMeetsAnOptimizationLosesAndDoublesNothing() throws IOException {
+        for (String isolation : List.of("snapshot", "serializable")) {
+            parts(2, isolation);
+            spark.sql("DELETE FROM " + table + " WHERE id % 10 = 3 AND name <> 'x'");
+            for (String statement :
+                    List.of(
+                            "DELETE FROM TABLE WHERE id < 150 AND meanwhile(id) >= 0",
+                            "UPDATE TABLE SET name = 'new' WHERE id < 50 AND meanwhile(id) >= 0",
+                            MERGE)) {
+                expectConflict(statement, this::optimize, "or written them to other parts");
+                assertEquals(180, count("name = 'stored'"), statement);
+                assertEquals(180, count("true"), statement);
+                assertEquals(List.of(), names("jobs"));
+            }
+            spark.sql("DELETE FROM " + table + " WHERE id < 150 AND name <> 'x'");
+            assertEquals(45, count("true"));
+            spark.sql("DROP TABLE " + table);
+        }
+    }
+
+    private void optimize() {
+        try {
+            Optimization.defaults().ofAllParts().run(spark, dir.toString());
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
     @Test
     void aStatementDoesNotMindRowsThatItsConditionLeavesOut() {
         parts(1, "serializable");
