@@ -152,14 +152,15 @@ class ManifestTest {
                         .contains("version 4"));
     }
 
+    private static PartStore store(Path dir) throws IOException {
+        Configuration configuration = new Configuration(false);
+        Storage root = Storage.of(dir.toString(), configuration);
+        return new PartStore(root, PartitionOptions.defaults(), configuration);
+    }
+
     @Test
     void aTableMayHaveMoreRowsThanAnIntCounts(@TempDir Path dir) throws IOException {
-        Configuration configuration = new Configuration(false);
-        PartStore store =
-                new PartStore(
-                        Storage.of(dir.toString(), configuration),
-                        PartitionOptions.defaults(),
-                        configuration);
+        PartStore store = store(dir);
         List<Part> parts =
                 Stream.of("a", "b", "c")
                         .map(name -> new Part(name, null, null, List.of(), 1L << 31, 1, List.of()))
@@ -181,12 +182,7 @@ class ManifestTest {
                 new StructType().add("a", DataTypes.LongType).add("b", DataTypes.LongType);
         Manifest manifest =
                 new Manifest(1, Manifest.TABLE, schema.json(), Map.of(), manifest().parts());
-        Configuration configuration = new Configuration(false);
-        PartStore store =
-                new PartStore(
-                        Storage.of(dir.toString(), configuration),
-                        PartitionOptions.defaults(),
-                        configuration);
+        PartStore store = store(dir);
         TableScan scan =
                 new TableScan("table", manifest, store, schema, List.of(), Integer.MAX_VALUE, 10);
         InputPartition[] inputs = scan.planInputPartitions();
