@@ -42,7 +42,7 @@ public record Optimization(
         }
     }
 
-    /// What an optimization has done.
+    /// The result of an optimization.
     ///
     /// @param partsBefore how many parts were written anew
     /// @param bytesBefore bytes in use in them

@@ -45,7 +45,7 @@ record RewritePlan(List<Group> groups, List<String> sortBy) {
             return new Group(parts, Math.toIntExact(Math.min(SHARES_MAX * parts.size(), wanted)));
         }
 
-        /// What each task reads, if the rows need no order: some parts, or a share of one.
+        /// The input of each task, if the rows need no order: some parts, or a share of one.
         private List<RewriteScan.Input> inputs() {
             return IntStream.range(0, tasks)
                     .mapToObj(task ->
@@ -146,7 +146,7 @@ record RewritePlan(List<Group> groups, List<String> sortBy) {
         }
     }
 
-    /// What each task reads.
+    /// The input of each task.
     List<RewriteScan.Input> inputs() {
         return sortBy.isEmpty()
                 ? groups.stream().flatMap(group -> group.inputs().stream()).toList()

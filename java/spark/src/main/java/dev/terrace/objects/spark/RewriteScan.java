@@ -18,7 +18,7 @@ import org.jspecify.annotations.Nullable;
 /// Reads parts that are written anew. A task reads as many of them as make a part, one after the
 /// other.
 record RewriteScan(PartStore store, StructType schema, RewritePlan plan) implements Scan, Batch {
-    /// What a task reads.
+    /// The input of a task.
     record Input(List<TableScan.PartInput> parts) implements InputPartition {
         @Serial private static final long serialVersionUID = 1L;
 

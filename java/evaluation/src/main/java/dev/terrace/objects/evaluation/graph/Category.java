@@ -97,7 +97,7 @@ enum Category {
         return FIRST[ordinal()];
     }
 
-    /// Where its words begin among those of all categories, one after the other.
+    /// The number of its first word among those of all categories, one after the other.
     int firstWord() {
         return FIRST_WORD[ordinal()];
     }

@@ -9,7 +9,7 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
-/// What the report says of fresh processes that do so many searches.
+/// The part of the report on fresh processes that do so many searches.
 final class CurveReport {
     private final List<CurveRuns> all;
 

@@ -57,7 +57,7 @@ public final class KMeansExperiment implements Experiment {
         private final int moreIterations;
         private boolean isCacheDropped = true;
 
-        /// What was found, by number of iterations.
+        /// The results, by number of iterations.
         private final Map<Integer, KMeans.Clusters> found = new HashMap<>();
 
         Measuring(Settings settings, PointFiles files, Path pmem) {

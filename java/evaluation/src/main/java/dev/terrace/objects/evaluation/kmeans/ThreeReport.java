@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
-/// What the report says of the three numbers.
+/// The part of the report on the three numbers.
 final class ThreeReport {
     private static final double MIB = 1 << 20;
     private static final double LATER_GOAL = 0.85;
@@ -64,7 +64,7 @@ final class ThreeReport {
         return runs.isDone() ? number.apply(runs).toString() : KMeansSection.HEAP_TOO_SMALL;
     }
 
-    /// What is to be reached, each beside the baseline that is best then.
+    /// The goals, each beside the baseline that is best then.
     List<Claim> claims() {
         return List.of(
                 claim("a first run with the import", three::first, null),
