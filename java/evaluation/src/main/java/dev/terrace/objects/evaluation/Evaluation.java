@@ -3,6 +3,7 @@ package dev.terrace.objects.evaluation;
 import dev.terrace.objects.evaluation.experiment.Experiment;
 import dev.terrace.objects.evaluation.experiment.Settings;
 import dev.terrace.objects.evaluation.graph.GraphExperiment;
+import dev.terrace.objects.evaluation.graph.ImageExperiment;
 import dev.terrace.objects.evaluation.kmeans.KMeansExperiment;
 import dev.terrace.objects.evaluation.placement.PlacementExperiment;
 import dev.terrace.objects.evaluation.reopen.ReopenExperiment;
@@ -135,6 +136,7 @@ public final class Evaluation implements Callable<Integer> {
         Map<String, Experiment> all = new LinkedHashMap<>();
         all.put("kmeans", new KMeansExperiment());
         all.put("graph", new GraphExperiment());
+        all.put("images", new ImageExperiment());
         all.put("surface", new SurfaceExperiment());
         all.put("reopen", new ReopenExperiment());
         all.put("placement", new PlacementExperiment());

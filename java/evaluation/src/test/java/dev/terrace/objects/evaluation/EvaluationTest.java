@@ -111,6 +111,24 @@ class EvaluationTest {
                 isEmpty(pmem) && isEmpty(directory.resolve("disk")), "something was left behind");
     }
 
+    /// That all layouts find the same people and images is what the experiment itself looks at.
+    @Test
+    void searchesWithImagesAreMeasuredAndReported() throws IOException {
+        assertEquals(0, run("--only", "images"), err::toString);
+        JsonNode measured = section().at("/measured");
+        assertEquals(3, measured.at("/runs").size());
+        for (JsonNode runs : measured.at("/runs")) {
+            assertTrue(runs.at("/outcomes/0/result/images").asLong() > 0, runs::toString);
+        }
+        assertTrue(measured.at("/runs/2/pmemBytes").asLong() > 0);
+        assertTrue(
+                out.toString().contains("| SELECT-PMEM, images on disk | 64 |"), out::toString);
+        assertTrue(
+                out.toString().contains("not judged: only root can limit memory"), out::toString);
+        assertTrue(
+                isEmpty(pmem) && isEmpty(directory.resolve("disk")), "something was left behind");
+    }
+
     /// That all sources lead to the same clusters is what the experiment itself looks at.
     @Test
     void kMeansIsMeasuredFromAllSourcesAndReported() throws IOException {

@@ -36,7 +36,8 @@ public final class Forks implements Processes {
                 throw new HeapExhaustedException(jvm.heapMib());
             }
             if (status != 0) {
-                throw new IOException(job + " failed:\n" + end(log));
+                throw new IOException(
+                        job + " failed with status " + status + ":\n" + end(log));
             }
             JavaType type =
                     Json.MAPPER.getTypeFactory().constructParametricType(Outcome.class, result);
@@ -48,9 +49,7 @@ public final class Forks implements Processes {
 
     private static Process start(Jvm jvm, Class<?> job, Path jobFile, Path outcomeFile, Path log)
             throws IOException {
-        List<String> command = new ArrayList<>();
-        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-        command.addAll(jvm.options());
+        List<String> command = new ArrayList<>(jvm.command());
         command.addAll(
                 List.of(
                         "-cp",
