@@ -18,24 +18,37 @@ trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
+began=$(date +%s)
+# Says how long a stage took: stages that grow are seen before the whole takes too long.
+ended() {
+    now=$(date +%s)
+    echo "test: $1: $((now - began)) s" >&2
+    began=$now
+}
+
 scripts/setup.sh test || exit
+ended "what was missing"
 
 make --no-print-directory --keep-going lint
 lint=$?
 [ $lint = 0 ] || echo "test: the lints above failed; going on with the tests" >&2
+ended lints
 
 scripts/schedules.sh
 schedules=$?
+ended "models of threads"
 
 # The programs under test run as users run them: optimized.
 cargo build --release --locked --package terrace --package terrace-preload --package terrace-c || exit
 target=${CARGO_TARGET_DIR:-$PWD/target}
 export TERRACE_BIN="$target/release/terrace" TERRACE_TOOLS="$PWD/target/tools/bin"
+ended "optimized build"
 
 # The README's first command, as a newcomer types it.
 make --no-print-directory run
 run=$?
 [ $run = 0 ] || echo "test: \`make run\` failed; going on with the tests" >&2
+ended "make run"
 
 objects_log=$target/test-objects.log
 echo "test: the Java part has begun; its output, in $objects_log meanwhile, follows at the end" >&2
@@ -47,6 +60,7 @@ objects=$!
 cargo test --workspace --locked --no-fail-fast
 tests=$?
 [ $tests = 0 ] && [ $schedules = 0 ] || echo "test: tests above failed; going on with daemons that are killed" >&2
+ended "all tests"
 
 # Programs once more, while their daemon is killed every half second on average: they must not notice.
 export TERRACE_PROOF_KILLS=500
@@ -56,7 +70,8 @@ programs="--test fsx --test git --test mariadb --test rocksdb --test sqlite --te
 cargo test --package terrace-proof --locked --no-fail-fast $programs
 kills=$?
 unset TERRACE_PROOF_KILLS
-[ $kills = 0 ] || echo "test: tests whose daemon is killed failed; going on with those over io_uring" >&2
+[ $kills = 0 ] || echo "test: tests whose daemon is killed failed; going on with direct programs" >&2
+ended "daemons that are killed"
 
 # Programs once more, directly: each test program is run by `terrace run`, on mounts that lend files.
 programs="--test differential --test fsx --test mariadb --test rocksdb --test sqlite"
@@ -67,6 +82,7 @@ TERRACE_PROOF_DIRECT=1 CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$TERRACE_BI
     cargo test --package terrace-proof --locked --no-fail-fast $programs
 direct=$?
 [ $direct = 0 ] || echo "test: tests of direct programs failed; going on with those over io_uring" >&2
+ended "direct programs"
 
 # Tests that go through a mount once more, with messages over io_uring. With TERRACE_LONG these are all of terrace-proof
 # but those that read documents and sources.
@@ -95,9 +111,11 @@ else
     switch_before=''
 fi
 [ $ring = 0 ] || echo "test: tests over io_uring failed; the Java part follows" >&2
+ended "messages over io_uring"
 
 wait "$objects"
 java=$?
+ended "waiting for the Java part"
 objects=''
 cat "$objects_log"
 

@@ -7,6 +7,7 @@ import java.lang.reflect.Array;
 import java.nio.ByteOrder;
 import java.util.Arrays;
 import java.util.Objects;
+import java.util.function.IntFunction;
 import org.jspecify.annotations.Nullable;
 
 /// Array fields. They lie within the record if they have a fixed length and a single tier;
@@ -35,22 +36,49 @@ final class ArrayFields {
         return bytes < 0 ? -1 : bytes / spec.kind().width();
     }
 
+    /// An array of any length is copied once, from its buffer into the new array.
     @Nullable Object get(DurableObject object, int field) {
+        FieldSpec spec = object.mapping().field(field);
+        FieldKind kind = spec.kind();
+        if (spec.fixedLength() == 0 && kind == FieldKind.BYTES) {
+            return fields.slots().get(object, field);
+        }
+        if (spec.fixedLength() == 0 && kind != FieldKind.BOOLEANS) {
+            Made made = new Made(kind);
+            return fields.slots().copy(object, field, made) < 0 ? null : made.array;
+        }
         byte[] bytes = bytes(object, field);
         if (bytes == null) {
             return null;
         }
-        FieldKind kind = object.mapping().field(field).kind();
         Object array = Array.newInstance(elementOf(kind), bytes.length / kind.width());
         decode(bytes, array, Array.getLength(array));
         return array;
+    }
+
+    /// Makes an array for as many bytes as there turn out to be.
+    private static final class Made implements IntFunction<MemorySegment> {
+        private final FieldKind kind;
+        private @Nullable Object array;
+
+        Made(FieldKind kind) {
+            this.kind = kind;
+        }
+
+        @Override
+        public MemorySegment apply(int bytes) {
+            Object made = Array.newInstance(elementOf(kind), bytes / kind.width());
+            array = made;
+            return segment(made);
+        }
     }
 
     int copy(DurableObject object, int field, Object into) {
         FieldSpec spec = object.mapping().field(field);
         int width = spec.kind().width();
         if (spec.fixedLength() == 0 && !(into instanceof boolean[])) {
-            int copied = fields.slots().copy(object, field, segment(into));
+            MemorySegment target = segment(into);
+            int copied = fields.slots().copy(object, field, _ -> target);
             return copied < 0 ? -1 : copied / width;
         }
         byte[] bytes = bytes(object, field);

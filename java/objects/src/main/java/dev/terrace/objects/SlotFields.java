@@ -9,6 +9,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.function.Function;
+import java.util.function.IntFunction;
 import java.util.function.LongFunction;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
@@ -133,12 +134,14 @@ final class SlotFields {
 
     /// Copies the bytes of a field's array, which has no fixed length, as many as fit, and returns
     /// their number; -1 if the field is null.
-    int copy(DurableObject object, int field, MemorySegment into) {
+    ///
+    /// @param target given the number of all bytes, the memory to copy to; perhaps several times
+    int copy(DurableObject object, int field, IntFunction<MemorySegment> target) {
         return read(
                 object,
                 field,
                 -1,
-                at -> buffers.copy(at, into),
+                at -> buffers.copy(at, target),
                 _ -> {
                     throw new AssertionError("an array of any length is in no group");
                 });

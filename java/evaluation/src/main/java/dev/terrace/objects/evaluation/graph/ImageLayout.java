@@ -62,7 +62,7 @@ enum ImageLayout {
     private static final String IMAGES = "images";
 
     /// What Java takes beside its heap, with some of the page cache for code.
-    private static final int JAVA_MIB = 96;
+    private static final int JAVA_MIB = 128;
 
     /// A heap as small as this is collected seldom by searches, which make little garbage; the rest
     /// is for the page cache.

@@ -5,8 +5,10 @@ import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
+import java.util.function.IntFunction;
 import java.util.function.LongFunction;
 import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
@@ -305,14 +307,17 @@ public final class Buffers {
     /// Copies the bytes of the slot at `at`, as many as fit, and returns their number; -1 if the
     /// slot is null. Bytes in persistent memory are copied once, without garbage.
     ///
+    /// @param target given the number of all bytes, the memory to copy to; perhaps several times
     /// @throws StoreFailure.Damaged if they are damaged
-    public int copy(long at, MemorySegment into) {
-        return settled(at, slot -> copyOf(slot, into));
+    public int copy(long at, IntFunction<MemorySegment> target) {
+        return settled(at, slot -> copyOf(slot, target));
     }
 
-    private int copyOf(long slot, MemorySegment into) {
+    private int copyOf(long slot, IntFunction<MemorySegment> target) {
         if (kind(slot) == KIND_PMEM) {
-            int count = (int) Math.min(into.byteSize(), pmemLength(offset(slot)));
+            int length = pmemLength(offset(slot));
+            MemorySegment into = target.apply(length);
+            int count = (int) Math.min(into.byteSize(), length);
             store.pmem().get(offset(slot) + PMEM_FRONT_BYTES, into, 0, count);
             return count;
         }
@@ -320,6 +325,7 @@ public final class Buffers {
         if (bytes == null) {
             return -1;
         }
+        MemorySegment into = target.apply(bytes.length);
         int count = (int) Math.min(into.byteSize(), bytes.length);
         MemorySegment.copy(MemorySegment.ofArray(bytes), 0, into, 0, count);
         return count;
@@ -418,11 +424,8 @@ public final class Buffers {
             default -> {
                 byte[] bytes = Objects.requireNonNull(load(slot));
                 Objects.checkIndex(index, bytes.length / width);
-                long bits = 0;
-                for (int i = width - 1; i >= 0; i--) {
-                    bits = bits << 8 | bytes[from + i] & 0xff;
-                }
-                return bits;
+                byte[] word = Arrays.copyOfRange(bytes, from, from + Long.BYTES);
+                return bits(MemorySegment.ofArray(word).get(WORD, 0), 0, width);
             }
         }
     }
@@ -570,12 +573,8 @@ public final class Buffers {
                 load(region, from, requireLength(region, from, 0, CheckedFront.length(word)));
         if (Segment.crc(bytes) != CheckedFront.crc(word)) {
             throw new StoreFailure.Damaged(
-                    region.name()
-                            + ": "
-                            + bytes.length
-                            + " bytes at offset "
-                            + from
-                            + " are damaged");
+                    "%s: %d bytes at offset %d are damaged"
+                            .formatted(region.name(), bytes.length, from));
         }
         return bytes;
     }
