@@ -121,8 +121,7 @@ class EvaluationTest {
             assertTrue(runs.at("/outcomes/0/result/images").asLong() > 0, runs::toString);
         }
         assertTrue(measured.at("/runs/2/pmemBytes").asLong() > 0);
-        assertTrue(
-                out.toString().contains("| SELECT-PMEM, images on disk | 64 |"), out::toString);
+        assertTrue(out.toString().contains("| SELECT-PMEM, images on disk | 64 |"), out::toString);
         assertTrue(
                 out.toString().contains("not judged: only root can limit memory"), out::toString);
         assertTrue(

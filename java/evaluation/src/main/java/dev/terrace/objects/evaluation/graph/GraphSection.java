@@ -122,9 +122,10 @@ final class GraphSection {
                     + " serialization* has each person in a file on disk, and keeps those that it"
                     + " has read last on half of the heap. *MapDB* has the same in a mapped file in"
                     + " persistent memory, in a form with nothing but its bytes. ALL-PMEM and"
-                    + " SELECT-PMEM are pools; the heap has handles. In SELECT-PMEM the 22"
-                    + " categories that nobody searches by lie on disk. All are loaded with all"
-                    + " features, so loading does not depend on the number of constraints.",
+                    + " SELECT-PMEM are pools; the heap has references to the people, and one"
+                    + " cursor reads them. In SELECT-PMEM the 22 categories that nobody searches by"
+                    + " lie on disk. All are loaded with all features, so loading does not depend"
+                    + " on the number of constraints.",
                 String.format(
                         Locale.ROOT,
                         "Heap objects take %s MiB of heap. The paper's heap was 4 GiB and its graph"

@@ -12,7 +12,6 @@ import dev.terrace.objects.evaluation.run.Phase;
 import dev.terrace.objects.evaluation.run.Scratch;
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;
@@ -75,7 +74,9 @@ public final class ImageExperiment implements Experiment {
                     new ImageLayout.Budget(
                             Math.max(BUDGET_MIB_MIN, (int) Math.round(all / 2)), liveMib);
             List<Side> sides =
-                    Stream.of(ImageLayout.values()).map(layout -> new Side(layout, budget)).toList();
+                    Stream.of(ImageLayout.values())
+                            .map(layout -> new Side(layout, budget))
+                            .toList();
             Repeated.all(settings, "images", sides.stream().map(Side::repeated).toList());
             ImageMeasurements measured =
                     new ImageMeasurements(
@@ -103,14 +104,7 @@ public final class ImageExperiment implements Experiment {
             settings.progress().accept("images: how much heap people take");
             SearchJob job =
                     new SearchJob(
-                            Layout.PACKED,
-                            file,
-                            file,
-                            file,
-                            queries,
-                            queries.size(),
-                            1,
-                            false);
+                            Layout.PACKED, file, file, file, queries, queries.size(), 1, false);
             try {
                 return (double)
                                 settings.processes()
@@ -150,9 +144,7 @@ public final class ImageExperiment implements Experiment {
             private Outcome<ImageJob.Result> once()
                     throws IOException, InterruptedException, HeapExhaustedException {
                 Optional<MemoryGroup> group =
-                        settings.isQuick()
-                                ? Optional.empty()
-                                : MemoryGroup.of(budget.mib() * MIB);
+                        settings.isQuick() ? Optional.empty() : MemoryGroup.of(budget.mib() * MIB);
                 isLimited &= group.isPresent();
                 try (Scratch scratch = Scratch.in(settings.pmem(), settings.disk())) {
                     return once(scratch, group.map(this::jvm).orElseGet(this::jvm));

@@ -13,7 +13,11 @@ import java.util.function.ToDoubleFunction;
 /// @param budgetMib what each process may take, with all that it brings into memory
 /// @param runs of each layout
 record ImageMeasurements(
-        String graph, int people, double liveMib, int budgetMib, List<ImageMeasurements.Runs> runs) {
+        String graph,
+        int people,
+        double liveMib,
+        int budgetMib,
+        List<ImageMeasurements.Runs> runs) {
     /// Copies the list.
     ImageMeasurements {
         runs = List.copyOf(runs);
@@ -71,8 +75,7 @@ record ImageMeasurements(
         }
 
         private Spread spread(ToDoubleFunction<ImageJob.Result> of) {
-            return Spread.of(
-                    outcomes.stream().map(Outcome::result).mapToDouble(of).toArray());
+            return Spread.of(outcomes.stream().map(Outcome::result).mapToDouble(of).toArray());
         }
     }
 }

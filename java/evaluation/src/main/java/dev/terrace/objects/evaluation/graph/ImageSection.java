@@ -48,8 +48,8 @@ final class ImageSection {
         return List.of(
                 String.format(
                         Locale.ROOT,
-                        "The same searches, with one to five constraints in turn, of %s: %,d people,"
-                            + " each of whom has an image of %,d bytes, as in the paper's"
+                        "The same searches, with one to five constraints in turn, of %s: %,d"
+                            + " people, each of whom has an image of %,d bytes, as in the paper's"
                             + " listings. Each tenth of the people who are found, drawn at random,"
                             + " has their image looked at: all of its bytes are added up. Without"
                             + " images people take %s MiB of heap, packed; all images take %s MiB."
@@ -67,9 +67,9 @@ final class ImageSection {
                     + " file what the collector has cleared. The other reads each image from that"
                     + " file, into one array; its heap has half as much again as people take, so"
                     + " that the page cache has the rest. The pool has images on its disk and all"
-                    + " that is searched by in persistent memory. Before searches are measured, twice"
-                    + " as many have filled memory with images. All layouts have found the same"
-                    + " people and images.");
+                    + " that is searched by in persistent memory. Before searches are measured,"
+                    + " twice as many have filled memory with images. All layouts have found the"
+                    + " same people and images.");
     }
 
     private Table table() {

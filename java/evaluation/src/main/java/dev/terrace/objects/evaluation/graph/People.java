@@ -7,7 +7,7 @@ import java.util.Arrays;
 ///
 /// @param <P> what a person is read by
 abstract class People<P> implements AutoCloseable {
-    /// The person with this number.
+    /// The person with this number, perhaps only until the next one is asked for.
     abstract P person(int number);
 
     /// The numbers of the friends of the person with this number, for this class to read only.

@@ -1,5 +1,6 @@
 package dev.terrace.objects.evaluation.graph;
 
+import dev.terrace.objects.Cursor;
 import dev.terrace.objects.DurableObject;
 import dev.terrace.objects.ObjectType;
 import dev.terrace.objects.Pool;
@@ -15,9 +16,10 @@ import java.util.List;
 import java.util.function.BiFunction;
 import java.util.function.Supplier;
 
-/// People in a pool. Only their handles are on the heap, in the order of their numbers, so that the
-/// handles of friends lie near each other. The code that reads fields exists for each class,
-/// because generated classes have no common type with these fields.
+/// People in a pool. Only their references are on the heap, in the order of their numbers. One
+/// cursor goes from one person to the other, so there are no handles that would have to be loaded
+/// before each record. The code that reads fields exists for each class, because generated classes
+/// have no common type with these fields.
 ///
 /// @param <D> the generated class
 abstract class PoolPeople<D extends DurableObject> extends People<D> {
@@ -25,12 +27,17 @@ abstract class PoolPeople<D extends DurableObject> extends People<D> {
     private static final int PER_TRANSACTION = 1000;
 
     private final Pool pool;
-    private final List<D> handles;
+    private final long[] references;
+    private final Cursor<D> cursor;
 
     /// Opens the pool.
     PoolPeople(Path pmem, Path disk, ObjectType<D> type) throws IOException {
         pool = Pool.open(pmem, options(disk).existing());
-        handles = List.copyOf(DurableList.root(pool, ROOT, ElementType.of(type)));
+        references =
+                DurableList.root(pool, ROOT, ElementType.of(type)).stream()
+                        .mapToLong(DurableObject::reference)
+                        .toArray();
+        cursor = pool.cursor(type);
     }
 
     /// Makes the pool.
@@ -79,9 +86,10 @@ abstract class PoolPeople<D extends DurableObject> extends People<D> {
         return PoolOptions.defaults().disk(StorageTier.SSD, disk);
     }
 
+    /// The person with this number, until the next one is asked for.
     @Override
     final D person(int number) {
-        return handles.get(number);
+        return cursor.at(references[number]);
     }
 
     @Override

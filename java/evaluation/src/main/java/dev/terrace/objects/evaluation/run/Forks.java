@@ -36,8 +36,7 @@ public final class Forks implements Processes {
                 throw new HeapExhaustedException(jvm.heapMib());
             }
             if (status != 0) {
-                throw new IOException(
-                        job + " failed with status " + status + ":\n" + end(log));
+                throw new IOException(job + " failed with status " + status + ":\n" + end(log));
             }
             JavaType type =
                     Json.MAPPER.getTypeFactory().constructParametricType(Outcome.class, result);

@@ -5,6 +5,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
 
 /// A limit of the memory that the processes of a control group take: their own pages, the pages of
@@ -40,7 +41,8 @@ public final class MemoryGroup implements AutoCloseable {
 
     /// The same below another directory than the system's.
     static Optional<MemoryGroup> in(Path system, long bytes) {
-        Path parent = Files.isDirectory(system.resolve("memory")) ? system.resolve("memory") : system;
+        Path parent =
+                Files.isDirectory(system.resolve("memory")) ? system.resolve("memory") : system;
         Path made = null;
         try {
             made = Files.createTempDirectory(parent, PREFIX);
@@ -81,10 +83,10 @@ public final class MemoryGroup implements AutoCloseable {
 
     /// Removes the group as soon as its processes have ended.
     @Override
-    public void close() throws InterruptedException {
+    public void close() {
         long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(LEAVE_SECONDS);
         while (isUsed() && System.nanoTime() < deadline) {
-            TimeUnit.MILLISECONDS.sleep(LEAVE_MILLIS);
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(LEAVE_MILLIS));
         }
         AtExit.remove(atExit);
         removeQuietly();

@@ -70,9 +70,7 @@ class MemoryGroupTest {
             IOException killed =
                     assertThrows(
                             IOException.class,
-                            () ->
-                                    forks.run(
-                                            jvm, new WriteJob(file, 256), WriteJob.Result.class));
+                            () -> forks.run(jvm, new WriteJob(file, 256), WriteJob.Result.class));
             assertTrue(killed.getMessage().contains("failed with status 137"), killed::getMessage);
         } finally {
             Files.delete(file);
