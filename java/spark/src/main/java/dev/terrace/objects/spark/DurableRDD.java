@@ -68,6 +68,8 @@ public final class DurableRDD<P, D extends DurableObject> extends JavaRDD<P> {
     ///   is replaced
     /// @throws CommitConflictException if somebody else has saved something there meanwhile
     /// @throws IllegalArgumentException if `handle` was generated for another class
+    /// @throws UnsupportedOperationException if its file system cannot keep two who save at a time
+    ///   apart
     /// @throws IOException if the directory cannot be read or written
     public static <P, D extends DurableObject> void save(
             JavaRDD<P> rdd,

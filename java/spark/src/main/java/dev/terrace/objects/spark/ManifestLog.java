@@ -1,12 +1,8 @@
 package dev.terrace.objects.spark;
 
 import dev.terrace.objects.PoolDamagedException;
-import dev.terrace.objects.spi.Directories;
 import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.nio.file.FileAlreadyExistsException;
-import java.nio.file.Files;
-import java.nio.file.StandardOpenOption;
 import java.time.Instant;
 import java.util.Arrays;
 import java.util.Collection;
@@ -16,28 +12,34 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import java.util.UUID;
 import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.jspecify.annotations.Nullable;
 
 /// The manifests of a directory: numbered files that are written once. The highest number is what
 /// the directory holds.
 ///
-/// A manifest gets its name when it is whole: by a hard link on a local file system, by a rename on
-/// others. Both fail if there is one of this number, so of two who commit at a time one is told.
+/// A manifest gets its name when it is whole, and only if there is none of this number
+/// ([WriteOnce]): so of two who commit at a time one is told.
 final class ManifestLog {
     private static final String MANIFESTS = "manifests";
     private static final Pattern NAME = Pattern.compile("0\\d{18}");
 
     private final Storage root;
     private final Storage manifests;
+    private final Configuration configuration;
+
+    /// The number that was taken when this log could not commit it: a listing that does not show
+    /// that is out of date. 0: none.
+    private volatile long taken;
 
     ManifestLog(String directory, Configuration configuration) throws IOException {
         root = Storage.of(directory, configuration);
         manifests = root.child(MANIFESTS);
+        this.configuration = configuration;
     }
 
     /// The directory.
@@ -60,16 +62,18 @@ final class ManifestLog {
     @Nullable Manifest current() throws IOException {
         while (true) {
             List<Long> numbers = numbers();
-            if (numbers.isEmpty()) {
+            long last = Math.max(taken, numbers.isEmpty() ? 0 : numbers.getLast());
+            if (last == 0) {
                 return null;
             }
             try {
-                return at(numbers.getLast());
+                return at(last);
             } catch (FileNotFoundException e) {
                 // A vacuum removes what is not the last any more.
-                if (numbers().equals(numbers)) {
+                if (last != taken && numbers().equals(numbers)) {
                     throw e;
                 }
+                taken = 0;
             }
         }
     }
@@ -151,57 +155,29 @@ final class ManifestLog {
         return contents;
     }
 
+    /// Has the file system show what it promises before a job begins.
+    ///
+    /// @param there a file with these bytes that nobody else writes
+    /// @throws UnsupportedOperationException if two who commit at a time could replace each other's
+    ///   manifests there
+    void requireCommits(Path there, byte[] bytes) throws IOException {
+        WriteOnce.in(manifests, configuration).prove(there, bytes);
+    }
+
     /// Commits, unless there is a manifest with this number.
     ///
     /// @return whether there was none
+    /// @throws WriteOnce.UnsureException if nobody can tell whether it was committed
     boolean commit(Manifest manifest) throws IOException {
-        byte[] bytes = manifest.encode();
-        String unfinished = "." + UUID.randomUUID() + ".tmp";
         boolean done =
-                manifests.isLocal()
-                        ? commitLocally(unfinished, manifest.number(), bytes)
-                        : commitByRename(unfinished, manifest.number(), bytes);
+                WriteOnce.in(manifests, configuration)
+                        .write(name(manifest.number()), manifest.encode());
         // A file system that tries again itself may find what it did the first time.
-        return done || isThere(manifest);
-    }
-
-    private boolean commitLocally(String unfinished, long number, byte[] bytes) throws IOException {
-        java.nio.file.Path directory = manifests.local();
-        Files.createDirectories(directory);
-        java.nio.file.Path from = directory.resolve(unfinished);
-        try {
-            Files.write(from, bytes, StandardOpenOption.CREATE_NEW, StandardOpenOption.SYNC);
-            Files.createLink(directory.resolve(name(number)), from);
-            Directories.sync(directory);
-            Directories.sync(root.local());
+        if (done || isThere(manifest)) {
             return true;
-        } catch (FileAlreadyExistsException e) {
-            return false;
-        } finally {
-            Files.deleteIfExists(from);
         }
-    }
-
-    private boolean commitByRename(String unfinished, long number, byte[] bytes)
-            throws IOException {
-        Path from = new Path(manifests.directory(), unfinished);
-        Path to = file(number);
-        try {
-            manifests.write(unfinished, bytes);
-            if (manifests.files().exists(to)) {
-                return false;
-            }
-            if (manifests.files().rename(from, to)) {
-                return true;
-            }
-            if (manifests.files().exists(to)) {
-                return false;
-            }
-            throw new IOException(
-                    from + " could not be renamed to " + to + ": the file system says no more");
-        } finally {
-            manifests.files().delete(from, false);
-        }
+        taken = manifest.number();
+        return false;
     }
 
     /// Whether this manifest was committed, as far as readers see.
@@ -224,6 +200,15 @@ final class ManifestLog {
     /// Removes a manifest, which is not the last.
     void delete(long number) throws IOException {
         manifests.files().delete(file(number), false);
+    }
+
+    /// Removes what drivers that were killed before then have left beside the manifests.
+    void deleteUnfinished(Instant then) throws IOException {
+        for (FileStatus file : manifests.before(then)) {
+            if (WriteOnce.isUnfinished(file.getPath().getName())) {
+                manifests.files().delete(file.getPath(), false);
+            }
+        }
     }
 
     /// Removes all manifests.

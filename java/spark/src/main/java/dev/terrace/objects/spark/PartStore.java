@@ -18,7 +18,6 @@ import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.Predicate;
-import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.util.SerializableConfiguration;
 import org.jspecify.annotations.Nullable;
@@ -173,11 +172,21 @@ final class PartStore implements Serializable {
         parts().delete();
     }
 
-    /// The names of parts beside the manifests that were made before then.
-    Set<String> namesBefore(Instant then) throws IOException {
-        return parts().before(then).stream()
-                .map(file -> file.getPath().getName())
-                .collect(Collectors.toCollection(TreeSet::new));
+    /// The names of parts beside the manifests.
+    Set<String> names() throws IOException {
+        return new TreeSet<>(parts().list());
+    }
+
+    /// Those of these that are parts beside the manifests and were made before then.
+    Set<String> before(Set<String> names, Instant then) throws IOException {
+        Storage parts = parts();
+        Set<String> old = new TreeSet<>();
+        for (String name : names) {
+            if (parts.isBefore(name, then)) {
+                old.add(name);
+            }
+        }
+        return old;
     }
 
     /// Removes parts whose names are so, in all the places where this store puts any, as far as

@@ -47,7 +47,7 @@ public final class Snapshots {
         DeletionFiles deletions = new DeletionFiles(log.root());
         // All that a job writes, or has committed so far, is in one of these three, if they are
         // read in this order.
-        Set<String> unowned = store.namesBefore(before);
+        Set<String> unowned = store.names();
         unowned.addAll(deletions.namesBefore(before));
         List<WriteJob> jobs = WriteJob.begunBefore(log, Instant.MAX, configuration);
         List<Long> numbers = log.numbers();
@@ -70,8 +70,9 @@ public final class Snapshots {
         deletions.delete(gone.names()::contains);
         unowned.removeIf(
                 name -> !WriteJob.isName(name) || jobs.stream().anyMatch(job -> job.hasMade(name)));
-        int left = store.delete(unowned::contains).size();
+        int left = store.delete(store.before(unowned, before)::contains).size();
         deletions.delete(unowned::contains);
+        log.deleteUnfinished(before);
         for (WriteJob job : WriteJob.begunBefore(log, before, configuration)) {
             // It may have been committed since.
             left += job.clean(log.contents(log.numbers()).names());

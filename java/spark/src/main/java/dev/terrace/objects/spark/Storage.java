@@ -49,6 +49,11 @@ record Storage(FileSystem files, Path directory) {
         return files.exists(directory);
     }
 
+    /// Whether its file system offers something, by one of the names that Hadoop has for that.
+    boolean offers(String capability) throws IOException {
+        return files.hasPathCapability(directory, capability);
+    }
+
     /// The directory of this name in this one.
     Storage child(String name) {
         return new Storage(files, new Path(directory, name));
@@ -69,11 +74,29 @@ record Storage(FileSystem files, Path directory) {
     List<FileStatus> before(Instant then) throws IOException {
         try {
             return Stream.of(files.listStatus(directory))
-                    .filter(file -> Instant.ofEpochMilli(file.getModificationTime()).isBefore(then))
+                    .filter(file -> isBefore(file, then))
                     .toList();
         } catch (FileNotFoundException none) {
             return List.of();
         }
+    }
+
+    /// Whether what has this name in the directory has not changed since then. A directory counts
+    /// by the files in it: those of object stores have no times of their own.
+    boolean isBefore(String name, Instant then) throws IOException {
+        Path path = new Path(directory, name);
+        try {
+            FileStatus[] inside = files.listStatus(path);
+            Stream<FileStatus> all =
+                    inside.length == 0 ? Stream.of(files.getFileStatus(path)) : Stream.of(inside);
+            return all.allMatch(file -> isBefore(file, then));
+        } catch (FileNotFoundException none) {
+            return false;
+        }
+    }
+
+    private static boolean isBefore(FileStatus file, Instant then) {
+        return Instant.ofEpochMilli(file.getModificationTime()).isBefore(then);
     }
 
     /// Writes a file that is not there yet. It is durable when this returns, and so is its name.

@@ -46,11 +46,24 @@ final class WriteJob {
     }
 
     /// Begins a job.
+    ///
+    /// @throws UnsupportedOperationException if the file system cannot keep commits apart
     static WriteJob begin(ManifestLog log, PartStore store) throws IOException {
         WriteJob job = new WriteJob(UUID.randomUUID().toString(), log, store);
         Storage jobs = log.root().child(JOBS);
-        try (OutputStream out = jobs.files().create(new Path(jobs.directory(), job.id), false)) {
-            out.write(JSON.writeValueAsBytes(store.options()));
+        Path file = new Path(jobs.directory(), job.id);
+        byte[] bytes = JSON.writeValueAsBytes(store.options());
+        boolean done = false;
+        try {
+            try (OutputStream out = jobs.files().create(file, false)) {
+                out.write(bytes);
+            }
+            log.requireCommits(file, bytes);
+            done = true;
+        } finally {
+            if (!done) {
+                job.abort();
+            }
         }
         return job;
     }
@@ -138,19 +151,32 @@ final class WriteJob {
         try {
             mayCount = log.commit(next);
         } catch (IOException e) {
-            mayCount = log.isThere(next);
+            String known = known(next, e);
+            mayCount = known != null;
             if (mayCount) {
                 throw new IOException(
-                        "commit "
-                                + next.number()
-                                + " of "
-                                + log.root()
-                                + " is there, but it is not sure that it outlasts a power cut: do"
-                                + " not write the same again",
-                        e);
+                        "commit " + next.number() + " of " + log.root() + " " + known, e);
             }
             throw e;
         }
+    }
+
+    /// What can be said of a commit that failed and may count all the same; null: it does not.
+    private @Nullable String known(Manifest next, IOException failure) {
+        boolean isUnsure = failure instanceof WriteOnce.UnsureException;
+        try {
+            if (log.isThere(next)) {
+                return "is there, but it is not sure that it outlasts a power cut: do not write the"
+                        + " same again";
+            }
+        } catch (IOException e) {
+            failure.addSuppressed(e);
+            isUnsure = true;
+        }
+        return isUnsure
+                ? "may be there, or come: the file system has given no answer. Look what is there"
+                        + " before you write the same again"
+                : null;
     }
 
     /// A vacuum, or whoever drops the table, removes the job's file with its parts.

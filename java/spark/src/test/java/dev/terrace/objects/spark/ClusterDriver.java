@@ -54,6 +54,7 @@ final class ClusterDriver {
                         .config("spark.sql.shuffle.partitions", 2)
                         .config("spark.sql.codegen.wholeStage", false)
                         .config("spark.hadoop.fs.remote.impl", RemoteFileSystem.class.getName())
+                        .config("spark.hadoop.fs.remote.terrace.commit", "rename")
                         .getOrCreate();
         ClusterDriver driver = new ClusterDriver(spark, Path.of(arguments[1]));
         driver.registerFunctions();

@@ -22,6 +22,7 @@ final class LocalSpark implements ParameterResolver {
                         .config("spark.driver.bindAddress", "127.0.0.1")
                         .config("spark.speculation.interval", "20ms")
                         .config("spark.hadoop.fs.remote.impl", RemoteFileSystem.class.getName())
+                        .config("spark.hadoop.fs.remote.terrace.commit", "rename")
                         .config(
                                 "spark.sql.warehouse.dir",
                                 Path.of("target", "warehouse").toUri().toString())

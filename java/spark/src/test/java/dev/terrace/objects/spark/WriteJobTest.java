@@ -1,6 +1,7 @@
 package dev.terrace.objects.spark;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -31,6 +32,7 @@ class WriteJobTest {
     @BeforeEach
     void open() throws IOException {
         configuration.set("fs.unsure.impl", UnsureFileSystem.class.getName());
+        configuration.set("fs.unsure.terrace.commit", "rename");
         log = new ManifestLog("unsure:" + dir, configuration);
         store =
                 new PartStore(
@@ -105,6 +107,60 @@ class WriteJobTest {
         assertEquals(List.of(), names("parts"));
         assertEquals(List.of(), names("manifests"));
         assertEquals(List.of(), names("jobs"));
+    }
+
+    @Test
+    void aCommitOfWhichNobodyKnowsKeepsItsParts() throws IOException {
+        WriteJob job = WriteJob.begin(log, store);
+        Part part = written(job, 1);
+        UnsureFileSystem.fail(Failure.RENAME_AND_ALL_AFTER);
+        IOException thrown =
+                assertThrows(IOException.class, () -> job.commit(present -> next(present, part)));
+        assertTrue(thrown.getMessage().contains("may be there, or come"), thrown::getMessage);
+        UnsureFileSystem.fail(Failure.NONE);
+        job.abort();
+        assertEquals(List.of(part.name()), names("parts"));
+        assertEquals(1, names("manifests").size());
+        assertEquals(List.of(), log.numbers());
+        // It may still be renamed.
+        assertEquals(new Snapshots.Removed(0, 0), vacuum(Duration.ofHours(1)));
+        assertEquals(1, names("manifests").size());
+        assertEquals(new Snapshots.Removed(0, 1), vacuum(Duration.ofSeconds(-10)));
+        assertEquals(List.of(), names("manifests"));
+        assertEquals(List.of(), names("parts"));
+    }
+
+    @Test
+    void aRenameThatComesLateHasItsParts() throws IOException {
+        WriteJob job = WriteJob.begin(log, store);
+        Part part = written(job, 1);
+        UnsureFileSystem.fail(Failure.RENAME_AND_DELETE_WAIT);
+        IOException thrown =
+                assertThrows(IOException.class, () -> job.commit(present -> next(present, part)));
+        assertTrue(thrown.getMessage().contains("may be there, or come"), thrown::getMessage);
+        UnsureFileSystem.fail(Failure.NONE);
+        job.abort();
+        Path manifests = dir.resolve("manifests");
+        Files.move(
+                manifests.resolve(names("manifests").getFirst()),
+                manifests.resolve("0000000000000000001"));
+        assertEquals(part.name(), log.require(Manifest.TABLE).parts().getFirst().name());
+        assertEquals(List.of(part.name()), names("parts"));
+    }
+
+    @Test
+    void aListingThatIsLateDoesNotHideWhatIsTaken() throws IOException {
+        WriteJob first = WriteJob.begin(log, store);
+        first.commit(present -> next(present, written(first, 1)));
+        UnsureFileSystem.fail(Failure.LISTING);
+        WriteJob second = WriteJob.begin(log, store);
+        Part part = written(second, 1);
+        second.commit(present -> next(present, part));
+        UnsureFileSystem.fail(Failure.NONE);
+        assertEquals(List.of(1L, 2L), log.numbers());
+        // What was dropped meanwhile is not waited for.
+        Snapshots.drop(log, configuration);
+        assertNull(log.current());
     }
 
     @Test
