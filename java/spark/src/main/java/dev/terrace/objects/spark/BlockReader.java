@@ -143,13 +143,18 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
     private void lead() {
         for (int i = 0; i < vectors.length; i++) {
             if (columns[i] == TableScan.ID) {
-                ids = ids.length < live.count() ? new long[(int) rows()] : ids;
-                RowIds.copy(input.number(), walked - rows(), live, ids);
-                vectors[i].hold(ids, live.count());
+                vectors[i].hold(this::ids, live.count());
             } else {
                 vectors[i].lead(block, (int) rows(), (int) nulls(columns[i]));
             }
         }
+    }
+
+    /// The ids of the block's rows, in an array that is reused.
+    private long[] ids() {
+        ids = ids.length < live.count() ? new long[(int) rows()] : ids;
+        RowIds.copy(input.number(), walked - rows(), live, ids);
+        return ids;
     }
 
     /// Goes to the next block of the part, whoever's share it is.

@@ -7,6 +7,7 @@ import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.util.Arrays;
 import java.util.Objects;
+import java.util.function.Supplier;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarArray;
@@ -29,6 +30,9 @@ final class BlockVector extends ColumnVector {
 
     /// Of elements, those that they belong to.
     private final @Nullable BlockVector arrays;
+
+    /// Of values that are not a block's.
+    private @Nullable Supplier<Object> made;
 
     private @Nullable DurableRecord block;
     private boolean areNullsThere;
@@ -60,13 +64,14 @@ final class BlockVector extends ColumnVector {
     /// A vector of one row, which holds a number.
     static BlockVector ofNumber(ColumnLayout layout, @Nullable Long number) {
         BlockVector vector = new BlockVector(layout);
-        vector.hold(ColumnWriter.array(layout.kind(), 1), 1);
+        Object array = ColumnWriter.array(layout.kind(), 1);
+        vector.hold(() -> array, 1);
         if (number != null) {
-            switch (vector.values) {
+            switch (array) {
                 case byte[] a -> a[0] = number.byteValue();
                 case short[] a -> a[0] = number.shortValue();
                 case int[] a -> a[0] = number.intValue();
-                default -> ((long[]) vector.values)[0] = number;
+                default -> ((long[]) array)[0] = number;
             }
         }
         vector.nulls = number == null ? new byte[] {1} : null;
@@ -74,12 +79,14 @@ final class BlockVector extends ColumnVector {
     }
 
     /// From now on the values are those of an array, and none is null.
-    void hold(Object array, int count) {
-        values = array;
+    ///
+    /// @param array gives it when a value is first asked for
+    void hold(Supplier<Object> array, int count) {
+        made = array;
         nulls = null;
         rows = count;
         areNullsThere = true;
-        areValuesThere = true;
+        areValuesThere = false;
     }
 
     /// From now on the values are those of this block, which has so many rows, until it is given
@@ -164,7 +171,10 @@ final class BlockVector extends ColumnVector {
 
     private Object values() {
         if (!areValuesThere) {
-            values = load(layout.values(), layout.isVariable() ? end() : rows(), values);
+            values =
+                    made != null
+                            ? made.get()
+                            : load(layout.values(), layout.isVariable() ? end() : rows(), values);
             areValuesThere = true;
         }
         return values;

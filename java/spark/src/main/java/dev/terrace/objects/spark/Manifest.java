@@ -27,13 +27,16 @@ import org.jspecify.annotations.Nullable;
 /// @param parts that count
 /// @param streams the last epoch that each streaming query has committed, by the queries' ids. All
 ///   later manifests keep them: an epoch that runs again is known by them.
+/// @param rewrites whether the table has the same rows as before the commit, in other parts. A
+///   stream of its rows passes over it.
 record Manifest(
         long number,
         String kind,
         String type,
         Map<String, String> options,
         List<Part> parts,
-        @JsonInclude(JsonInclude.Include.NON_EMPTY) Map<String, Long> streams)
+        @JsonInclude(JsonInclude.Include.NON_EMPTY) Map<String, Long> streams,
+        @JsonInclude(JsonInclude.Include.NON_DEFAULT) boolean rewrites)
         implements Serializable {
     @Serial private static final long serialVersionUID = 1L;
 
@@ -41,6 +44,10 @@ record Manifest(
     static final String TABLE = "table";
 
     private static final String MAGIC = "terrace-manifest";
+
+    /// It only writes rows anew, which earlier libraries do not know to say. It may have all that
+    /// earlier versions have.
+    private static final int VERSION_6 = 6;
 
     /// It has epochs of streaming queries: earlier libraries would drop them, and epochs that run
     /// again would double their rows. It may have all that earlier versions have.
@@ -54,7 +61,7 @@ record Manifest(
 
     private static final int VERSION_1 = 1;
     private static final List<String> VERSIONS =
-            List.of("" + VERSION_1, "" + VERSION_2, "" + VERSION_3, "" + VERSION_5);
+            List.of("" + VERSION_1, "" + VERSION_2, "" + VERSION_3, "" + VERSION_5, "" + VERSION_6);
     private static final ObjectMapper JSON =
             new ObjectMapper().enable(SerializationFeature.ORDER_MAP_ENTRIES_BY_KEYS);
 
@@ -67,7 +74,7 @@ record Manifest(
 
     /// Without streaming queries.
     Manifest(long number, String kind, String type, Map<String, String> options, List<Part> parts) {
-        this(number, kind, type, options, parts, Map.of());
+        this(number, kind, type, options, parts, Map.of(), false);
     }
 
     /// This one, which comes after `before` and nothing else.
@@ -125,21 +132,26 @@ record Manifest(
 
     /// The next one, with these parts.
     Manifest next(List<Part> of) {
-        return new Manifest(number + 1, kind, type, options, of, streams);
+        return new Manifest(number + 1, kind, type, options, of, streams, false);
+    }
+
+    /// The next one, with the same rows in these parts.
+    Manifest rewritten(List<Part> of) {
+        return new Manifest(number + 1, kind, type, options, of, streams, true);
     }
 
     /// This one, with the epochs that streaming queries have committed as of another.
     Manifest withStreamsOf(@Nullable Manifest other) {
         return other == null
                 ? this
-                : new Manifest(number, kind, type, options, parts, other.streams);
+                : new Manifest(number, kind, type, options, parts, other.streams, rewrites);
     }
 
     /// This one, as the commit of an epoch of a streaming query.
     Manifest withEpoch(String query, long epoch) {
         Map<String, Long> all = new TreeMap<>(streams);
         all.put(query, epoch);
-        return new Manifest(number, kind, type, options, parts, all);
+        return new Manifest(number, kind, type, options, parts, all, rewrites);
     }
 
     /// Whether a streaming query has committed an epoch.
@@ -180,6 +192,9 @@ record Manifest(
 
     /// The earliest version that has all of it.
     private int version() {
+        if (rewrites) {
+            return VERSION_6;
+        }
         if (!streams.isEmpty()) {
             return VERSION_5;
         }

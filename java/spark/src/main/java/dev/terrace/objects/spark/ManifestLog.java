@@ -191,7 +191,14 @@ final class ManifestLog {
         }
     }
 
+    /// Whether there is a manifest with this number.
+    boolean has(long number) throws IOException {
+        return manifests.files().exists(file(number));
+    }
+
     /// When the manifest with this number was committed.
+    ///
+    /// @throws FileNotFoundException if there is none
     Instant committedAt(long number) throws IOException {
         return Instant.ofEpochMilli(
                 manifests.files().getFileStatus(file(number)).getModificationTime());

@@ -1,5 +1,8 @@
 package dev.terrace.objects.spark;
 
+import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /// A part as far as commits may meet: two manifests with the same state of it have the same rows of
@@ -10,5 +13,9 @@ import org.jspecify.annotations.Nullable;
 record PartState(String part, @Nullable Deletions deletions) {
     static PartState of(Part part) {
         return new PartState(part.name(), part.deletions());
+    }
+
+    static Set<PartState> of(List<Part> parts) {
+        return parts.stream().map(PartState::of).collect(Collectors.toSet());
     }
 }

@@ -48,8 +48,14 @@ final class PartStore implements Serializable {
         return options;
     }
 
-    private Storage root() throws IOException {
+    /// The directory.
+    Storage root() throws IOException {
         return Storage.of(root, configuration.value());
+    }
+
+    /// The directory's manifests.
+    ManifestLog manifests() throws IOException {
+        return new ManifestLog(root, configuration.value());
     }
 
     /// Where all parts of the directory are that have no other place.

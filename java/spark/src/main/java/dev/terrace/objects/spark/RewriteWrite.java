@@ -8,7 +8,6 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Objects;
 import java.util.Set;
-import java.util.stream.Collectors;
 import org.apache.spark.sql.connector.distributions.Distribution;
 import org.apache.spark.sql.connector.distributions.Distributions;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -63,7 +62,7 @@ final class RewriteWrite implements RequiresDistributionAndOrdering, BatchWrite 
         }
 
         private Set<PartState> read() {
-            return group.parts().stream().map(PartState::of).collect(Collectors.toSet());
+            return PartState.of(group.parts());
         }
     }
 
@@ -148,7 +147,7 @@ final class RewriteWrite implements RequiresDistributionAndOrdering, BatchWrite 
     private Manifest rewritten(@Nullable Manifest present, List<Written> all)
             throws CommitConflictException {
         Manifest last = before.requireTable(present, description());
-        Set<PartState> there = last.parts().stream().map(PartState::of).collect(Collectors.toSet());
+        Set<PartState> there = PartState.of(last.parts());
         List<Written> counts = all.stream().filter(each -> there.containsAll(each.read())).toList();
         if (counts.isEmpty()) {
             throw before.conflict(
@@ -160,7 +159,7 @@ final class RewriteWrite implements RequiresDistributionAndOrdering, BatchWrite 
         parts.removeIf(part -> gone.contains(PartState.of(part)));
         counts.forEach(each -> parts.addAll(each.parts));
         result = result(counts, all);
-        return last.next(parts);
+        return last.rewritten(parts);
     }
 
     private static Optimization.Rewritten result(List<Written> counts, List<Written> all) {

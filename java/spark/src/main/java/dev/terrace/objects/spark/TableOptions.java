@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.types.StructType;
@@ -53,18 +54,21 @@ record TableOptions(Map<String, String> values) implements Serializable {
 
     private static final String OF_COLUMN = TIER + "COLUMN";
     private static final List<String> SHOWN =
-            List.of(
-                    PMEM,
-                    DISK,
-                    EXTENT,
-                    SPLIT_BYTES,
-                    BLOCK_ROWS,
-                    ISOLATION,
-                    DEFAULT_TIER,
-                    OF_COLUMN,
-                    "path",
-                    "versionAsOf",
-                    "timestampAsOf");
+            Stream.concat(
+                            Stream.of(
+                                    PMEM,
+                                    DISK,
+                                    EXTENT,
+                                    SPLIT_BYTES,
+                                    BLOCK_ROWS,
+                                    ISOLATION,
+                                    DEFAULT_TIER,
+                                    OF_COLUMN,
+                                    "path",
+                                    "versionAsOf",
+                                    "timestampAsOf"),
+                            StreamOptions.NAMES.stream())
+                    .toList();
 
     /// Properties of tables that Spark sets itself, or keeps for itself.
     private static final Set<String> SPARKS =
@@ -109,6 +113,13 @@ record TableOptions(Map<String, String> values) implements Serializable {
         return others;
     }
 
+    /// These options, but those of streams that read.
+    static Map<String, String> withoutStreamReads(Map<String, String> options) {
+        Map<String, String> others = new TreeMap<>(options);
+        others.keySet().removeIf(StreamOptions::has);
+        return others;
+    }
+
     /// Throws if one is neither a table's option nor one of a read or a write, nor Spark's own
     /// word: a slip of the pen would change nothing, and nobody would know.
     ///
@@ -120,6 +131,12 @@ record TableOptions(Map<String, String> values) implements Serializable {
             if (OF_STREAMS.contains(key)) {
                 throw new IllegalArgumentException(
                         "the option " + name + " is one of streams only: leave it out here");
+            }
+            if (StreamOptions.has(key)) {
+                throw new IllegalArgumentException(
+                        "the option "
+                                + name
+                                + " is one of streams that read a table only: leave it out here");
             }
             if (!isKept(key)
                     && !OF_READS.contains(key)

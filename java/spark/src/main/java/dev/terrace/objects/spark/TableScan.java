@@ -1,6 +1,8 @@
 package dev.terrace.objects.spark;
 
+import java.io.IOException;
 import java.io.Serial;
+import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
@@ -12,6 +14,7 @@ import java.util.OptionalLong;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
@@ -24,6 +27,7 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.colstats.ColumnStatistics;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DateType;
@@ -55,8 +59,13 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
     private final long limit;
     private final long splitBytes;
 
+    private final Manifest manifest;
+
     /// By their numbers in the manifest.
     private final SortedMap<Integer, Part> parts;
+
+    /// Of the query that asked for the scan.
+    private Map<String, String> options = Map.of();
 
     TableScan(
             String name,
@@ -72,9 +81,21 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
         this.filters = List.copyOf(filters);
         this.limit = limit;
         this.splitBytes = splitBytes;
+        this.manifest = manifest;
         schema = TerraceTable.schema(manifest);
         columns = Stream.of(wanted.fieldNames()).mapToInt(this::indexOf).toArray();
         parts = needed(manifest.parts());
+    }
+
+    /// The scan of a query with these options: it may be a batch or a stream.
+    TableScan of(Map<String, String> ofQuery) {
+        options = ofQuery;
+        return this;
+    }
+
+    /// The table's name.
+    String name() {
+        return name;
     }
 
     private int indexOf(String column) {
@@ -181,7 +202,20 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
 
     @Override
     public Batch toBatch() {
+        TableOptions.requireKnown(options);
         return this;
+    }
+
+    @Override
+    public MicroBatchStream toMicroBatchStream(String checkpoint) {
+        StreamOptions ofStream = StreamOptions.of(options);
+        try {
+            TableCommits commits =
+                    new TableCommits(store.manifests(), name, manifest, ofStream.skipsChanges());
+            return new TableStream(this, commits, ofStream);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
     }
 
     @Override
@@ -192,15 +226,18 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
     @Override
     public InputPartition[] planInputPartitions() {
         List<InputPartition> inputs = new ArrayList<>();
-        parts.forEach((number, part) -> {
-            long bytes =
-                    Arrays.stream(columns).mapToLong(column -> bytesOfColumn(part, column)).sum();
-            int shares = (int) Math.min(SHARES_MAX, Math.max(1, Math.ceilDiv(bytes, splitBytes)));
-            for (int share = 0; share < shares; share++) {
-                inputs.add(new PartInput(part.withoutColumns(), number, share, shares, bytes));
-            }
-        });
+        parts.forEach((number, part) -> inputs.addAll(inputs(number, part)));
         return inputs.toArray(new InputPartition[0]);
+    }
+
+    /// The partitions of a part, which has this number in its manifest.
+    List<PartInput> inputs(int number, Part part) {
+        long bytes = Arrays.stream(columns).mapToLong(column -> bytesOfColumn(part, column)).sum();
+        int shares = (int) Math.min(SHARES_MAX, Math.max(1, Math.ceilDiv(bytes, splitBytes)));
+        return IntStream.range(0, shares)
+                .mapToObj(
+                        share -> new PartInput(part.withoutColumns(), number, share, shares, bytes))
+                .toList();
     }
 
     private static long bytesOfColumn(Part part, int column) {
@@ -210,6 +247,14 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
     @Override
     public PartitionReaderFactory createReaderFactory() {
         return new BlockReader.Factory(store, schema, columns, filters, limit);
+    }
+
+    /// The readers of a stream. Spark does not say which columns a stream needs: all are there, and
+    /// behind them the ids of rows, and each is read when a value of it is first asked for.
+    PartitionReaderFactory createStreamReaderFactory() {
+        int[] all = Arrays.copyOf(columns, columns.length + 1);
+        all[columns.length] = ID;
+        return new BlockReader.Factory(store, schema, all, filters, limit);
     }
 
     @Override

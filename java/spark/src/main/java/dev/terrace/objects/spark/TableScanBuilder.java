@@ -3,6 +3,7 @@ package dev.terrace.objects.spark;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
@@ -37,6 +38,7 @@ final class TableScanBuilder
     private long limit = Long.MAX_VALUE;
 
     private @Nullable AggregateScan aggregates;
+    private Map<String, String> options = Map.of();
 
     TableScanBuilder(String name, Manifest manifest, PartStore store, long splitBytes) {
         this.name = name;
@@ -45,6 +47,12 @@ final class TableScanBuilder
         this.splitBytes = splitBytes;
         schema = TerraceTable.schema(manifest);
         wanted = schema;
+    }
+
+    /// The builder of a scan for a query with these options.
+    TableScanBuilder of(Map<String, String> ofQuery) {
+        options = ofQuery;
+        return this;
     }
 
     @Override
@@ -101,8 +109,10 @@ final class TableScanBuilder
         return filters.isEmpty() && AggregateScan.of(name, aggregation, manifest, schema) != null;
     }
 
+    /// Asked for of batches only.
     @Override
     public boolean pushAggregation(Aggregation aggregation) {
+        TableOptions.requireKnown(options);
         aggregates =
                 filters.isEmpty() ? AggregateScan.of(name, aggregation, manifest, schema) : null;
         return aggregates != null;
@@ -112,6 +122,7 @@ final class TableScanBuilder
     public Scan build() {
         return aggregates != null
                 ? aggregates
-                : new TableScan(name, manifest, store, wanted, filters, limit, splitBytes);
+                : new TableScan(name, manifest, store, wanted, filters, limit, splitBytes)
+                        .of(options);
     }
 }

@@ -6,6 +6,8 @@ import java.io.UncheckedIOException;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -104,10 +106,12 @@ public final class TerraceSource implements SupportsCatalogOptions, DataSourceRe
         throw (E) e;
     }
 
-    /// The table that an entry of another catalog names by its location, or that a stream writes
-    /// to. Spark asks for both in the same words, but a stream has options of its own.
+    /// The table that an entry of another catalog names by its location, or that a stream reads or
+    /// writes to. Spark asks for all in the same words. A stream that writes has options of its
+    /// own, and one that reads gives its options again when it plans its scan.
     ///
-    /// @throws IllegalArgumentException if the entry has options, which no query would follow
+    /// @throws IllegalArgumentException if it is said which version is wanted: neither an entry nor
+    ///   a stream is of one version
     @Override
     public Table getTable(
             StructType schema, Transform[] partitioning, Map<String, String> options) {
@@ -116,18 +120,27 @@ public final class TerraceSource implements SupportsCatalogOptions, DataSourceRe
             TableOptions.requireKnown(TableOptions.withoutStreams(all));
             return TerraceCatalog.table(path(all));
         }
+        Set<String> required = new TreeSet<>();
         for (String name : all.keySet()) {
-            if (name.equalsIgnoreCase(VERSION)
-                    || name.equalsIgnoreCase(TIMESTAMP)
-                    || TableOptions.isKept(name.toLowerCase(Locale.ROOT))) {
-                throw new IllegalArgumentException(
-                        "the option "
-                                + name
-                                + " has no effect in a catalog's entry of a table: give it to the"
-                                + " write that makes the table, or to the query. A stream needs the"
-                                + " option checkpointLocation");
+            if (name.equalsIgnoreCase(VERSION) || name.equalsIgnoreCase(TIMESTAMP)) {
+                throw withoutEffect(name);
+            }
+            if (TableOptions.isKept(name.toLowerCase(Locale.ROOT)) || StreamOptions.has(name)) {
+                required.add(name);
             }
         }
-        return TerraceCatalog.table(path(all));
+        return TerraceCatalog.table(path(all)).requiring(required);
+    }
+
+    /// The exception for an option that no query would follow.
+    static IllegalArgumentException withoutEffect(String option) {
+        return new IllegalArgumentException(
+                "the option "
+                        + option
+                        + " has no effect in a catalog's entry of a table, and a stream is of no"
+                        + " one version: give it to the write that makes the table, or to the"
+                        + " query. A stream that reads begins at the option "
+                        + StreamOptions.STARTING_VERSION
+                        + "; one that writes needs the option checkpointLocation");
     }
 }

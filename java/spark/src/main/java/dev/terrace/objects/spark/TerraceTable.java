@@ -37,6 +37,9 @@ final class TerraceTable
     private final boolean isFixed;
     private final Configuration configuration;
 
+    /// Names of options that each query of the table is to have.
+    private Set<String> required = Set.of();
+
     private TerraceTable(
             String path,
             @Nullable Manifest manifest,
@@ -46,6 +49,21 @@ final class TerraceTable
         this.manifest = manifest;
         this.isFixed = isFixed;
         this.configuration = configuration;
+    }
+
+    /// This table, which Spark has asked for with these options. A stream that reads gives them
+    /// again. The queries of a catalog's entry do not, and would not follow them.
+    TerraceTable requiring(Set<String> options) {
+        required = Set.copyOf(options);
+        return this;
+    }
+
+    private void requireFollowed(Map<String, String> options) {
+        for (String name : required) {
+            if (!options.containsKey(name)) {
+                throw TerraceSource.withoutEffect(name);
+            }
+        }
     }
 
     /// A table as it is now.
@@ -117,6 +135,7 @@ final class TerraceTable
                         TableCapability.ACCEPT_ANY_SCHEMA)
                 : Set.of(
                         TableCapability.BATCH_READ,
+                        TableCapability.MICRO_BATCH_READ,
                         TableCapability.BATCH_WRITE,
                         TableCapability.STREAMING_WRITE,
                         TableCapability.TRUNCATE);
@@ -140,6 +159,7 @@ final class TerraceTable
     /// The manifest that a statement has read which changes rows.
     private Manifest requireChangeable() {
         Manifest read = require();
+        requireFollowed(Map.of());
         if (isFixed) {
             throw new IllegalArgumentException(
                     "this is version "
@@ -154,8 +174,10 @@ final class TerraceTable
 
     @Override
     public TableScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-        TableOptions all = TableOptions.of(require().options(), options);
-        return new TableScanBuilder(name(), require(), store(all), all.splitBytes());
+        requireFollowed(options);
+        TableOptions all =
+                TableOptions.of(require().options(), TableOptions.withoutStreamReads(options));
+        return new TableScanBuilder(name(), require(), store(all), all.splitBytes()).of(options);
     }
 
     private PartStore store(TableOptions options) {
@@ -175,6 +197,7 @@ final class TerraceTable
     /// options.
     @Override
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+        requireFollowed(info.options());
         return TableOptions.areOfStream(info.options())
                 ? TerraceCatalog.table(path).writeBuilder(info)
                 : writeBuilder(info);

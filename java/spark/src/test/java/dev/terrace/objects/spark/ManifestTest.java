@@ -102,6 +102,23 @@ class ManifestTest {
     }
 
     @Test
+    void itIsOfALaterVersionIfItOnlyWritesRowsAnew() {
+        String golden =
+                "terrace-manifest 6 8e493406\n"
+                        + "{\"number\":7,\"kind\":\"table\",\"type\":\"{}\",\"options\":{},"
+                        + "\"parts\":[],\"streams\":{\"one\":3},\"rewrites\":true}";
+        Manifest manifest =
+                new Manifest(6, Manifest.TABLE, "{}", Map.of(), List.of())
+                        .withEpoch("one", 3)
+                        .rewritten(List.of());
+        assertEquals(golden, new String(manifest.encode(), StandardCharsets.UTF_8));
+        Manifest read = Manifest.decode("m", golden.getBytes(StandardCharsets.UTF_8));
+        assertEquals(manifest, read);
+        assertTrue(read.rewrites() && read.withEpoch("two", 1).rewrites());
+        assertFalse(read.next(List.of()).rewrites(), "each commit says so of itself");
+    }
+
+    @Test
     void optionsAreInTheOrderOfTheirNames() {
         Map<String, String> options =
                 Map.of("tier.b", "DISK", "extent", "1048576", "tier.a", "PMEM");

@@ -94,6 +94,19 @@ class PruningTest {
     }
 
     @Test
+    void aStreamThatDoesNotNameAColumnDoesNotTouchItsTier(SparkSession spark) throws Throwable {
+        TableStreams streams = new TableStreams(spark, dir);
+        Dataset<Row> rows = spark.readStream().format("terrace").load(dir.toString());
+        assertEquals(
+                0,
+                diskReads(() ->
+                        streams.run(rows.select("id", "age", "late"), "few", Dataset::collect)));
+        assertEquals(
+                ROWS / BLOCK_ROWS * READS_OF_A_BLOCK,
+                diskReads(() -> streams.run(rows.select("image"), "image", Dataset::collect)));
+    }
+
+    @Test
     void plansShowConditionsInWords(SparkSession spark) {
         for (List<String> condition :
                 List.of(

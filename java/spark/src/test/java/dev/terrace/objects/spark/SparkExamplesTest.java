@@ -18,6 +18,7 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.streaming.StreamingQuery;
+import org.apache.spark.sql.streaming.Trigger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
 import org.junit.jupiter.api.io.TempDir;
@@ -75,6 +76,21 @@ class SparkExamplesTest {
         } finally {
             query.stop();
         }
+        String target = dir.resolve("target").toString();
+        String copied = dir.resolve("copied").toString();
+        // <source>
+        Dataset<Row> rows =
+                spark.readStream().format("terrace").option("maxFilesPerTrigger", 100).load(path);
+
+        StreamingQuery copy =
+                rows.writeStream()
+                        .format("terrace")
+                        .option("checkpointLocation", copied)
+                        .trigger(Trigger.AvailableNow())
+                        .start(target);
+        // </source>
+        copy.awaitTermination();
+        assertEquals(1, spark.read().format("terrace").load(target).count());
     }
 
     @Test
@@ -205,9 +221,9 @@ class SparkExamplesTest {
         String document = Files.readString(DOCUMENT);
         long blocks = document.lines().filter(line -> line.matches("```(java|sql|python)")).count();
         assertEquals(
-                9,
+                10,
                 blocks,
-                "each block of the page is one of these: four files, five parts of this source");
+                "each block of the page is one of these: four files, six parts of this source");
         for (String name : List.of("people.sql", "changes.sql", "optimize.sql", "people.py")) {
             assertTrue(
                     document.contains(resource(name).strip()),
@@ -224,7 +240,8 @@ class SparkExamplesTest {
                                 "objects",
                                 "spark",
                                 "SparkExamplesTest.java"));
-        for (String name : List.of("tables", "versions", "optimization", "streams", "objects")) {
+        for (String name :
+                List.of("tables", "versions", "optimization", "streams", "source", "objects")) {
             int from = source.indexOf("// <" + name + ">\n");
             String quoted =
                     source.substring(
