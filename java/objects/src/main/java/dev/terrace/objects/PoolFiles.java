@@ -7,10 +7,12 @@ import dev.terrace.objects.internal.store.Seal;
 import dev.terrace.objects.internal.store.Store;
 import dev.terrace.objects.internal.store.StoreFailure;
 import dev.terrace.objects.internal.store.Superblock;
+import dev.terrace.objects.internal.store.Watch;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
@@ -21,6 +23,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.security.SecureRandom;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -38,12 +41,19 @@ final class PoolFiles {
     private final Arena arena;
     private final Store store;
     private final @Nullable FileChannel lock;
+    private final Duration patience;
 
-    private PoolFiles(Path directory, Arena arena, Store store, @Nullable FileChannel lock) {
+    private PoolFiles(
+            Path directory,
+            Arena arena,
+            Store store,
+            @Nullable FileChannel lock,
+            Duration patience) {
         this.directory = directory;
         this.arena = arena;
         this.store = store;
         this.lock = lock;
+        this.patience = patience;
     }
 
     /// Opens the files in a directory, and creates them if needed.
@@ -60,7 +70,12 @@ final class PoolFiles {
                 make(directory, options);
             }
             PoolFiles files =
-                    new PoolFiles(directory, arena, openStore(directory, options, arena), lock);
+                    new PoolFiles(
+                            directory,
+                            arena,
+                            openStore(directory, options, arena),
+                            lock,
+                            options.patience());
             done = true;
             event.pool = file.toString();
             event.readOnly = options.readOnly();
@@ -164,10 +179,14 @@ final class PoolFiles {
                         options.pmemBytesMax(),
                         options.readOnly(),
                         arena);
+        Watch watch = options.readOnly() ? Watch.none() : watch(file, pmem);
+        pmem.watchedBy(watch, 0);
         Store.finishCommit(superblock, pmem, options.readOnly());
         List<Store.TierRegion> disks = new ArrayList<>();
         for (PoolOptions.Disk disk : options.disksOrDefault()) {
-            disks.add(openDisk(directory, options, disk, disks.size(), pmem, arena));
+            MappedRegion region = openDisk(directory, options, disk, disks.size(), pmem, arena);
+            region.watchedBy(watch, 1 + disks.size());
+            disks.add(new Store.TierRegion(Medium.named(disk.tier()), region));
         }
         requireNoMore(directory, disks.size(), pmem);
         PoolOptions.Remote remote = options.remote();
@@ -185,6 +204,14 @@ final class PoolFiles {
         }
         store.setPatience(options.patience());
         return store;
+    }
+
+    private static Watch watch(Path file, MappedRegion pmem) {
+        MemorySegment first = pmem.extent(0);
+        return Watch.of(
+                file,
+                first.asSlice(Superblock.WATCH_AT, Watch.BYTES),
+                first.asSlice(Superblock.SEQUENCE_AT, Long.BYTES));
     }
 
     /// The file may have one more extent than the pool knows, if the process ended while it grew.
@@ -207,7 +234,7 @@ final class PoolFiles {
         }
     }
 
-    private static Store.TierRegion openDisk(
+    private static MappedRegion openDisk(
             Path directory,
             PoolOptions options,
             PoolOptions.Disk disk,
@@ -232,9 +259,7 @@ final class PoolFiles {
                 MappedRegion.syncNames(file.toAbsolutePath().getParent());
             }
         }
-        MappedRegion region =
-                mapDisk(file, number, options.readOnly(), disk.bytesMax(), pmem, arena);
-        return new Store.TierRegion(Medium.named(disk.tier()), region);
+        return mapDisk(file, number, options.readOnly(), disk.bytesMax(), pmem, arena);
     }
 
     /// Maps the used part of a disk, which may shrink meanwhile if another process compacts the
@@ -276,6 +301,11 @@ final class PoolFiles {
 
     Path directory() {
         return directory;
+    }
+
+    /// How long reads are repeated.
+    Duration patience() {
+        return patience;
     }
 
     /// Whether the pool is read-only.

@@ -1,6 +1,7 @@
 package dev.terrace.objects;
 
 import java.io.BufferedReader;
+import java.io.File;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
@@ -9,10 +10,16 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /// A process of this test's own that runs a class's `main`, and talks in lines.
 public final class ChildJvm implements AutoCloseable {
+    /// A command that runs another as the user `nobody`.
+    static final List<String> AS_NOBODY =
+            List.of("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups");
+
     private static final long SECONDS_MAX = 120;
 
     private final Process process;
@@ -21,7 +28,21 @@ public final class ChildJvm implements AutoCloseable {
 
     /// Starts it.
     public ChildJvm(Class<?> main, Object... arguments) throws IOException {
-        List<String> command = new ArrayList<>();
+        this(List.of(), System.getProperty("java.class.path"), main, arguments);
+    }
+
+    /// Starts it as the user `nobody`, with classes of this module only. Root may do that.
+    static ChildJvm asNobody(Class<?> main, Object... arguments) throws IOException {
+        String classes =
+                Stream.of(System.getProperty("java.class.path").split(File.pathSeparator))
+                        .filter(each -> Files.isDirectory(Path.of(each)))
+                        .collect(Collectors.joining(File.pathSeparator));
+        return new ChildJvm(AS_NOBODY, classes, main, arguments);
+    }
+
+    private ChildJvm(List<String> before, String classes, Class<?> main, Object... arguments)
+            throws IOException {
+        List<String> command = new ArrayList<>(before);
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
         // Such processes live for a moment: that is not worth an optimizing compiler.
         command.addAll(
@@ -30,7 +51,7 @@ public final class ChildJvm implements AutoCloseable {
                         "-XX:+UseSerialGC",
                         "-Xmx256m",
                         "-XX:-CreateCoredumpOnCrash"));
-        command.addAll(List.of("-cp", System.getProperty("java.class.path"), main.getName()));
+        command.addAll(List.of("-cp", classes, main.getName()));
         for (Object argument : arguments) {
             command.add(argument.toString());
         }

@@ -3,7 +3,6 @@ package dev.terrace.objects;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
 import java.nio.file.Files;
@@ -20,41 +19,6 @@ class DeviceTest {
     private static final int LARGE = 700_000;
 
     @TempDir Path dir;
-
-    /// A file system in memory that is soon full.
-    private static final class Tmpfs implements AutoCloseable {
-        private final Path at;
-
-        /// Mounts it, or skips the test where that is not allowed.
-        Tmpfs(Path at, String size) throws IOException {
-            this.at = Files.createDirectories(at);
-            String said =
-                    run(
-                            "mount",
-                            "-t",
-                            "tmpfs",
-                            "-o",
-                            "size=" + size,
-                            "terrace-test",
-                            at.toString());
-            assumeTrue(said.isEmpty(), "only where a file system may be mounted, as root: " + said);
-        }
-
-        private static String run(String... command) throws IOException {
-            Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
-            String said =
-                    new String(
-                            process.getInputStream().readAllBytes(),
-                            java.nio.charset.Charset.defaultCharset());
-            int status = process.onExit().join().exitValue();
-            return status == 0 ? "" : "status " + status + ", " + said.strip();
-        }
-
-        @Override
-        public void close() throws IOException {
-            assertEquals("", run("umount", at.toString()));
-        }
-    }
 
     private static String contents(DurablePerson bob) {
         return bob.contents() + bob.pool().rootNames();
@@ -75,7 +39,7 @@ class DeviceTest {
         try (Tmpfs device = new Tmpfs(dir.resolve("pmem"), "2500k")) {
             PoolOptions options = SMALL.disk(StorageTier.SSD, dir);
             String before;
-            try (Pool pool = Pool.open(device.at, options)) {
+            try (Pool pool = Pool.open(device.at(), options)) {
                 DurablePerson bob = makeBob(pool);
                 before = contents(bob);
                 PoolFullException full =
@@ -93,7 +57,7 @@ class DeviceTest {
                 assertEquals(before, contents(bob));
                 assertEquals(
                         2 << 20,
-                        Files.size(device.at.resolve("pool")),
+                        Files.size(device.at().resolve("pool")),
                         "what had no room is not left half done");
                 bob.setName("y".repeat(LARGE));
                 bob.setName("z".repeat(LARGE + 1));
@@ -105,7 +69,7 @@ class DeviceTest {
                 bob.setAge(78);
                 bob.setAge(0);
             }
-            try (Pool pool = Pool.open(device.at, options)) {
+            try (Pool pool = Pool.open(device.at(), options)) {
                 DurablePerson bob =
                         Objects.requireNonNull(pool.root("bob", DurablePerson.TYPE).get());
                 assertEquals(before, contents(bob));
@@ -116,7 +80,7 @@ class DeviceTest {
     @Test
     void aFullDiskLeavesAPoolAsItWas() throws IOException {
         try (Tmpfs device = new Tmpfs(dir.resolve("disk"), "2500k")) {
-            PoolOptions options = SMALL.disk(StorageTier.SSD, device.at);
+            PoolOptions options = SMALL.disk(StorageTier.SSD, device.at());
             String before;
             try (Pool pool = Pool.open(dir.resolve("people"), options)) {
                 DurablePerson bob = makeBob(pool);
@@ -149,14 +113,14 @@ class DeviceTest {
     void whereThereIsNoRoomForAPoolNoneIsMade() throws IOException {
         try (Tmpfs device = new Tmpfs(dir.resolve("pmem"), "600k")) {
             for (int i = 0; i < 2; i++) {
-                assertThrows(PoolFullException.class, () -> Pool.open(device.at, SMALL));
-                try (Stream<Path> left = Files.list(device.at)) {
+                assertThrows(PoolFullException.class, () -> Pool.open(device.at(), SMALL));
+                try (Stream<Path> left = Files.list(device.at())) {
                     assertEquals(
                             List.of("lock"),
                             left.map(path -> path.getFileName().toString()).toList());
                 }
             }
-            assertThrows(PoolFormatException.class, () -> Pool.open(device.at, SMALL.existing()));
+            assertThrows(PoolFormatException.class, () -> Pool.open(device.at(), SMALL.existing()));
         }
     }
 

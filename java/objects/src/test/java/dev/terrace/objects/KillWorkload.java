@@ -203,6 +203,13 @@ final class KillWorkload {
         }
     }
 
+    /// Has the disk become longer and shorter again.
+    void fillAndCompact() {
+        get("filler").fill(FILLER_BYTES);
+        get("filler").fill(0);
+        pool.compact();
+    }
+
     private void change(int number) {
         int kind = kind(number);
         Cell count = get("count");

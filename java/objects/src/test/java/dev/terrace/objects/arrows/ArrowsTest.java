@@ -18,6 +18,7 @@ class ArrowsTest {
     private static final List<String> FLOORS =
             List.of(
                     STORE,
+                    ROOT + ".internal.backup",
                     ROOT + ".internal.collections",
                     ROOT,
                     ROOT + ".collections",
@@ -68,10 +69,12 @@ class ArrowsTest {
                     "Events",
                     "MappedRegion",
                     "Medium",
+                    "Ownership",
                     "Region",
                     "Segments",
                     "StoreFailure",
-                    "Uninterrupted");
+                    "Uninterrupted",
+                    "Watch");
 
     private static Arrows all() throws IOException {
         return new Arrows(Arrows.sources(Path.of("..")));

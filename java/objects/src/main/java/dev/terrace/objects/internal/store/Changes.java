@@ -196,6 +196,7 @@ final class Changes {
     private long publish(Overlay words, long overflow) {
         store.epoch().changing();
         long logged = log.commit(words, overflow);
+        pmem.committed();
         store.epoch().changed();
         store.usage().committed(logged);
         return logged;
@@ -270,6 +271,7 @@ final class Changes {
     /// Changes a word outside of a transaction: that is a commit of its own.
     void putAlone(long offset, long value) {
         requireWhole();
+        pmem.beforeChanges();
         try {
             store.epoch().storing();
             pmem.putLong(offset, value);
@@ -277,6 +279,7 @@ final class Changes {
             pmem.flush(offset, Long.BYTES);
             pmem.fence();
             pmem.putLong(Superblock.SEQUENCE_AT, pmem.getLong(Superblock.SEQUENCE_AT) + 2);
+            pmem.committed();
             store.usage().committed(0);
         } catch (RuntimeException | Error e) {
             throw breakDown(e);

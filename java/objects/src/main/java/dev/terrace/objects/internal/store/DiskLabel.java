@@ -38,11 +38,15 @@ final class DiskLabel {
         return Arrays.copyOfRange(both.putLong(crc.getValue()).array(), BYTES, BYTES + TIER_BYTES);
     }
 
+    /// A label with the tier behind it.
+    static byte[] whole(UUID pool, int number, Medium tier) {
+        byte[] label = of(pool, number);
+        return ByteBuffer.allocate(BYTES + TIER_BYTES).put(label).put(of(tier, label)).array();
+    }
+
     /// Labels a disk, durably.
     static void write(Region disk, UUID pool, int number, Medium tier) {
-        byte[] label = of(pool, number);
-        disk.put(0, MemorySegment.ofArray(label), 0, BYTES);
-        disk.put(BYTES, MemorySegment.ofArray(of(tier, label)), 0, TIER_BYTES);
+        disk.put(0, MemorySegment.ofArray(whole(pool, number, tier)), 0, BYTES + TIER_BYTES);
         disk.flush(0, BYTES + TIER_BYTES);
         disk.fence();
     }

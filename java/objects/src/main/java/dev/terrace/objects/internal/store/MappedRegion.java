@@ -31,6 +31,8 @@ public final class MappedRegion extends Region {
     private final long maxBytes;
     private final Durability durability;
     private final List<Range> unsynced = new ArrayList<>();
+    private Watch watch = Watch.none();
+    private int number;
 
     /// A part of an extent.
     private record Range(int extent, long from, long to) {}
@@ -107,6 +109,22 @@ public final class MappedRegion extends Region {
                     channel.force(true);
                     return true;
                 });
+    }
+
+    /// From now on changes are marked for backups, as those of this file of the pool.
+    public void watchedBy(Watch by, int asNumber) {
+        watch = by;
+        number = asNumber;
+    }
+
+    @Override
+    public void beforeChanges() {
+        watch.attend();
+    }
+
+    @Override
+    public void committed() {
+        watch.committed();
     }
 
     /// The durability of its stores.
@@ -229,7 +247,24 @@ public final class MappedRegion extends Region {
     }
 
     @Override
+    public boolean copy(long offset, byte[] into) throws IOException {
+        return open(
+                path,
+                true,
+                channel -> {
+                    ByteBuffer bytes = ByteBuffer.wrap(into);
+                    while (bytes.hasRemaining()) {
+                        if (channel.read(bytes, offset + bytes.position()) < 0) {
+                            return false;
+                        }
+                    }
+                    return true;
+                });
+    }
+
+    @Override
     public void flush(long offset, long length) {
+        watch.mark(number, offset, length);
         switch (durability) {
             case EMULATED -> {}
             case DAX -> extentOf(offset).asSlice(within(offset), length).force();
@@ -269,6 +304,7 @@ public final class MappedRegion extends Region {
 
     @Override
     public void close() {
-        // The mapping ends with the pool's arena.
+        // The mapping of the file itself ends with the pool's arena.
+        watch.close();
     }
 }

@@ -1,5 +1,6 @@
 package dev.terrace.objects.internal.store;
 
+import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
@@ -55,6 +56,12 @@ public abstract class Region implements AutoCloseable {
 
     /// The number of bytes by which the region may grow, by its limit.
     public abstract long bytesToGrow();
+
+    /// The thread that writes is about to begin a transaction, or a commit of a single word.
+    public void beforeChanges() {}
+
+    /// A commit has happened, and `sequence` says so.
+    public void committed() {}
 
     /// Flushes stores in this range: they are durable after the next [#fence()].
     public abstract void flush(long offset, long length);
@@ -149,6 +156,16 @@ public abstract class Region implements AutoCloseable {
     /// Reads bytes.
     public final void get(long offset, MemorySegment into, long at, long length) {
         MemorySegment.copy(extentOf(offset), within(offset), into, at, length);
+    }
+
+    /// Copies bytes of a file that another process may cut off meanwhile. A look at its mapping
+    /// would be an [InternalError], and maybe only later.
+    ///
+    /// @return whether they are there
+    /// @throws IOException if the file cannot be read
+    public boolean copy(long offset, byte[] into) throws IOException {
+        get(offset, MemorySegment.ofArray(into), 0, into.length);
+        return true;
     }
 
     /// Removes all extents but the first ones.

@@ -133,7 +133,7 @@ public final class Store implements AutoCloseable {
     }
 
     /// Disk `index`.
-    Region disk(int index) {
+    public Region disk(int index) {
         return diskAt(index).region();
     }
 
@@ -272,6 +272,7 @@ public final class Store implements AutoCloseable {
                 writer.unlock();
                 throw e;
             }
+            pmem.beforeChanges();
             epoch.layOver();
         }
         depth++;

@@ -88,12 +88,21 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
     /// Offset of the word of features that all programs must know.
     public static final long INCOMPATIBLE_AT = 584;
 
+    /// Offset of the words through which backups and who writes talk ([Watch]). A line of their
+    /// own: who writes looks at them in each transaction.
+    public static final long WATCH_AT = 640;
+
     /// Offset of the commit log.
     public static final long LOG_AT = BYTES;
 
     private static final long MAGIC = 0x314a424f52524554L;
     private static final int VERSION_AT = 8;
-    private static final int CHECKED_BYTES = 56;
+
+    /// Offset of the pool's identity.
+    static final int ID_AT = 16;
+
+    /// Bytes that the checksum covers, which follows them.
+    static final int CHECKED_BYTES = 56;
 
     /// Formats a region without extents as an empty pool.
     ///
@@ -140,7 +149,7 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
         if (version == VERSION) {
             Feature.requireKnown(name, page, readOnly);
         }
-        UUID id = new UUID(page.getLong(16), page.getLong(24));
+        UUID id = new UUID(page.getLong(ID_AT), page.getLong(ID_AT + 8));
         return new Superblock(id, page.getLong(32), page.getInt(12), page.getLong(40));
     }
 
@@ -222,7 +231,8 @@ public record Superblock(UUID id, long secret, int extentShift, long logBytes) {
         return false;
     }
 
-    private static long crc(byte[] page) {
+    /// The checksum of a page.
+    static long crc(byte[] page) {
         CRC32C crc = new CRC32C();
         crc.update(page, 0, CHECKED_BYTES);
         return crc.getValue();

@@ -315,6 +315,8 @@ class FormatDocTest {
         assertEquals(Superblock.REMOTE_LIVE_AT, superblock.at("remote_live"));
         assertEquals(Superblock.REMOTE_RESERVE_AT, superblock.at("remote_reserve"));
         assertEquals(Superblock.PLACEMENTS_AT, superblock.at("placements"));
+        assertEquals(Superblock.WATCH_AT, superblock.at("backup"));
+        assertEquals(Watch.BYTES, superblock.size("backup"));
         assertEquals(features(0, superblock.at("compatible")), superblock.get("compatible"));
         assertEquals(
                 features(0, superblock.at("read_compatible")), superblock.get("read_compatible"));
