@@ -113,6 +113,20 @@ class DocumentedCommandsIT {
                             "terrace-objects compact /pmem/people --disk ssd=/data",
                             "moved: ",
                             "given back: "),
+                    new Step(
+                            "terrace-objects backup /pmem/people --disk ssd=/data --to"
+                                    + " /backup/people --keep 7",
+                            "backup 1 of ",
+                            " of them new"),
+                    new Step(
+                            "terrace-objects backups /backup/people --verify",
+                            "backup 1 of ",
+                            "The backups are sound."),
+                    new Step(
+                            "terrace-objects restore /backup/people /pmem/again --disk"
+                                    + " ssd=/data/again --check",
+                            "restored as pool ",
+                            "The pool is sound."),
                     new Step("terrace-objects profile show people.profile.json", PERSON),
                     new Step(
                             "terrace-objects probe /pmem --disk ssd=/data -o devices.json",
@@ -198,7 +212,8 @@ class DocumentedCommandsIT {
         return new Shell(dir.resolve("output"))
                 .withPrograms(programs)
                 .at("/pmem", memory)
-                .at("/data", dir.resolve("data"));
+                .at("/data", dir.resolve("data"))
+                .at("/backup", dir.resolve("backup"));
     }
 
     @Test

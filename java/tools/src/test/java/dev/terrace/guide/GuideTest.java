@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.Backup;
+import dev.terrace.objects.Backups;
 import dev.terrace.objects.CompactionReport;
 import dev.terrace.objects.Cursor;
 import dev.terrace.objects.Pool;
@@ -337,6 +339,26 @@ class GuideTest {
         try (HadoopSegments segments = HadoopSegments.open(directory);
                 Pool pool = Pool.open(place, large.remote(segments))) {
             assertEquals(3, pool.statistics().used().size(), "persistent memory, a disk, segments");
+        }
+    }
+
+    @Test
+    void aBackup() throws IOException {
+        Path place = dir.resolve("people");
+        Path safe = dir.resolve("safe");
+        Path copy = dir.resolve("copy");
+        try (Pool pool = Pool.open(place, options)) {
+            pool.root("bob", DurablePerson.class).set(DurablePerson.create(pool));
+        }
+        Backups backups = Backups.in(safe);
+        Backup backup;
+        try (Pool pool = Pool.open(place, options.toRead())) {
+            backup = backups.add(pool);
+        }
+        backups.restore(backup.number(), copy, options);
+        backups.keep(7);
+        try (Pool pool = Pool.open(copy, options)) {
+            assertTrue(bob(pool).isAlive());
         }
     }
 

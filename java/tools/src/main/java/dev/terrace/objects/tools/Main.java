@@ -26,6 +26,9 @@ import picocli.CommandLine.Command;
             CollectCommand.class,
             CompactCommand.class,
             SealCommand.class,
+            BackupCommand.class,
+            BackupsCommand.class,
+            RestoreCommand.class,
             ProfileCommand.class,
             ProbeCommand.class,
             PlaceCommand.class,
@@ -38,7 +41,7 @@ import picocli.CommandLine.Command;
         exitCodeList = {
             "0:done; the pool is sound, as far as it was looked at",
             "2:the command line is wrong",
-            "4:the pool is damaged",
+            "4:the pool is damaged, or a backup",
             "8:it could not be done: no pool, a pool in use, no permission"
         })
 public final class Main {

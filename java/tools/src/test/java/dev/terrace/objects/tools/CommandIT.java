@@ -459,6 +459,35 @@ class CommandIT {
     }
 
     @Test
+    void aBackupIsMadeAndRestored() throws Exception {
+        String to = dir.resolve("backups").toString();
+        assertEquals(2, run("backup").status(), "--to is missing");
+        assertEquals(2, runJson("backup", "--to", to, "--keep", "0").status());
+        Result inside = runJson("backup", "--to", place.resolve("backups").toString());
+        assertEquals(8, inside.status(), inside.err());
+        assertEquals(8, run("backups", to).status(), "there are none");
+        for (int i = 1; i <= 2; i++) {
+            Result made = runJson("backup", "--to", to, "--keep", "1");
+            assertEquals(0, made.status(), made.err());
+            assertTrue(made.out().startsWith("{\"backup\":" + i + ","), made.out());
+        }
+        assertTrue(run("backups", to).out().startsWith("backup 2 of "));
+        String again = dir.resolve("again").toString();
+        String disk = "hdd=" + dir.resolve("again-disk");
+        assertEquals(8, run("restore", to, again, "--disk", disk, "--backup", "1").status());
+        Result restored = run("restore", to, again, "--disk", disk, "--check", "--json");
+        assertEquals(0, restored.status(), restored.err());
+        assertTrue(restored.out().contains("\"problems\":[]"), restored.out());
+        assertEquals(8, run("restore", to, again, "--disk", disk).status(), "it is there");
+        Path state = dir.resolve("backups").resolve("state-0000000000000002");
+        byte[] bytes = Files.readAllBytes(state);
+        bytes[40] ^= 1;
+        Files.write(state, bytes);
+        assertEquals(4, run("backups", to, "--verify").status());
+        assertEquals(4, run("backups", to).status());
+    }
+
+    @Test
     void mistakesAreToldInALine() throws Exception {
         assertEquals(2, run().status);
         assertEquals(2, run("check", "--colour", place.toString()).status);
