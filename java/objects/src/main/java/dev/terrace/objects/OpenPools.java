@@ -8,6 +8,8 @@ import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import javax.management.ObjectName;
+import org.jspecify.annotations.Nullable;
 
 /// The pools that are open in this process. Each pool is open at most once for writing and once
 /// read-only: a second lock on the same file would undo the first, and two writers would not see
@@ -22,10 +24,25 @@ final class OpenPools {
         final Pool pool;
         final PoolOptions options;
         int count = 1;
+        private @Nullable ObjectName bean;
 
         Open(Pool pool, PoolOptions options) {
             this.pool = pool;
             this.options = options;
+        }
+
+        /// Gives the pool its bean, unless it has one.
+        void show() {
+            PoolFiles files = pool.files();
+            if (bean == null && files != null) {
+                bean = PoolBean.register(pool, files);
+            }
+        }
+
+        void hide() {
+            if (bean != null) {
+                PoolBean.unregister(pool, bean);
+            }
         }
     }
 
@@ -45,21 +62,28 @@ final class OpenPools {
             Key key = new Key(place, options.readOnly());
             Open open = POOLS.get(key);
             if (open == null) {
-                Pool pool = openNow(place, options);
-                POOLS.put(key, new Open(pool, options));
-                return pool;
+                open = new Open(openNow(place, options), options);
+                POOLS.put(key, open);
+            } else {
+                requireSame(open, options, place);
+                open.count++;
             }
-            boolean hasChecksums = Feature.CHECKED_PMEM.isIn(open.pool.store().pmem());
-            List<String> differences = options.differences(open.options, place, hasChecksums);
-            if (!differences.isEmpty()) {
-                throw new PoolLockedException(
-                        directory
-                                + " is open in this process with other options: "
-                                + String.join("; ", differences)
-                                + ": open it with the same, or close it first");
+            if (options.jmx()) {
+                open.show();
             }
-            open.count++;
             return open.pool;
+        }
+    }
+
+    private static void requireSame(Open open, PoolOptions options, Path place) {
+        boolean hasChecksums = Feature.CHECKED_PMEM.isIn(open.pool.store().pmem());
+        List<String> differences = options.differences(open.options, place, hasChecksums);
+        if (!differences.isEmpty()) {
+            throw new PoolLockedException(
+                    place
+                            + " is open in this process with other options: "
+                            + String.join("; ", differences)
+                            + ": open it with the same, or close it first");
         }
     }
 
@@ -97,6 +121,7 @@ final class OpenPools {
             if (open.count == 1) {
                 pool.requireNotAtWork();
                 POOLS.remove(key);
+                open.hide();
                 try {
                     ProfiledRun.end(pool);
                 } finally {

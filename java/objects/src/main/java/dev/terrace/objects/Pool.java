@@ -197,16 +197,26 @@ public final class Pool extends HeapOwner implements AutoCloseable {
         profiling = newProfiling;
     }
 
-    /// Counts of events since the pool was opened, and the space in use.
+    /// Counts of events since the pool was opened, and the space in use as of one commit. This
+    /// waits for a transaction of another thread only if commits have overtaken it 64 times.
     public PoolStatistics statistics() {
         return guarded(() -> {
-            Usage.Totals totals = store.usage().totals();
+            List<Usage.Tier> tiers = store.usage().tiers();
+            Usage.Counts counts = store.usage().counts();
+            Usage.Requests requests = store.usage().requests();
             return new PoolStatistics(
-                    totals.commits(),
-                    totals.rollbacks(),
-                    totals.logBytes(),
-                    totals.used(),
-                    totals.capacity());
+                    counts.commits(),
+                    counts.rollbacks(),
+                    counts.logBytes(),
+                    tiers.stream().map(Usage.Tier::name).toList(),
+                    tiers.stream().map(Usage.Tier::used).toList(),
+                    tiers.stream().map(Usage.Tier::capacity).toList(),
+                    new PoolStatistics.Requests(
+                            requests.reads(),
+                            requests.readBytes(),
+                            requests.writes(),
+                            requests.writtenBytes(),
+                            requests.cachedBytes()));
         });
     }
 

@@ -23,6 +23,7 @@ import org.jspecify.annotations.Nullable;
 /// @param pmemChecksums whether strings, arrays and other values outside of their records get
 ///   checksums in persistent memory, from now on and for all programs that write; false: the pool
 ///   keeps its setting
+/// @param jmx whether the open pool has a [PoolMXBean]
 public record PoolOptions(
         boolean readOnly,
         boolean create,
@@ -31,7 +32,8 @@ public record PoolOptions(
         List<Disk> disks,
         @Nullable Remote remote,
         Duration patience,
-        boolean pmemChecksums) {
+        boolean pmemChecksums,
+        boolean jmx) {
     /// How many disks a pool has at most.
     public static final int DISKS_MAX = Superblock.DISKS_MAX;
 
@@ -46,6 +48,7 @@ public record PoolOptions(
                     List.of(),
                     null,
                     Duration.ofSeconds(10),
+                    false,
                     false);
 
     /// A disk.
@@ -116,25 +119,49 @@ public record PoolOptions(
     /// The same, read-only.
     public PoolOptions toRead() {
         return new PoolOptions(
-                true, false, pmemBytesMax, extentBytes, disks, remote, patience, pmemChecksums);
+                true,
+                false,
+                pmemBytesMax,
+                extentBytes,
+                disks,
+                remote,
+                patience,
+                pmemChecksums,
+                jmx);
     }
 
     /// The same, for a pool that must exist.
     public PoolOptions existing() {
         return new PoolOptions(
-                readOnly, false, pmemBytesMax, extentBytes, disks, remote, patience, pmemChecksums);
+                readOnly,
+                false,
+                pmemBytesMax,
+                extentBytes,
+                disks,
+                remote,
+                patience,
+                pmemChecksums,
+                jmx);
     }
 
     /// The same, with at most so many bytes of persistent memory.
     public PoolOptions pmem(long bytesMax) {
         return new PoolOptions(
-                readOnly, create, bytesMax, extentBytes, disks, remote, patience, pmemChecksums);
+                readOnly,
+                create,
+                bytesMax,
+                extentBytes,
+                disks,
+                remote,
+                patience,
+                pmemChecksums,
+                jmx);
     }
 
     /// The same, with files that grow in steps of so many bytes.
     public PoolOptions extents(long bytes) {
         return new PoolOptions(
-                readOnly, create, pmemBytesMax, bytes, disks, remote, patience, pmemChecksums);
+                readOnly, create, pmemBytesMax, bytes, disks, remote, patience, pmemChecksums, jmx);
     }
 
     /// The same, with another patience. Reads of a read-only pool are repeated for so long while
@@ -142,7 +169,15 @@ public record PoolOptions(
     /// that has waited for so long for a transaction whose own thread does nothing but wait.
     public PoolOptions patience(Duration time) {
         return new PoolOptions(
-                readOnly, create, pmemBytesMax, extentBytes, disks, remote, time, pmemChecksums);
+                readOnly,
+                create,
+                pmemBytesMax,
+                extentBytes,
+                disks,
+                remote,
+                time,
+                pmemChecksums,
+                jmx);
     }
 
     /// The same, with checksums for values in persistent memory, as values on disks have them. The
@@ -151,7 +186,23 @@ public record PoolOptions(
     /// lie within records and collections, have no checksums.
     public PoolOptions withPmemChecksums() {
         return new PoolOptions(
-                readOnly, create, pmemBytesMax, extentBytes, disks, remote, patience, true);
+                readOnly, create, pmemBytesMax, extentBytes, disks, remote, patience, true, jmx);
+    }
+
+    /// The same, with a [PoolMXBean] for programs that watch this one, as long as the pool is open.
+    /// A pool that is open already gets its bean then. If there can be none, the pool is opened
+    /// without it, and a warning says why.
+    public PoolOptions withJmx() {
+        return new PoolOptions(
+                readOnly,
+                create,
+                pmemBytesMax,
+                extentBytes,
+                disks,
+                remote,
+                patience,
+                pmemChecksums,
+                true);
     }
 
     /// The same, with one more disk. Give a pool's disks in the same order each time.
@@ -159,7 +210,15 @@ public record PoolOptions(
         List<Disk> more = new ArrayList<>(disks);
         more.add(new Disk(tier, directory, bytesMax));
         return new PoolOptions(
-                readOnly, create, pmemBytesMax, extentBytes, more, remote, patience, pmemChecksums);
+                readOnly,
+                create,
+                pmemBytesMax,
+                extentBytes,
+                more,
+                remote,
+                patience,
+                pmemChecksums,
+                jmx);
     }
 
     /// The same, with one more disk, which may be filled.
@@ -177,7 +236,8 @@ public record PoolOptions(
                 disks,
                 new Remote(segments, bytesMax),
                 patience,
-                pmemChecksums);
+                pmemChecksums,
+                jmx);
     }
 
     /// The same, with a remote tier of any size.
@@ -186,7 +246,7 @@ public record PoolOptions(
     }
 
     /// The differences between these options and those of an open pool in a directory. Options that
-    /// apply only to new files are not compared.
+    /// apply only to new files are not compared, nor is whether the pool has a bean.
     ///
     /// @param hasChecksums whether the open pool writes checksums to persistent memory
     List<String> differences(PoolOptions open, Path pool, boolean hasChecksums) {

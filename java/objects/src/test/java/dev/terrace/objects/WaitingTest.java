@@ -113,8 +113,7 @@ class WaitingTest {
                         people -> people.getFirst().setAge(1),
                         people -> people.getFirst().setName("x".repeat(100)),
                         people -> DurablePerson.create(people.getFirst().pool()),
-                        people -> people.getFirst().pool().check(),
-                        people -> people.getFirst().pool().statistics())) {
+                        people -> people.getFirst().pool().check())) {
             isTold(people -> {
                 try (ExecutorService threads = Executors.newSingleThreadExecutor()) {
                     Future<Boolean> done =

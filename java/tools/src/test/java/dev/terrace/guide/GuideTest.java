@@ -11,6 +11,7 @@ import dev.terrace.objects.Backups;
 import dev.terrace.objects.CompactionReport;
 import dev.terrace.objects.Cursor;
 import dev.terrace.objects.Pool;
+import dev.terrace.objects.PoolMXBean;
 import dev.terrace.objects.PoolOptions;
 import dev.terrace.objects.PoolReadOnlyException;
 import dev.terrace.objects.PoolReport;
@@ -28,6 +29,7 @@ import dev.terrace.objects.collections.ElementType;
 import dev.terrace.objects.placement.ProfileFile;
 import dev.terrace.objects.remote.HadoopSegments;
 import java.io.IOException;
+import java.lang.management.ManagementFactory;
 import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -41,6 +43,9 @@ import java.util.TreeSet;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import javax.management.JMException;
+import javax.management.JMX;
+import javax.management.ObjectName;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -294,6 +299,23 @@ class GuideTest {
                     });
             List<Integer> asOfOneCommit = List.copyOf(numbers);
             assertEquals(List.of(2, 4, 2), asOfOneCommit);
+        }
+    }
+
+    @Test
+    void watching() throws IOException, JMException {
+        try (Pool pool = Pool.open(dir, options.withJmx())) {
+            bob(pool);
+            String directory = ObjectName.quote(dir.toRealPath().toString());
+            PoolMXBean bean =
+                    JMX.newMXBeanProxy(
+                            ManagementFactory.getPlatformMBeanServer(),
+                            new ObjectName(
+                                    "dev.terrace.objects:type=Pool,access=write,directory="
+                                            + directory),
+                            PoolMXBean.class);
+            assertEquals(pool.statistics().commits(), bean.getCommits());
+            assertTrue(bean.getTiers().get("pmem").used() > 0);
         }
     }
 

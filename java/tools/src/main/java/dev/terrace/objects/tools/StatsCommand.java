@@ -11,7 +11,6 @@ import java.io.PrintWriter;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import picocli.CommandLine.Command;
@@ -74,22 +73,11 @@ final class StatsCommand extends PoolCommand {
         for (int i = 0; i < statistics.used().size(); i++) {
             tiers.add(
                     new TierUse(
-                            nameOf(i, pool),
+                            statistics.tiers().get(i),
                             statistics.used().get(i),
                             statistics.capacity().get(i)));
         }
         return tiers;
-    }
-
-    private static String nameOf(int tier, Pool pool) {
-        if (tier == 0) {
-            return "pmem";
-        }
-        List<StorageTier> tiers = pool.tiers();
-        StorageTier its = tier < tiers.size() ? tiers.get(tier) : StorageTier.REMOTE;
-        return its == StorageTier.REMOTE
-                ? "remote"
-                : "disk-" + (tier - 1) + " " + its.name().toLowerCase(Locale.ROOT);
     }
 
     private static Map<String, Object> asMap(Found found) {

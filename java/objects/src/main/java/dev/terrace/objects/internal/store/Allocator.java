@@ -261,15 +261,6 @@ final class Allocator {
         return (long) freeChunks.cardinality() * CHUNK_BYTES;
     }
 
-    /// Bytes in use, slots and runs as a whole.
-    long usedBytes() {
-        long used = 0;
-        for (long offset = chunks.next(0); offset != NONE; offset = chunks.next(offset + 1)) {
-            used += chunks.sizeOf(offset);
-        }
-        return used;
-    }
-
     /// Finds empty chunks in a row that can be borrowed for a moment: the offset of the first one,
     /// or [#NONE].
     long borrow(long bytes) {

@@ -24,7 +24,7 @@ final class ChunkMap {
     private volatile long[] maps = {};
 
     /// For each extent, the number of its first chunks that are reserved forever.
-    private int[] reserved = {};
+    private volatile int[] reserved = {};
 
     ChunkMap(Words words, Region region) {
         this.words = words;
@@ -40,8 +40,9 @@ final class ChunkMap {
     /// Adds an extent.
     void addExtent(long map, long reservedBytes) {
         int extent = maps.length;
-        reserved = Arrays.copyOf(reserved, extent + 1);
-        reserved[extent] = (int) ((reservedBytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
+        int[] moreReserved = Arrays.copyOf(reserved, extent + 1);
+        moreReserved[extent] = (int) ((reservedBytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
+        reserved = moreReserved;
         long[] more = Arrays.copyOf(maps, extent + 1);
         more[extent] = map;
         // Other threads may read it: they see the array together with its contents.
@@ -166,10 +167,47 @@ final class ChunkMap {
         return behind < Long.SIZE ? bits & (1L << behind) - 1 : bits;
     }
 
+    /// Bytes in use, slots and runs as a whole. Any thread may ask, also while extents come and go.
+    long usedBytes() {
+        long[] all = maps;
+        int[] their = reserved;
+        long used = 0;
+        for (int extent = 0; extent < Math.min(all.length, their.length); extent++) {
+            used += usedBytes(all[extent], their[extent]);
+        }
+        return used;
+    }
+
+    /// Bytes in use of an extent with this map, behind its first chunks, which are reserved.
+    private long usedBytes(long map, int first) {
+        long used = 0;
+        int chunk = first;
+        while (chunk < chunksPerExtent) {
+            long descriptor = requirePossible(words.get(map + chunk * 8L), chunk);
+            if (kind(descriptor) == KIND_RUN) {
+                used += (long) runChunks(descriptor) * CHUNK_BYTES;
+                chunk += runChunks(descriptor);
+            } else {
+                int sizeClass = sizeClass(descriptor);
+                used +=
+                        kind(descriptor) == KIND_SLOTS
+                                ? (long) usedSlots(bitmapAt(map, chunk), sizeClass)
+                                        * SizeClasses.slotBytes(sizeClass)
+                                : 0;
+                chunk++;
+            }
+        }
+        return used;
+    }
+
     int used(int chunk, int sizeClass) {
+        return usedSlots(bitmapAt(chunk), sizeClass);
+    }
+
+    private int usedSlots(long bitmap, int sizeClass) {
         int used = 0;
         for (int word = 0; word < bitmapWords(sizeClass); word++) {
-            used += Long.bitCount(words.get(bitmapAt(chunk) + word * 8L));
+            used += Long.bitCount(words.get(bitmap + word * 8L));
         }
         return used;
     }
@@ -192,16 +230,21 @@ final class ChunkMap {
     }
 
     long bitmapAt(int chunk) {
-        return maps[chunk / chunksPerExtent]
-                + chunksPerExtent * 8L
-                + (long) (chunk % chunksPerExtent) * BITMAP_BYTES;
+        return bitmapAt(maps[chunk / chunksPerExtent], chunk % chunksPerExtent);
+    }
+
+    private long bitmapAt(long map, int chunk) {
+        return map + chunksPerExtent * 8L + (long) chunk * BITMAP_BYTES;
     }
 
     /// A chunk's descriptor.
     ///
     /// @throws StoreFailure.Damaged if it is impossible
     long descriptorOf(int chunk) {
-        long descriptor = words.get(descriptorAt(chunk));
+        return requirePossible(words.get(descriptorAt(chunk)), chunk);
+    }
+
+    private long requirePossible(long descriptor, int chunk) {
         boolean isPossible =
                 switch (kind(descriptor)) {
                     case 0 -> true;

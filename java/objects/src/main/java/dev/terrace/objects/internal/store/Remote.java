@@ -41,8 +41,6 @@ public final class Remote {
     /// A transaction's values are written as a segment as soon as they take so many bytes.
     private static final int SEGMENT_BYTES = 16 << 20;
 
-    private static final int CACHE_BYTES = 8 << 20;
-
     /// The first segment is the label of the directory.
     private static final long LABEL = 0;
 
@@ -51,7 +49,7 @@ public final class Remote {
     private final UUID pool;
     private final Store.@Nullable RemoteTier tier;
     private final SegmentNumbers numbers;
-    private final SegmentCache cache = new SegmentCache(CACHE_BYTES);
+    final SegmentCache cache = new SegmentCache();
 
     /// The values of the transaction that are not in a segment yet, by their records.
     private final Map<Long, byte[]> pending = new LinkedHashMap<>();
@@ -273,6 +271,7 @@ public final class Remote {
         event.begin();
         byte[] bytes = read(number, offset, length, checksum);
         event.end(pmem.name(), number, length);
+        store.usage().segmentRead(length);
         cache.put(number, offset, bytes);
         return bytes;
     }
@@ -412,6 +411,7 @@ public final class Remote {
             }
         });
         event.end(pmem.name(), number, bytes.length);
+        store.usage().segmentWritten(bytes.length);
     }
 
     /// Takes the number of the next segment.

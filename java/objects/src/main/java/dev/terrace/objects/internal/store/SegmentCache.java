@@ -12,14 +12,16 @@ import org.jspecify.annotations.Nullable;
 /// Invariant: a segment's number is used once, and a segment is written once, so a cached value
 /// never becomes wrong.
 final class SegmentCache {
-    private final long bytesMax;
+    private static final int BYTES_MAX = 8 << 20;
+
     private final LinkedHashMap<Key, byte[]> values = new LinkedHashMap<>(16, 0.75f, true);
     private long bytes;
 
     private record Key(long segment, long offset) {}
 
-    SegmentCache(long bytesMax) {
-        this.bytesMax = bytesMax;
+    /// Bytes of the cached values.
+    synchronized long bytes() {
+        return bytes;
     }
 
     /// A copy of the value at `offset` of a segment; null if it is not cached.
@@ -33,7 +35,7 @@ final class SegmentCache {
         byte[] before = values.put(new Key(segment, offset), value.clone());
         bytes += value.length - (before == null ? 0 : before.length);
         Iterator<Map.Entry<Key, byte[]>> oldest = values.entrySet().iterator();
-        while (bytes > bytesMax && values.size() > 1) {
+        while (bytes > BYTES_MAX && values.size() > 1) {
             bytes -= oldest.next().getValue().length;
             oldest.remove();
         }

@@ -590,7 +590,7 @@ public final class Store implements AutoCloseable {
             pmem.close();
             disks.forEach(disk -> disk.region().close());
             event.pool = pmem.name();
-            event.commits = usage.commits();
+            event.commits = usage.counts().commits();
             event.commit();
         } finally {
             writer.unlock();

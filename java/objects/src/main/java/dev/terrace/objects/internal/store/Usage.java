@@ -2,6 +2,9 @@ package dev.terrace.objects.internal.store;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Supplier;
 
 /// Counts of events since a pool was opened, and the space in use on each tier.
 public final class Usage {
@@ -9,19 +12,27 @@ public final class Usage {
     private final Allocator pmem;
     private final List<Disk> disks;
     private final boolean readOnly;
-    // Only the writing thread changes these.
-    private long commits;
-    private long rollbacks;
-    private long loggedBytes;
 
-    /// What has happened, and what is in use.
-    ///
-    /// @param used bytes in use: in persistent memory, then on each disk, then on the remote tier,
-    ///   if there is one
-    /// @param capacity bytes of the files: in persistent memory, then of each disk, then of all
-    ///   segments
-    public record Totals(
-            long commits, long rollbacks, long logBytes, List<Long> used, List<Long> capacity) {}
+    // Only the writing thread changes these, and all threads may read them.
+    private final AtomicLong commits = new AtomicLong();
+    private final AtomicLong rollbacks = new AtomicLong();
+    private final AtomicLong loggedBytes = new AtomicLong();
+
+    // Any thread that reads changes these, or writes.
+    private final AtomicLong segmentReads = new AtomicLong();
+    private final AtomicLong segmentReadBytes = new AtomicLong();
+    private final AtomicLong segmentWrites = new AtomicLong();
+    private final AtomicLong segmentWrittenBytes = new AtomicLong();
+
+    /// What has happened.
+    public record Counts(long commits, long rollbacks, long logBytes) {}
+
+    /// Requests to the remote tier, and the bytes of its values that are kept in memory.
+    public record Requests(
+            long reads, long readBytes, long writes, long writtenBytes, long cachedBytes) {}
+
+    /// A tier: its name, the bytes in use there, and the bytes of its files.
+    public record Tier(String name, long used, long capacity) {}
 
     Usage(Store store, Allocator pmem, List<Disk> disks, boolean readOnly) {
         this.store = store;
@@ -32,37 +43,73 @@ public final class Usage {
 
     /// Counts a commit that wrote so many bytes to the log.
     void committed(long logged) {
-        commits++;
-        loggedBytes += logged;
+        add(commits, 1);
+        add(loggedBytes, logged);
     }
 
     /// Counts a transaction that was rolled back.
     void rolledBack() {
-        rollbacks++;
+        add(rollbacks, 1);
     }
 
-    /// The number of commits.
-    long commits() {
-        return commits;
+    /// Adds to a number that only this thread changes: a setter has no time for more.
+    private static void add(AtomicLong to, long more) {
+        to.setOpaque(to.getPlain() + more);
     }
 
-    /// All counts, as of one commit.
-    public Totals totals() {
-        return store.alone(() -> {
-            List<Long> used = new ArrayList<>(List.of(pmem.usedBytes()));
-            List<Long> capacity = new ArrayList<>(List.of(capacity(pmem, store.pmem())));
-            for (Disk disk : disks) {
-                used.add(disk.allocator().usedBytes());
-                capacity.add(capacity(disk.allocator(), disk.region()));
-            }
-            Remote remote = store.remote();
-            if (remote.isThere() || remote.bytes() > 0) {
-                used.add(remote.liveBytes());
-                capacity.add(remote.bytes());
-            }
-            return new Totals(
-                    commits, rollbacks, loggedBytes, List.copyOf(used), List.copyOf(capacity));
-        });
+    /// Counts a value of so many bytes that was read from the remote tier.
+    void segmentRead(long bytes) {
+        segmentReads.incrementAndGet();
+        segmentReadBytes.addAndGet(bytes);
+    }
+
+    /// Counts a segment of so many bytes that was written to the remote tier.
+    void segmentWritten(long bytes) {
+        segmentWrites.incrementAndGet();
+        segmentWrittenBytes.addAndGet(bytes);
+    }
+
+    /// Counts since the pool was opened. No thread waits for them.
+    public Counts counts() {
+        return new Counts(commits.getOpaque(), rollbacks.getOpaque(), loggedBytes.getOpaque());
+    }
+
+    /// The same of requests to the remote tier.
+    public Requests requests() {
+        return new Requests(
+                segmentReads.get(),
+                segmentReadBytes.get(),
+                segmentWrites.get(),
+                segmentWrittenBytes.get(),
+                store.remote().cache.bytes());
+    }
+
+    /// All tiers as of one commit: persistent memory, then each disk, then the remote one, if there
+    /// is one. In the process that writes, this is a consistent read, which waits for a transaction
+    /// of another thread only if it was overtaken often.
+    public List<Tier> tiers() {
+        Supplier<List<Tier>> work =
+                () -> {
+                    List<Tier> tiers = new ArrayList<>(List.of(tier("pmem", pmem, store.pmem())));
+                    for (Disk disk : disks) {
+                        String kind = disk.tier().name().toLowerCase(Locale.ROOT);
+                        tiers.add(
+                                tier(
+                                        "disk-" + (tiers.size() - 1) + " " + kind,
+                                        disk.allocator(),
+                                        disk.region()));
+                    }
+                    Remote remote = store.remote();
+                    if (remote.isThere() || remote.bytes() > 0) {
+                        tiers.add(new Tier("remote", remote.liveBytes(), remote.bytes()));
+                    }
+                    return List.copyOf(tiers);
+                };
+        return readOnly ? store.alone(work) : store.read(work);
+    }
+
+    private Tier tier(String name, Allocator of, Region region) {
+        return new Tier(name, of.chunks().usedBytes(), capacity(of, region));
     }
 
     /// A read-only process may not have mapped all extents, or may have mapped some that were given
