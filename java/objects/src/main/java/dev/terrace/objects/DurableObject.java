@@ -669,14 +669,14 @@ public abstract class DurableObject {
         return pool().tiers(mapping(), field);
     }
 
-    /// A value in the collection of field `field` was read.
-    protected final void countRead(int field, @Nullable Object value) {
-        Profiling.read(this, field, value);
+    /// A value of so many bytes in the collection of field `field` was read.
+    protected final void countRead(int field, long bytes) {
+        Profiling.read(this, field, bytes);
     }
 
-    /// A value in the collection of field `field` was written.
-    protected final void countWritten(int field, @Nullable Object value) {
-        Profiling.written(this, field, value);
+    /// A value of so many bytes in the collection of field `field` was written.
+    protected final void countWritten(int field, long bytes) {
+        Profiling.written(this, field, bytes);
     }
 
     /// How many elements the array of field `field` has; -1 if it is null.

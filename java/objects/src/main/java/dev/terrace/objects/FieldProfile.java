@@ -8,9 +8,9 @@ import java.util.Objects;
 /// Whole values and single elements of an array are counted separately, because a device that is
 /// not byte-addressable reads the whole array for each element.
 ///
-/// For a field that leads to a collection, reads and writes count the strings and byte arrays in
-/// it, without keys, and `bytesStored` is their sum: the field's tiers apply to these values.
-/// Numbers in a collection are not counted.
+/// For a field that leads to a collection, reads and writes count the strings, byte arrays and
+/// other values of more than a word in it, without keys, and `bytesStored` is their sum: the
+/// field's tiers apply to these values. Numbers in a collection are not counted.
 ///
 /// @param field the field as the class defines it, with the tiers of its tags
 /// @param reads values that were read as a whole, including arrays that were copied

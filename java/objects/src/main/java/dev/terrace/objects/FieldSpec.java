@@ -131,8 +131,8 @@ public record FieldSpec(
     }
 
     /// Whether its value lies within the record: it has a single tier, PMEM, and a fixed length.
-    /// References always lie within the record; the tiers of such a field are for the strings and
-    /// byte arrays in a collection.
+    /// References always lie within the record; the tiers of such a field are for the buffers of a
+    /// collection.
     public boolean isInline() {
         return isInline(kind, fixedLength, tiers);
     }

@@ -363,7 +363,7 @@ public final class Pool extends HeapOwner implements AutoCloseable {
     ///
     /// @param type the tagged class, fully qualified
     /// @param fields the tiers of each field, the best first; for a collection, the tiers of the
-    ///   strings and byte arrays in it
+    ///   strings, byte arrays and other elements of more than a word in it
     /// @return the result
     /// @throws IllegalStateException in a transaction
     /// @throws SchemaMismatchException if the pool knows no such class, or it has no such field

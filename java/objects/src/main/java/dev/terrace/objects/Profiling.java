@@ -18,9 +18,9 @@ import org.jspecify.annotations.Nullable;
 /// is generated for it. Meanwhile getters do not read in place, but take the slow path, which
 /// counts them. Without a profile, counting costs nothing.
 ///
-/// In collections, only strings and byte arrays that are read or written as elements or values are
-/// counted, for the field that leads to the collection: the field's tiers apply to them. All other
-/// values in a collection lie in persistent memory.
+/// In collections, only strings, byte arrays and other values of more than a word that are read or
+/// written as elements or values are counted, for the field that leads to the collection: the
+/// field's tiers apply to them. All other values in a collection lie in persistent memory.
 public final class Profiling implements AutoCloseable {
     private final Pool pool;
     private final long since = System.nanoTime();

@@ -1,15 +1,14 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.internal.collections.ValueBytes;
 import java.math.BigDecimal;
 import java.math.BigInteger;
-import java.nio.ByteBuffer;
 import java.time.DateTimeException;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.LocalDate;
 import java.time.LocalDateTime;
 import java.time.LocalTime;
-import java.util.Arrays;
 import java.util.List;
 import java.util.UUID;
 import java.util.function.Function;
@@ -84,10 +83,7 @@ public final class ValueType<T> {
 
     /// `java.math.BigDecimal`
     public static final ValueType<BigDecimal> BIG_DECIMAL =
-            ofBytes(BigDecimal.class, ValueType::toDecimal, ValueType::ofDecimal);
-
-    /// A byte that says that the scale is in the four bytes behind it.
-    private static final byte LONG_SCALE = Byte.MIN_VALUE;
+            ofBytes(BigDecimal.class, ValueBytes::toDecimal, ValueBytes::ofDecimal);
 
     private static final List<ValueType<?>> ALL =
             List.of(
@@ -209,32 +205,6 @@ public final class ValueType<T> {
             value.getMostSignificantBits() ^ NOT_STORED.getMostSignificantBits(),
             value.getLeastSignificantBits() ^ NOT_STORED.getLeastSignificantBits()
         };
-    }
-
-    private static BigDecimal toDecimal(byte[] bytes) {
-        ByteBuffer in = ByteBuffer.wrap(bytes);
-        int scale = in.hasRemaining() ? in.get() : 0;
-        if (scale == LONG_SCALE) {
-            if (in.remaining() < Integer.BYTES) {
-                throw new IllegalArgumentException("a scale of " + in.remaining() + " bytes");
-            }
-            scale = in.getInt();
-        }
-        return new BigDecimal(
-                new BigInteger(Arrays.copyOfRange(bytes, in.position(), bytes.length)), scale);
-    }
-
-    private static byte[] ofDecimal(BigDecimal value) {
-        byte[] unscaled = value.unscaledValue().toByteArray();
-        int scale = value.scale();
-        boolean isShort = scale > LONG_SCALE && scale <= Byte.MAX_VALUE;
-        ByteBuffer out = ByteBuffer.allocate(1 + (isShort ? 0 : Integer.BYTES) + unscaled.length);
-        if (isShort) {
-            out.put((byte) scale);
-        } else {
-            out.put(LONG_SCALE).putInt(scale);
-        }
-        return out.put(unscaled).array();
     }
 
     @Override

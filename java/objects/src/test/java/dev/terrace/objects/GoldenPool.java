@@ -214,7 +214,20 @@ public final class GoldenPool {
         /// Two of these.
         GROUPS_PLACEMENTS("golden-4-groups-placements", Feature.GROUPS, Feature.PLACEMENTS),
         /// Two of these.
-        GROUPS_SEALED("golden-4-groups-sealed", Feature.GROUPS, Feature.SEALED);
+        GROUPS_SEALED("golden-4-groups-sealed", Feature.GROUPS, Feature.SEALED),
+        /// And values of classes of the JDK in collections.
+        VALUES("golden-4-values", Feature.VALUE_ELEMENTS),
+        /// Two of these.
+        VALUES_CHECKED_PMEM(
+                "golden-4-values-checked-pmem", Feature.VALUE_ELEMENTS, Feature.CHECKED_PMEM),
+        /// Two of these.
+        VALUES_REMOTE("golden-4-values-remote", Feature.VALUE_ELEMENTS, Feature.REMOTE),
+        /// Two of these.
+        VALUES_GROUPS("golden-4-values-groups", Feature.VALUE_ELEMENTS, Feature.GROUPS),
+        /// Two of these.
+        VALUES_PLACEMENTS("golden-4-values-placements", Feature.VALUE_ELEMENTS, Feature.PLACEMENTS),
+        /// Two of these.
+        VALUES_SEALED("golden-4-values-sealed", Feature.VALUE_ELEMENTS, Feature.SEALED);
 
         private final String directory;
         private final Set<Feature> features;
@@ -323,6 +336,9 @@ public final class GoldenPool {
                 grouped.fill(GROUPED_SEED);
                 pool.root("grouped", Grouped.TYPE).set(grouped);
                 pool.root("grouped blank", Grouped.TYPE).set(pool.create(Grouped.TYPE));
+            }
+            if (kept.has(Feature.VALUE_ELEMENTS)) {
+                GoldenValues.ALL.forEach(values -> values.make(pool));
             }
             if (kept.has(Feature.PLACEMENTS)) {
                 pool.place(PLACED);

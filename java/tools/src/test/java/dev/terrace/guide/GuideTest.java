@@ -30,6 +30,7 @@ import dev.terrace.objects.placement.ProfileFile;
 import dev.terrace.objects.remote.HadoopSegments;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
+import java.math.BigDecimal;
 import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -261,6 +262,22 @@ class GuideTest {
             pool.removeRoot("log");
             assertThrows(StaleReferenceException.class, () -> log.get(0));
             assertEquals(1, pool.check().staleReferences(), "the root that led to Bob");
+        }
+    }
+
+    @Test
+    void decimalsAsKeys() throws IOException {
+        try (Pool pool = Pool.open(dir, options)) {
+            BigDecimal two = new BigDecimal("2.0");
+            BigDecimal same = new BigDecimal("2.00");
+            DurableMap<BigDecimal, String> hashed =
+                    DurableMap.root(pool, "by hash", ElementType.BIG_DECIMAL, ElementType.STRING);
+            hashed.put(two, "two");
+            assertNull(hashed.get(same));
+            DurableTree<BigDecimal, String> sorted =
+                    DurableTree.root(pool, "by order", ElementType.BIG_DECIMAL, ElementType.STRING);
+            sorted.put(two, "two");
+            assertEquals("two", sorted.get(same));
         }
     }
 

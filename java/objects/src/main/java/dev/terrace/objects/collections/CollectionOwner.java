@@ -153,13 +153,13 @@ public abstract class CollectionOwner extends DurableObject {
             anchor.countBy(
                     new FieldUse() {
                         @Override
-                        public void read(@Nullable Object value) {
-                            countRead(field, value);
+                        public void read(long bytes) {
+                            countRead(field, bytes);
                         }
 
                         @Override
-                        public void written(@Nullable Object value) {
-                            countWritten(field, value);
+                        public void written(long bytes) {
+                            countWritten(field, bytes);
                         }
                     });
         }

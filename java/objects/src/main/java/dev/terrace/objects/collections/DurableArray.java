@@ -19,7 +19,7 @@ public final class DurableArray<E> extends DurableSequence<E> {
 
     /// Makes an array of nulls.
     ///
-    /// @param tiers the tiers of strings and byte arrays, the best first; without any, PMEM
+    /// @param tiers the tiers of elements of more than a word, the best first; without any, PMEM
     public static <E> DurableArray<E> create(
             Pool pool, ElementType<E> type, int length, StorageTier... tiers) {
         if (length < 0) {

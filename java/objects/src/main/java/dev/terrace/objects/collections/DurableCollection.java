@@ -25,7 +25,7 @@ public sealed interface DurableCollection
     /// Whether the collection exists, that is, has not been deleted.
     boolean isAlive();
 
-    /// Deletes the collection, with its strings and byte arrays. Objects that it refers to stay.
+    /// Deletes the collection, with the values that it owns. Objects that it refers to stay.
     ///
     /// @throws StaleReferenceException if it has been deleted before
     void delete();

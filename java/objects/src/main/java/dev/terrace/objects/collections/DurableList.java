@@ -24,7 +24,7 @@ public final class DurableList<E> extends DurableSequence<E> {
 
     /// Makes an empty list.
     ///
-    /// @param tiers the tiers of strings and byte arrays, the best first; without any, PMEM
+    /// @param tiers the tiers of elements of more than a word, the best first; without any, PMEM
     public static <E> DurableList<E> create(Pool pool, ElementType<E> type, StorageTier... tiers) {
         return Heap.of(pool)
                 .change(() ->

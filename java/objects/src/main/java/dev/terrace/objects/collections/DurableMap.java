@@ -48,8 +48,8 @@ public final class DurableMap<K, V> extends AbstractMap<K, V> implements Durable
 
     /// Makes an empty map.
     ///
-    /// @param tiers the tiers of values that are strings or byte arrays, the best first; without
-    ///   any, PMEM. Keys are kept in PMEM
+    /// @param tiers the tiers of values of more than a word, the best first; without any, PMEM.
+    ///   Keys are kept in PMEM
     public static <K, V> DurableMap<K, V> create(
             Pool pool, ElementType<K> keys, ElementType<V> values, StorageTier... tiers) {
         return Heap.of(pool)

@@ -21,8 +21,8 @@ public final class DurableTree<K, V> extends TreeRange<K, V> implements DurableC
 
     /// Makes an empty map.
     ///
-    /// @param tiers the tiers of values that are strings or byte arrays, the best first; without
-    ///   any, PMEM. Keys are kept in PMEM
+    /// @param tiers the tiers of values of more than a word, the best first; without any, PMEM.
+    ///   Keys are kept in PMEM
     public static <K, V> DurableTree<K, V> create(
             Pool pool, ElementType<K> keys, ElementType<V> values, StorageTier... tiers) {
         return Heap.of(pool)

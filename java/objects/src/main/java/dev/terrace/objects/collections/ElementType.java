@@ -7,13 +7,22 @@ import dev.terrace.objects.internal.collections.ElementCodec;
 import dev.terrace.objects.internal.collections.Heap;
 import dev.terrace.objects.internal.collections.ObjectElements;
 import dev.terrace.objects.internal.store.References;
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.time.LocalTime;
 import java.util.List;
+import java.util.UUID;
 
 /// The type of a collection's elements.
 ///
-/// Each element is a word. The word holds a number, a reference to a durable object, or a string or
-/// byte array of up to seven bytes; longer strings and byte arrays lie in buffers that the word
-/// leads to. Numbers are equal if their boxes are equal: there is one NaN, and 0.0 is not -0.0.
+/// Each element is a word. The word holds a number, a date, a time of day, a reference to a durable
+/// object, or a string, byte array or other value of up to seven bytes; longer ones lie in buffers
+/// that the word leads to. Numbers are equal if their boxes are equal: there is one NaN, and 0.0 is
+/// not -0.0.
 ///
 /// @param <E> the elements' class
 public final class ElementType<E> {
@@ -47,6 +56,37 @@ public final class ElementType<E> {
 
     /// `byte[]`: an array is equal only to itself, as everywhere in Java, so it cannot be a key.
     public static final ElementType<byte[]> BYTES = new ElementType<>(ElementCodec.BYTES);
+
+    /// `java.util.UUID`, in sorted maps in the order of `compareTo`, in which the halves are signed
+    public static final ElementType<UUID> UUID = new ElementType<>(ElementCodec.UUID);
+
+    /// `java.time.Instant`
+    public static final ElementType<Instant> INSTANT = new ElementType<>(ElementCodec.INSTANT);
+
+    /// `java.time.LocalDate`
+    public static final ElementType<LocalDate> LOCAL_DATE =
+            new ElementType<>(ElementCodec.LOCAL_DATE);
+
+    /// `java.time.LocalTime`
+    public static final ElementType<LocalTime> LOCAL_TIME =
+            new ElementType<>(ElementCodec.LOCAL_TIME);
+
+    /// `java.time.LocalDateTime`
+    public static final ElementType<LocalDateTime> LOCAL_DATE_TIME =
+            new ElementType<>(ElementCodec.LOCAL_DATE_TIME);
+
+    /// `java.time.Duration`
+    public static final ElementType<Duration> DURATION = new ElementType<>(ElementCodec.DURATION);
+
+    /// `java.math.BigInteger`
+    public static final ElementType<BigInteger> BIG_INTEGER =
+            new ElementType<>(ElementCodec.BIG_INTEGER);
+
+    /// `java.math.BigDecimal`: as in `java.util`, 2.0 and 2.00 are different keys of a hash map or
+    /// elements of a set, because `equals` says so, and the same key of a sorted map or element of
+    /// a sorted set, because `compareTo` says so. What is stored keeps its scale.
+    public static final ElementType<BigDecimal> BIG_DECIMAL =
+            new ElementType<>(ElementCodec.BIG_DECIMAL);
 
     final ElementCodec<E> codec;
 

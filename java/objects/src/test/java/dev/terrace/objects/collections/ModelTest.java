@@ -29,8 +29,12 @@ import org.jspecify.annotations.Nullable;
 /// transactions, in those that are rolled back, and after reopening the pool. Failures are not made
 /// smaller: that is given up after some time, with a pool still open.
 class ModelTest {
-    private static final int NUMBERS = 1 << 20;
+    static final int NUMBERS = 1 << 20;
     private static final int TRIES = 60;
+
+    /// Different keys of sorted maps, more or less.
+    private static final int KEYS = 300;
+
     private static final String SEED = "42";
 
     private static final class OnPurpose extends RuntimeException {
@@ -42,7 +46,7 @@ class ModelTest {
     ///
     /// @param open opens the durable collection in a pool, or makes it
     /// @param step does what a number says, and returns what that returns
-    private static <C> void compare(
+    static <C> void compare(
             List<Integer> steps,
             C model,
             Function<Pool, C> open,
@@ -104,8 +108,7 @@ class ModelTest {
                 : number % 5 == 0 ? (long) number << 40 : (long) number % 100;
     }
 
-    private static <E> @Nullable Object listStep(
-            List<E> list, int number, Function<Integer, E> element) {
+    static <E> @Nullable Object listStep(List<E> list, int number, Function<Integer, E> element) {
         int size = list.size();
         int index = size == 0 ? 0 : number / 32 % size;
         E value = element.apply(number / 7);
@@ -174,7 +177,7 @@ class ModelTest {
                 (list, number) -> listStep(list, number, ModelTest::number));
     }
 
-    private static <K, V> @Nullable Object mapStep(
+    static <K, V> @Nullable Object mapStep(
             Map<K, V> map, int number, Function<Integer, K> keys, Function<Integer, V> values) {
         K key = keys.apply(number / 16);
         V value = values.apply(number / 13);
@@ -214,7 +217,7 @@ class ModelTest {
     }
 
     /// A map that removes by value removes any entry of that value, so such steps are left out.
-    private static int withoutOrder(int number) {
+    static int withoutOrder(int number) {
         return number % 16 == 11 ? number + 1 : number;
     }
 
@@ -242,10 +245,14 @@ class ModelTest {
                         mapStep(map, withoutOrder(number), ModelTest::number, ModelTest::text));
     }
 
-    private static <V> @Nullable Object treeStep(
-            NavigableMap<Integer, V> tree, int number, Function<Integer, V> values) {
-        int key = number / 16 % 300;
-        int to = key + number % 50;
+    /// @param keys the keys, of which none is less than one before it
+    static <K, V> @Nullable Object treeStep(
+            NavigableMap<K, V> tree,
+            int number,
+            Function<Integer, K> keys,
+            Function<Integer, V> values) {
+        K key = keys.apply(number / 16 % KEYS);
+        K to = keys.apply(number / 16 % KEYS + number % 50);
         return switch (number / 4 % 16) {
             case 0 -> tree.floorEntry(key);
             case 1 -> tree.ceilingKey(key);
@@ -258,7 +265,7 @@ class ModelTest {
             case 8 -> clear(tree.subMap(key, to));
             case 9 -> tree.headMap(key).size();
             case 10 -> removeEverySecond(tree.descendingKeySet().iterator());
-            default -> mapStep(tree, number, i -> i % 300, values);
+            default -> mapStep(tree, number, i -> keys.apply(i % KEYS), values);
         };
     }
 
@@ -269,7 +276,7 @@ class ModelTest {
                 steps,
                 (NavigableMap<Integer, @Nullable String>) new TreeMap<Integer, @Nullable String>(),
                 pool -> DurableTree.root(pool, "tree", ElementType.INTEGER, ElementType.STRING),
-                (tree, number) -> treeStep(tree, number, ModelTest::text));
+                (tree, number) -> treeStep(tree, number, i -> i, ModelTest::text));
     }
 
     @Property(tries = TRIES, seed = SEED, shrinking = ShrinkingMode.OFF)

@@ -7,12 +7,14 @@ import dev.terrace.objects.FieldSpec;
 import dev.terrace.objects.Profile;
 import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.StoredSize;
+import dev.terrace.objects.ValueType;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.stream.Stream;
 
 /// Makes a problem of a profile: F and B are what it counted, C is the devices' tables at the mean
 /// size of accesses, R what it measured.
@@ -106,15 +108,23 @@ final class ProblemBuilder {
         if (spec.isCollection() && spec.target().contains("Set<")) {
             return "the elements of a set lie in persistent memory";
         }
-        if (spec.isCollection()
-                && !spec.target().endsWith("String>")
-                && !spec.target().endsWith("byte[]>")) {
-            return "a collection without texts and bytes lies in persistent memory";
+        if (spec.isCollection() && !holdsBuffers(spec.target())) {
+            return "a collection of numbers, days or objects lies in persistent memory";
         }
         boolean isMark =
                 type.fields().stream()
                         .anyMatch(field -> field.field().name().startsWith(spec.name() + "."));
         return isMark ? "whether an embedded object is there is said in the record" : "";
+    }
+
+    /// Whether the elements or values of a collection of this type may lie outside of its nodes.
+    private static boolean holdsBuffers(String collection) {
+        Stream<String> values =
+                ValueType.all().stream()
+                        .filter(type -> type.kind() != FieldKind.LONG)
+                        .map(ValueType::name);
+        return Stream.concat(Stream.of("java.lang.String", "byte[]"), values)
+                .anyMatch(name -> collection.endsWith(name + ">"));
     }
 
     private String refusal(FieldName name, FieldProfile field, Device device) {

@@ -69,7 +69,7 @@ final class Lazy {
     private static FieldSpec elementType(Item item, String name) {
         CodeBlock value =
                 switch (item) {
-                    case Item.Value(var _, var constant) ->
+                    case Item.Value(var _, var constant, var _) ->
                             CodeBlock.of("$T.$L", Names.ELEMENT_TYPE, constant);
                     case Item.Entity(var _, ClassName durable) ->
                             CodeBlock.of("$T.of($T.TYPE)", Names.ELEMENT_TYPE, durable);

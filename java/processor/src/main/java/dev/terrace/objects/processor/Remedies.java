@@ -4,10 +4,6 @@ import java.util.Map;
 
 /// Replacements for well-known types that are not stored.
 final class Remedies {
-    /// For classes that fields may have, and elements and keys of collections may not.
-    private static final String IN_COLLECTION =
-            "in a collection use String, or a @Durable class that has such a field";
-
     private static final Map<String, String> BY_TYPE =
             Map.ofEntries(
                     Map.entry(
@@ -16,9 +12,6 @@ final class Remedies {
                     Map.entry("java.lang.Number", "use one of the boxed types, such as Double"),
                     Map.entry("java.lang.CharSequence", "use String"),
                     Map.entry("java.lang.StringBuilder", "use String"),
-                    Map.entry("java.math.BigDecimal", IN_COLLECTION),
-                    Map.entry("java.math.BigInteger", IN_COLLECTION),
-                    Map.entry("java.util.UUID", IN_COLLECTION),
                     Map.entry("java.util.Date", "use long with getTime()"),
                     Map.entry("java.util.Optional", "use the type itself: a field may be null"),
                     Map.entry("java.util.OptionalInt", "use Integer, which may be null"),
@@ -42,12 +35,6 @@ final class Remedies {
                     Map.entry(
                             "java.util.concurrent.atomic.AtomicLong",
                             "use long: a transaction is atomic"),
-                    Map.entry("java.time.Instant", IN_COLLECTION),
-                    Map.entry("java.time.LocalDateTime", IN_COLLECTION),
-                    Map.entry("java.time.LocalDate", IN_COLLECTION + ", or Long with toEpochDay()"),
-                    Map.entry(
-                            "java.time.LocalTime", IN_COLLECTION + ", or Long with toNanoOfDay()"),
-                    Map.entry("java.time.Duration", IN_COLLECTION),
                     Map.entry("java.time.ZoneId", "use String with getId()"));
 
     private Remedies() {}

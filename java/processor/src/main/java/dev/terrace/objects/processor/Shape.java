@@ -113,18 +113,13 @@ sealed interface Shape {
             return false;
         }
 
-        /// A boxed value, a string or bytes.
+        /// A boxed value, a string, bytes, or a value of a class of the JDK.
         ///
         /// @param constant the name of the `ElementType`
-        record Value(TypeName plain, String constant) implements Item {
+        record Value(TypeName plain, String constant, boolean isBuffered) implements Item {
             @Override
             public TypeName durable() {
                 return plain;
-            }
-
-            @Override
-            public boolean isBuffered() {
-                return constant.equals("STRING") || constant.equals("BYTES");
             }
         }
 

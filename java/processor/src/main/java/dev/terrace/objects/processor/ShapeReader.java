@@ -11,7 +11,6 @@ import dev.terrace.objects.ValueType;
 import dev.terrace.objects.processor.Shape.Item;
 import dev.terrace.objects.processor.TagReader.Tags;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.function.Function;
 import java.util.stream.Collectors;
@@ -125,8 +124,9 @@ final class ShapeReader {
         if (held != null && !held.isBuffered()) {
             refuse(
                     field,
-                    "@Tier(%s) has no effect: a collection's tag says where its texts and bytes"
-                        + " lie, and this one holds %s, which is in PMEM always. Remove the tag",
+                    "@Tier(%s) has no effect: a collection's tag says where its texts, bytes and"
+                        + " other values of more than a word lie, and this one holds %s, which is"
+                        + " in PMEM always. Remove the tag",
                     named(tags.tiers()),
                     held.plain());
             return false;
@@ -224,7 +224,8 @@ final class ShapeReader {
         if (item != null && !isKey(item)) {
             return refuse(
                     field,
-                    "an element of a set is a String or a boxed value, not a %s: use a List",
+                    "an element of a set is a String, a boxed value or one such as a UUID, not a"
+                            + " %s: use a List",
                     simple(type.getTypeArguments().getFirst()));
         }
         return item == null ? null : new Shape.Elements(item, sorted);
@@ -250,8 +251,8 @@ final class ShapeReader {
         if (!isKey(key)) {
             return refuse(
                     field,
-                    "a key of a map is a String or a boxed value, not a %s: use a key that names"
-                            + " it",
+                    "a key of a map is a String, a boxed value or one such as a UUID, not a %s: use"
+                            + " a key that names it",
                     simple(type.getTypeArguments().getFirst()));
         }
         return new Shape.Mapping(key, value, sorted);
@@ -264,7 +265,7 @@ final class ShapeReader {
         }
         if (type.getKind() == TypeKind.ARRAY
                 && MoreTypes.asArray(type).getComponentType().getKind() == TypeKind.BYTE) {
-            return new Item.Value(TypeName.get(type), "BYTES");
+            return new Item.Value(TypeName.get(type), "BYTES", true);
         }
         if (type.getKind() != TypeKind.DECLARED) {
             refuse(
@@ -276,10 +277,13 @@ final class ShapeReader {
         }
         TypeElement element = MoreTypes.asTypeElement(type);
         String name = element.getQualifiedName().toString();
-        if (name.equals("java.lang.String") || BOXED.containsKey(name)) {
+        ValueType<?> value = VALUES.get(name);
+        boolean isString = name.equals("java.lang.String");
+        if (isString || BOXED.containsKey(name) || value != null) {
             return new Item.Value(
                     TypeName.get(type),
-                    element.getSimpleName().toString().toUpperCase(Locale.ROOT));
+                    Names.constant(element.getSimpleName().toString()),
+                    isString || value != null && value.kind() != FieldKind.LONG);
         }
         if (element.getKind() == ElementKind.ENUM) {
             refuse(

@@ -46,16 +46,19 @@ class ErrorsTest {
                 field("use byte[]", "List<int[]> arrays;"),
                 field("use String with name()", "List<Thread.State> states;"),
                 field(
-                        "a key of a map is a String or a boxed value, not a Friend",
+                        "a key of a map is a String, a boxed value or one such as a UUID,"
+                                + " not a Friend",
                         "Map<Friend, String> keys;"),
                 field(
-                        "a key of a map is a String or a boxed value, not a byte[]",
+                        "a key of a map is a String, a boxed value or one such as a UUID,"
+                                + " not a byte[]",
                         "SortedMap<byte[], String> keys;"),
                 field("declare the field as Set", "HashSet<String> set;"),
                 field("declare the field as SortedSet", "TreeSet<String> set;"),
                 field("say Set<String>", "@SuppressWarnings(\"rawtypes\") Set raw;"),
                 field(
-                        "an element of a set is a String or a boxed value, not a Friend",
+                        "an element of a set is a String, a boxed value or one such as a UUID,"
+                                + " not a Friend",
                         "Set<Friend> friends;"),
                 field("an element of a set is", "SortedSet<byte[]> sorted;"),
                 field("put the inner Set into a @Durable class", "List<Set<String>> sets;"),
@@ -66,11 +69,10 @@ class ErrorsTest {
                         "TreeMap<String, String> tree;"),
                 field("use List", "Collection<String> some;"),
                 field("a field may be null", "Optional<String> maybe;"),
-                field("in a collection use String", "List<java.time.Instant> times;"),
-                field("or Long with toEpochDay()", "Map<java.time.LocalDate, String> days;"),
                 field("use String with toString() and parse()", "java.time.YearMonth month;"),
-                field("in a collection use String", "Map<UUID, String> ids;"),
-                field("in a collection use String", "List<java.math.BigDecimal> prices;"),
+                field(
+                        "use String with toString() and parse()",
+                        "List<java.time.ZonedDateTime> times;"),
                 field("@Embedded is for objects", "@Embedded UUID id;"),
                 field("keep it in DRAM with @Tier(DRAM)", "java.net.URI address;"),
                 of("tag the class with @Durable", person("Plain plain;"), "class Plain {}"),
@@ -98,9 +100,13 @@ class ErrorsTest {
                         "@Tier(DISK) Friend x;"),
                 field("@Tier({PMEM, REMOTE}) has no effect", "@Tier({PMEM, REMOTE}) Friend x;"),
                 field(
-                        "@Tier(SSD) has no effect: a collection's tag says where its texts and"
-                                + " bytes lie, and this one holds java.lang.Integer",
+                        "@Tier(SSD) has no effect: a collection's tag says where its texts, bytes"
+                                + " and other values of more than a word lie, and this one holds"
+                                + " java.lang.Integer",
                         "@Tier(SSD) List<Integer> x;"),
+                field(
+                        "this one holds java.time.LocalDate, which is in PMEM always",
+                        "@Tier(SSD) Map<UUID, java.time.LocalDate> x;"),
                 field(
                         "Friend, which is in PMEM always. Remove the tag",
                         "@Tier(SSD) List<Friend> x;"),

@@ -99,6 +99,10 @@ public final class Anchor {
             List<Medium> tiers) {
         List<Medium> on = tiers.isEmpty() ? List.of(Medium.PMEM) : List.copyOf(tiers);
         long wordOfTiers = wordOf(on);
+        first.announce(heap);
+        if (second != null) {
+            second.announce(heap);
+        }
         Store store = heap.store();
         long record = store.allocate(BYTES, kind);
         long content = first.code() | (second == null ? 0 : second.code()) << 8 | wordOfTiers;
@@ -131,21 +135,21 @@ public final class Anchor {
         use = newUse;
     }
 
-    void countRead(@Nullable Object value) {
+    void countRead(long bytes) {
         FieldUse of = use;
         if (of != null) {
-            of.read(value);
+            of.read(bytes);
         }
     }
 
-    void countWrite(@Nullable Object value) {
+    void countWrite(long bytes) {
         FieldUse of = use;
         if (of != null) {
-            of.written(value);
+            of.written(bytes);
         }
     }
 
-    /// The bytes of the strings and byte arrays in the collection at `record`, without keys.
+    /// The bytes of the buffers of the collection at `record`, without those of keys.
     public static long bytes(Heap heap, long record) {
         long[] sum = {0};
         links(

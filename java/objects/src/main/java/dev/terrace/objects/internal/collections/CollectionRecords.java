@@ -41,7 +41,7 @@ public final class CollectionRecords {
         return heap.store().word(record + Anchor.STATE_AT);
     }
 
-    /// The bytes of the strings and byte arrays in the collection at `record`, without keys. In a
+    /// The bytes of the buffers of the collection at `record`, without those of keys. In a
     /// consistent read.
     public static long bytes(Heap heap, long record) {
         return Anchor.bytes(heap, record);

@@ -19,6 +19,8 @@ public enum Feature {
     CHECKED_PMEM(Word.INCOMPATIBLE, 2),
     /// A form of a class may have fields that share a slot.
     GROUPS(Word.INCOMPATIBLE, 3),
+    /// A collection may hold values of classes of the JDK, as `UUID` and `Instant`.
+    VALUE_ELEMENTS(Word.INCOMPATIBLE, 4),
     /// Tiers that override tags. Readers do not need their list; a writer that does not know the
     /// list would free it.
     PLACEMENTS(Word.READ_COMPATIBLE, 0),

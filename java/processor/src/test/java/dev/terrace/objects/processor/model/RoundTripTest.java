@@ -305,6 +305,33 @@ class RoundTripTest {
         assertFalse(durable.contentEquals(blank));
     }
 
+    @Test
+    void valuesOfTheJdksClassesAreElementsAndKeys() {
+        UUID id = new UUID(-1, 2);
+        Instant early = Instant.ofEpochSecond(-5, 7);
+        Ledger ledger =
+                new Ledger(
+                        Map.of(id, new BigDecimal("12.50"), new UUID(1, 2), BigDecimal.ZERO),
+                        new TreeMap<>(Map.of(early, id, Instant.EPOCH, new UUID(0, 0))),
+                        Map.of(LocalDate.of(1969, 7, 20), Duration.ofNanos(-1)),
+                        List.of(LocalDateTime.MIN, LocalDateTime.MAX),
+                        List.of(LocalTime.MAX, LocalTime.MIDNIGHT),
+                        Set.of(BigInteger.TWO.pow(100), BigInteger.ZERO),
+                        new TreeSet<>(List.of(new BigDecimal("9"), new BigDecimal("10.0"))),
+                        new TreeSet<>(List.of(LocalDate.MIN, LocalDate.EPOCH)));
+        DurableLedger durable = DurableLedger.of(pool, ledger);
+        assertEquals(ledger, durable.toLedger());
+        assertEquals(new BigDecimal("12.50"), durable.getBalances().get(id));
+        assertEquals(early, durable.getBooked().firstKey());
+        assertEquals(new BigDecimal("10.0"), durable.getPrices().ceiling(new BigDecimal("10")));
+        assertTrue(durable.getHolidays().add(LocalDate.of(2026, 12, 25)));
+        assertEquals(3, durable.toLedger().holidays().size());
+        assertTrue(durable.contentEquals(durable));
+        durable.set(ledger);
+        assertEquals(ledger, durable.toLedger());
+        assertEquals(List.of(), pool.check().problems());
+    }
+
     private static Shelf shelf(int number) {
         Shelf.Box box =
                 new Shelf.Box("label " + number, number, "a story", "near", 7, new byte[number]);
