@@ -15,10 +15,17 @@ import org.apache.spark.sql.types.StructType;
 import org.jspecify.annotations.Nullable;
 
 /// A query's condition for whole blocks, or parts: whether one of them may have a row that meets
-/// the condition. Spark itself finds these rows.
-sealed interface BlockFilter extends Serializable {
+/// the condition; and for the rows of a block: which of them may meet it.
+///
+/// Invariant: what is left out does not meet the condition. What is kept may not, either: Spark
+/// looks at that itself.
+sealed interface BlockFilter extends Serializable
+        permits BlockFilter.Comparison, BlockFilter.Nullness, BlockFilter.Several, OneOf {
     /// Characters of a constant that are shown.
     int CONSTANT_MAX = 60;
+
+    /// Of so many alternatives no row is looked at: that would take longer than to read the row.
+    int ALTERNATIVES_MAX = 16;
 
     /// Whether rows of which this is known may meet the condition.
     boolean mayMatch(Facts facts);
@@ -26,8 +33,20 @@ sealed interface BlockFilter extends Serializable {
     /// Whether all rows of which this is known meet the condition, as far as it shows.
     boolean mustMatch(Facts facts);
 
+    /// Clears rows of a block that do not meet the condition.
+    ///
+    /// @param rows true for those of which that is not known yet
+    void keep(Values values, boolean[] rows);
+
     /// The condition as SQL has it, of columns with these names.
     String words(List<String> columns);
+
+    /// The values of a block.
+    @FunctionalInterface
+    interface Values {
+        /// Those of a column.
+        BlockVector of(int column);
+    }
 
     /// Facts about the columns of some rows.
     interface Facts {
@@ -108,6 +127,55 @@ sealed interface BlockFilter extends Serializable {
             };
         }
 
+        @Override
+        public void keep(Values values, boolean[] rows) {
+            BlockVector vector = values.of(column);
+            if (vector.areNumbers()) {
+                keepNumbers(vector, OrderKeys.toLong(key), rows);
+            } else {
+                vector.keepBytes(this::isMetBy, rows);
+            }
+        }
+
+        private void keepNumbers(BlockVector vector, long number, boolean[] rows) {
+            switch (order) {
+                case EQUAL -> vector.keepBetween(number, number, rows);
+                case LESS_OR_EQUAL -> vector.keepBetween(Long.MIN_VALUE, number, rows);
+                case GREATER_OR_EQUAL -> vector.keepBetween(number, Long.MAX_VALUE, rows);
+                case LESS -> {
+                    if (number == Long.MIN_VALUE) {
+                        Arrays.fill(rows, false);
+                    } else {
+                        vector.keepBetween(Long.MIN_VALUE, number - 1, rows);
+                    }
+                }
+                case GREATER -> {
+                    if (number == Long.MAX_VALUE) {
+                        Arrays.fill(rows, false);
+                    } else {
+                        vector.keepBetween(number + 1, Long.MAX_VALUE, rows);
+                    }
+                }
+                case STARTS_WITH -> throw new AssertionError("numbers have no beginning");
+            }
+        }
+
+        /// Whether the bytes of a value meet the condition.
+        private boolean isMetBy(byte[] bytes, int from, int to) {
+            if (order == Order.STARTS_WITH || order == Order.EQUAL) {
+                int length = to - from;
+                boolean mayBe = order == Order.EQUAL ? length == key.length : length >= key.length;
+                return mayBe && Arrays.equals(bytes, from, from + key.length, key, 0, key.length);
+            }
+            int compared = Arrays.compareUnsigned(bytes, from, to, key, 0, key.length);
+            return switch (order) {
+                case LESS -> compared < 0;
+                case LESS_OR_EQUAL -> compared <= 0;
+                case GREATER -> compared > 0;
+                default -> compared >= 0;
+            };
+        }
+
         private static boolean startsWith(byte @Nullable [] value, byte[] prefix) {
             return value != null
                     && value.length >= prefix.length
@@ -130,6 +198,11 @@ sealed interface BlockFilter extends Serializable {
         @Override
         public boolean mustMatch(Facts facts) {
             return facts.nulls(column) == (isNull ? facts.rows() : 0);
+        }
+
+        @Override
+        public void keep(Values values, boolean[] rows) {
+            values.of(column).keepNulls(isNull, rows);
         }
     }
 
@@ -156,6 +229,27 @@ sealed interface BlockFilter extends Serializable {
             return all
                     ? conditions.stream().allMatch(condition -> condition.mustMatch(facts))
                     : conditions.stream().anyMatch(condition -> condition.mustMatch(facts));
+        }
+
+        @Override
+        public void keep(Values values, boolean[] rows) {
+            if (all) {
+                conditions.forEach(condition -> condition.keep(values, rows));
+            } else if (conditions.size() <= ALTERNATIVES_MAX) {
+                keepAny(values, rows);
+            }
+        }
+
+        private void keepAny(Values values, boolean[] rows) {
+            boolean[] any = new boolean[rows.length];
+            for (BlockFilter condition : conditions) {
+                boolean[] left = rows.clone();
+                condition.keep(values, left);
+                for (int row = 0; row < rows.length; row++) {
+                    any[row] |= left[row];
+                }
+            }
+            System.arraycopy(any, 0, rows, 0, rows.length);
         }
     }
 
@@ -252,6 +346,11 @@ sealed interface BlockFilter extends Serializable {
 
     private static @Nullable BlockFilter in(Expression[] children, StructType schema) {
         int column = column(children[0], schema);
+        if (children.length > ALTERNATIVES_MAX
+                && column >= 0
+                && ColumnSummary.isExact(schema.fields()[column].dataType())) {
+            return oneOf(column, children, schema.fields()[column].dataType());
+        }
         List<BlockFilter> any = new ArrayList<>();
         for (int i = 1; i < children.length && column >= 0; i++) {
             BlockFilter one =
@@ -266,6 +365,32 @@ sealed interface BlockFilter extends Serializable {
             }
         }
         return several(false, any);
+    }
+
+    /// Of numbers: each is looked up rather than compared with all.
+    private static @Nullable BlockFilter oneOf(int column, Expression[] children, DataType type) {
+        long[] numbers = new long[children.length - 1];
+        StringBuilder words = new StringBuilder();
+        int count = 0;
+        for (int i = 1; i < children.length; i++) {
+            if (!(children[i] instanceof Literal<?> literal)) {
+                return null;
+            }
+            Object value = literal.value();
+            if (value == null) {
+                continue;
+            }
+            byte[] key = literal.dataType().equals(type) ? OrderKeys.of(value, type) : null;
+            if (key == null) {
+                return null;
+            }
+            if (words.length() < CONSTANT_MAX) {
+                words.append(count == 0 ? "" : ", ").append(inSql(value, type));
+            }
+            numbers[count++] = OrderKeys.toLong(key);
+        }
+        String more = words.length() < CONSTANT_MAX ? "" : ", ...";
+        return new OneOf(column, Arrays.copyOf(numbers, count), words + more);
     }
 
     /// The number of the column that an expression is; -1 if it is none.

@@ -27,7 +27,8 @@ final class BlockMetrics {
         }
     }
 
-    /// Blocks that had none, by what is known of their columns.
+    /// Blocks that had none, by what is known of their columns, or by the values of columns that
+    /// conditions name.
     public static final class Skipped extends CustomSumMetric {
         /// For Spark.
         public Skipped() {}

@@ -20,7 +20,8 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.jspecify.annotations.Nullable;
 import org.roaringbitmap.RoaringBitmap;
 
-/// Reads the blocks of a part, one batch each, without the rows that are deleted.
+/// Reads the blocks of a part, one batch each, without the rows that are deleted, and mostly
+/// without those that do not meet the query's conditions.
 ///
 /// Invariant: who reads a part to its end has met as many rows as the manifest says: none is lost
 /// with a block.
@@ -41,7 +42,7 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
     /// All rows of a block.
     private final ColumnarBatch all;
 
-    /// Those of a block that are not deleted.
+    /// Those of a block that the query may need.
     private final ColumnarBatch some;
 
     private ColumnarBatch batch;
@@ -124,11 +125,9 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
             if (met++ % input.shares() != input.share()) {
                 continue;
             }
-            live.lead(walked - rows(), (int) rows());
-            if (live.count() > 0 && filters.stream().allMatch(filter -> filter.mayMatch(this))) {
+            if (lead()) {
                 read++;
                 int rows = (int) Math.min(left, live.count());
-                lead();
                 batch = live.areAll() ? all : some;
                 batch.setNumRows(rows);
                 left -= rows;
@@ -139,15 +138,54 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
         return false;
     }
 
-    /// Leads the vectors to the block.
-    private void lead() {
+    /// Leads to the rows of the block that the query may need.
+    ///
+    /// @return whether there are any
+    private boolean lead() {
+        live.lead(walked - rows(), (int) rows());
+        if (live.count() == 0 || !filters.stream().allMatch(filter -> filter.mayMatch(this))) {
+            return false;
+        }
+        for (int i = 0; i < vectors.length; i++) {
+            if (columns[i] != TableScan.ID) {
+                lead(vectors[i], columns[i]);
+            }
+        }
+        narrow();
         for (int i = 0; i < vectors.length; i++) {
             if (columns[i] == TableScan.ID) {
                 vectors[i].hold(this::ids, live.count());
-            } else {
-                vectors[i].lead(block, (int) rows(), (int) nulls(columns[i]));
             }
         }
+        return live.count() > 0;
+    }
+
+    private BlockVector lead(BlockVector vector, int column) {
+        vector.lead(block, (int) rows(), (int) nulls(column));
+        return vector;
+    }
+
+    /// Leaves out rows that do not meet the conditions: of the columns that no condition names,
+    /// only what is left is looked at, and nothing if no row is.
+    private void narrow() {
+        List<BlockFilter> open =
+                filters.stream().filter(filter -> !filter.mustMatch(this)).toList();
+        if (!open.isEmpty()) {
+            boolean[] needed = new boolean[(int) rows()];
+            Arrays.fill(needed, true);
+            open.forEach(filter -> filter.keep(this::vector, needed));
+            live.narrow(needed);
+        }
+    }
+
+    /// The values of a column of the block, whether the query wants it or not.
+    private BlockVector vector(int column) {
+        for (int i = 0; i < columns.length; i++) {
+            if (columns[i] == column) {
+                return vectors[i];
+            }
+        }
+        return lead(new BlockVector(layout.column(column)), column);
     }
 
     /// The ids of the block's rows, in an array that is reused.

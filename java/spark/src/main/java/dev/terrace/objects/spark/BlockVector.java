@@ -7,6 +7,8 @@ import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.util.Arrays;
 import java.util.Objects;
+import java.util.function.IntToLongFunction;
+import java.util.function.LongPredicate;
 import java.util.function.Supplier;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.vectorized.ColumnVector;
@@ -45,6 +47,7 @@ final class BlockVector extends ColumnVector {
     private byte[] nullBits = {};
     private int[] offsets = {};
     private Object values;
+    private long[] numbers = {};
     private int rows;
     private int expectedNulls = UNKNOWN;
 
@@ -194,6 +197,98 @@ final class BlockVector extends ColumnVector {
             throw damaged(field, "are less than " + length + " elements");
         }
         return room;
+    }
+
+    /// Whether values are numbers, whose order is that of [OrderKeys].
+    boolean areNumbers() {
+        return !layout.isVariable();
+    }
+
+    /// Asks about a value's bytes.
+    @FunctionalInterface
+    interface BytesTest {
+        /// @param to where the value ends
+        boolean isMetBy(byte[] bytes, int from, int to);
+    }
+
+    /// Clears rows whose number is null, less than the least, or greater than the greatest.
+    void keepBetween(long least, long greatest, boolean[] keep) {
+        keepNulls(false, keep);
+        if (isAny(keep)) {
+            long[] all = numbers();
+            for (int row = 0; row < keep.length; row++) {
+                keep[row] &= all[row] >= least & all[row] <= greatest;
+            }
+        }
+    }
+
+    /// Clears rows whose number is null, or does not meet a condition.
+    void keepNumbers(LongPredicate condition, boolean[] keep) {
+        keepNulls(false, keep);
+        if (isAny(keep)) {
+            long[] all = numbers();
+            for (int row = 0; row < keep.length; row++) {
+                keep[row] = keep[row] && condition.test(all[row]);
+            }
+        }
+    }
+
+    /// Clears rows whose value is null, or has bytes that do not meet a condition.
+    void keepBytes(BytesTest condition, boolean[] keep) {
+        keepNulls(false, keep);
+        if (isAny(keep)) {
+            int[] ends = offsets();
+            byte[] bytes = (byte[]) values();
+            for (int row = 0; row < keep.length; row++) {
+                keep[row] = keep[row] && condition.isMetBy(bytes, ends[row], ends[row + 1]);
+            }
+        }
+    }
+
+    /// Whether a row is left; if not, nothing is to be read.
+    private static boolean isAny(boolean[] rows) {
+        for (boolean row : rows) {
+            if (row) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /// Clears rows that are not null, or those that are.
+    void keepNulls(boolean areNulls, boolean[] keep) {
+        boolean areAny = nulls() != null;
+        for (int row = 0; (areAny || areNulls) && row < keep.length; row++) {
+            keep[row] &= isNullAt(row) == areNulls;
+        }
+    }
+
+    /// The values of all rows as numbers of the order of long.
+    private long[] numbers() {
+        if (values() instanceof long[] longs) {
+            return longs;
+        }
+        numbers = numbers.length < rows() ? new long[rows()] : numbers;
+        switch (values) {
+            case byte[] a -> fill(row -> a[row]);
+            case short[] a -> fill(row -> a[row]);
+            case int[] a -> {
+                // Most are: dates, keys and counts.
+                for (int row = 0; row < rows; row++) {
+                    numbers[row] = a[row];
+                }
+            }
+            case float[] a -> fill(row -> OrderKeys.ofDouble(a[row]));
+            case double[] a -> fill(row -> OrderKeys.ofDouble(a[row]));
+            default -> throw new AssertionError(values);
+        }
+        return numbers;
+    }
+
+    private void fill(IntToLongFunction of) {
+        for (int row = 0; row < rows; row++) {
+            numbers[row] = of.applyAsLong(row);
+        }
     }
 
     private PoolDamagedException damaged(int field, String why) {

@@ -3,15 +3,19 @@ package dev.terrace.objects.spark;
 import org.roaringbitmap.PeekableIntIterator;
 import org.roaringbitmap.RoaringBitmap;
 
-/// The rows of a part that are not deleted, of one block after the other.
+/// The rows of a part that are not deleted, of one block after the other; and of these, those that
+/// a query may need.
 ///
 /// Invariant: blocks are led to in their order, so the bitmap is walked over once.
 final class LiveRows {
+    /// Less than one of so many is few.
+    private static final int FEW = 4;
+
     private final PeekableIntIterator deleted;
     private int[] rows = {};
     private int count;
 
-    /// Whether no row of the block is deleted: `rows` says nothing then.
+    /// Whether they are all rows of the block: `rows` says nothing then.
     private boolean areAll;
 
     /// @param deleted rows of the part
@@ -50,11 +54,35 @@ final class LiveRows {
         }
     }
 
+    /// Leaves rows out that a query does not need. If those are few, it leaves none out: rows one
+    /// behind the other are faster to read.
+    ///
+    /// @param needed whether a row of the block is
+    void narrow(boolean[] needed) {
+        int left = 0;
+        for (int i = 0; i < count; i++) {
+            left += needed[at(i)] ? 1 : 0;
+        }
+        if (left >= count - count / FEW) {
+            return;
+        }
+        rows = rows.length < count ? new int[needed.length] : rows;
+        int next = 0;
+        for (int i = 0; i < count; i++) {
+            int row = at(i);
+            if (needed[row]) {
+                rows[next++] = row;
+            }
+        }
+        count = left;
+        areAll = false;
+    }
+
     private boolean hasDeletedBefore(long row) {
         return deleted.hasNext() && Integer.toUnsignedLong(deleted.peekNext()) < row;
     }
 
-    /// Whether no row of the block is deleted.
+    /// Whether they are all rows of the block.
     boolean areAll() {
         return areAll;
     }

@@ -7,8 +7,9 @@ import org.apache.spark.sql.vectorized.ColumnarMap;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.jspecify.annotations.Nullable;
 
-/// The values of a column in the rows of a block that are not deleted. Nothing is copied: a batch
-/// of Spark's knows no selection, so each value is looked up by the number of its row.
+/// The values of a column in the rows of a block that are not deleted, and that a query may need.
+/// Nothing is copied: a batch of Spark's knows no selection, so each value is looked up by the
+/// number of its row.
 final class LiveVector extends ColumnVector {
     private final BlockVector all;
     private final LiveRows rows;

@@ -18,6 +18,7 @@ import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.HasPartitionStatistics;
@@ -26,6 +27,7 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.connector.read.colstats.ColumnStatistics;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.ByteType;
@@ -40,7 +42,10 @@ import org.apache.spark.sql.types.TimestampType;
 
 /// The part of a table that a query reads: some columns of the blocks, in those parts that may have
 /// matching rows.
-final class TableScan implements Scan, Batch, SupportsReportStatistics {
+///
+/// Conditions that Spark finds only while the query runs, such as the keys of a table that it
+/// joins, come last: from then on, partitions and readers are those for all conditions.
+final class TableScan implements Scan, Batch, SupportsReportStatistics, SupportsRuntimeV2Filtering {
     /// Instead of a column's number: the ids of rows.
     static final int ID = -1;
 
@@ -55,14 +60,14 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
     private final StructType schema;
     private final StructType wanted;
     private final int[] columns;
-    private final List<BlockFilter> filters;
+    private final List<BlockFilter> filters = new ArrayList<>();
     private final long limit;
     private final long splitBytes;
 
     private final Manifest manifest;
 
     /// By their numbers in the manifest.
-    private final SortedMap<Integer, Part> parts;
+    private final SortedMap<Integer, Part> parts = new TreeMap<>();
 
     /// Of the query that asked for the scan.
     private Map<String, String> options = Map.of();
@@ -78,13 +83,13 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
         this.name = name;
         this.store = store;
         this.wanted = wanted;
-        this.filters = List.copyOf(filters);
+        this.filters.addAll(filters);
         this.limit = limit;
         this.splitBytes = splitBytes;
         this.manifest = manifest;
         schema = TerraceTable.schema(manifest);
         columns = Stream.of(wanted.fieldNames()).mapToInt(this::indexOf).toArray();
-        parts = needed(manifest.parts());
+        find(manifest.parts());
     }
 
     /// The scan of a query with these options: it may be a batch or a stream.
@@ -156,17 +161,37 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
         }
     }
 
-    private SortedMap<Integer, Part> needed(List<Part> all) {
-        SortedMap<Integer, Part> needed = new TreeMap<>();
+    /// Finds the parts that the query needs.
+    private void find(List<Part> all) {
         long rows = 0;
         for (int i = 0; i < all.size(); i++) {
             // Without a condition, so many rows are enough.
             if (rows < limit && mayMatch(all.get(i), filters)) {
-                needed.put(i, all.get(i));
+                parts.put(i, all.get(i));
                 rows += all.get(i).live();
             }
         }
-        return needed;
+    }
+
+    /// Columns of numbers: of others it would take long to look whether a value is one of many.
+    @Override
+    public NamedReference[] filterAttributes() {
+        return IntStream.range(0, columns.length)
+                .filter(i -> columns[i] != ID)
+                .filter(i -> ColumnSummary.isExact(schema.fields()[columns[i]].dataType()))
+                .mapToObj(i -> reference(wanted.fieldNames()[i]))
+                .toArray(NamedReference[]::new);
+    }
+
+    @Override
+    public void filter(Predicate[] predicates) {
+        for (Predicate predicate : predicates) {
+            BlockFilter filter = BlockFilter.of(predicate, schema);
+            if (filter != null) {
+                filters.add(filter);
+            }
+        }
+        parts.values().removeIf(part -> !mayMatch(part, filters));
     }
 
     /// Whether rows of a part may meet all these conditions, by what the manifest knows.
@@ -232,12 +257,17 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
 
     /// The partitions of a part, which has this number in its manifest.
     List<PartInput> inputs(int number, Part part) {
-        long bytes = Arrays.stream(columns).mapToLong(column -> bytesOfColumn(part, column)).sum();
+        long bytes = bytes(part);
         int shares = (int) Math.min(SHARES_MAX, Math.max(1, Math.ceilDiv(bytes, splitBytes)));
         return IntStream.range(0, shares)
                 .mapToObj(
                         share -> new PartInput(part.withoutColumns(), number, share, shares, bytes))
                 .toList();
+    }
+
+    /// Bytes of the columns that are read.
+    private long bytes(Part part) {
+        return Arrays.stream(columns).mapToLong(column -> bytesOfColumn(part, column)).sum();
     }
 
     private static long bytesOfColumn(Part part, int column) {
@@ -246,7 +276,7 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
 
     @Override
     public PartitionReaderFactory createReaderFactory() {
-        return new BlockReader.Factory(store, schema, columns, filters, limit);
+        return new BlockReader.Factory(store, schema, columns, List.copyOf(filters), limit);
     }
 
     /// The readers of a stream. Spark does not say which columns a stream needs: all are there, and
@@ -267,11 +297,9 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
         Collection<Part> all = parts.values();
         long rows = all.stream().mapToLong(Part::live).sum();
         Map<NamedReference, ColumnStatistics> ofColumns = new HashMap<>();
-        long bytes = 0;
         for (int i = 0; i < columns.length; i++) {
             int column = columns[i];
             long columnBytes = all.stream().mapToLong(part -> bytesOfColumn(part, column)).sum();
-            bytes += columnBytes;
             if (column != ID) {
                 long nulls =
                         all.stream().mapToLong(part -> part.columns().get(column).nulls()).sum();
@@ -285,7 +313,16 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics {
                                 bound(column, false)));
             }
         }
-        return new TableFigures(OptionalLong.of(bytes), OptionalLong.of(rows), ofColumns);
+        return new TableFigures(OptionalLong.of(neededBytes()), OptionalLong.of(rows), ofColumns);
+    }
+
+    /// An estimate of the bytes that the query gets. Spark takes nothing off for its filters unless
+    /// its cost-based optimizer is on, which goes by rows: so of these, nothing is taken off here.
+    private long neededBytes() {
+        Selectivity selectivity = new Selectivity(schema, filters);
+        return parts.values().stream()
+                .mapToLong(part -> (long) (selectivity.of(part) * bytes(part)))
+                .sum();
     }
 
     /// A bound as Spark has values of the column's type, if that is a whole number, a date or a

@@ -146,13 +146,18 @@ class ParquetEqualityTest {
             String text = (String) value;
             return column.startsWith(text.substring(0, Math.min(2, text.length())));
         }
-        return switch (random.nextInt(7)) {
+        return switch (random.nextInt(8)) {
             case 0 -> column.equalTo(value);
             case 1 -> column.lt(value);
             case 2 -> column.leq(value);
             case 3 -> column.gt(value);
             case 4 -> column.geq(value);
             case 5 -> column.eqNullSafe(value);
+            case 6 ->
+                    column.isin(
+                            Stream.generate(() -> table.someValue(field, random))
+                                    .limit(1 + random.nextInt(30))
+                                    .toArray());
             default -> column.isin(value, table.someValue(field, random));
         };
     }

@@ -7,14 +7,20 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import jdk.jfr.Recording;
 import jdk.jfr.consumer.RecordingFile;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
+import org.apache.spark.sql.execution.adaptive.QueryStageExec;
+import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
@@ -184,6 +190,98 @@ class PruningTest {
                         people(spark).filter("id = -1 or name is null").select("image").collect()));
     }
 
+    /// Of how many rows the scan of people gave the values.
+    private static long scanned(Dataset<Row> rows) {
+        rows.collectAsList();
+        return scans(rows.queryExecution().executedPlan())
+                .mapToLong(scan -> scan.metrics().apply("numOutputRows").value())
+                .sum();
+    }
+
+    private static Stream<SparkPlan> scans(SparkPlan plan) {
+        return CollectionConverters.asJava(plan.collectLeaves()).stream()
+                .flatMap(leaf ->
+                        switch (leaf) {
+                            case AdaptiveSparkPlanExec all -> scans(all.executedPlan());
+                            case QueryStageExec stage -> scans(stage.plan());
+                            case BatchScanExec scan -> Stream.of(scan);
+                            default -> Stream.of();
+                        });
+    }
+
+    @Test
+    void rowsThatDoNotMeetAConditionDoNotLeaveTheScan(SparkSession spark) {
+        String twenty =
+                IntStream.range(0, 20)
+                        .mapToObj(i -> Integer.toString(i * 10))
+                        .collect(Collectors.joining(", "));
+        for (Map.Entry<String, Integer> condition :
+                Map.of(
+                                "age = 3",
+                                100,
+                                "age < 3 and late is null",
+                                30,
+                                "age > 7 and age <= 8",
+                                100,
+                                "name >= 'name 10990'",
+                                10,
+                                "name < 'name 10003' or id = 77",
+                                4,
+                                "name like 'name 1007%'",
+                                10,
+                                "name = 'name 10077'",
+                                1,
+                                "age in (1, 2)",
+                                200,
+                                "id in (" + twenty + ")",
+                                20)
+                        .entrySet()) {
+            assertEquals(
+                    (long) condition.getValue(),
+                    scanned(people(spark).filter(condition.getKey()).select("name")),
+                    condition.getKey());
+        }
+    }
+
+    /// Rows one behind the other are faster to read, and Spark looks at each once more.
+    @Test
+    void blocksOfWhichMostRowsMeetAConditionAreReadWhole(SparkSession spark) {
+        Dataset<Row> most = people(spark).filter("age < 8").select("name");
+        assertEquals(1000, scanned(most));
+        assertEquals(800, most.collectAsList().size());
+        assertEquals(700, scanned(people(spark).filter("age < 7").select("name")));
+    }
+
+    @Test
+    void aBlockWithoutARowForAConditionIsReadOnlyAsFarAsThatShows(SparkSession spark)
+            throws Throwable {
+        // By its bounds, the block of 77 may have such a row.
+        String condition = "id = 77 and age = 3";
+        assertEquals(0, diskReads(() -> people(spark).filter(condition).select("image").collect()));
+        assertEquals(0, scanned(people(spark).filter(condition).select("name")));
+    }
+
+    @Test
+    void keysOfATableThatIsJoinedLeaveRowsOut(SparkSession spark) {
+        Dataset<Row> people = people(spark);
+        for (int keys : List.of(3, 50)) {
+            Dataset<Row> some =
+                    spark.range(0, 2L * keys)
+                            .selectExpr("id * 7 key", "id number")
+                            .filter("number < " + keys);
+            Dataset<Row> joined =
+                    people.join(some, people.col("id").equalTo(some.col("key"))).select("name");
+            assertEquals(keys, scanned(joined));
+            assertEquals(keys, joined.collectAsList().size());
+        }
+        Dataset<Row> none = spark.range(0, 10).selectExpr("id key").filter("key > 20");
+        assertEquals(
+                0,
+                people.join(none, people.col("id").equalTo(none.col("key")))
+                        .collectAsList()
+                        .size());
+    }
+
     @Test
     void whoWantsFewRowsReadsFewBlocks(SparkSession spark) throws Throwable {
         assertEquals(
@@ -256,6 +354,33 @@ class PruningTest {
                         .sizeInBytes()
                         .toLong();
         assertTrue(images > 100 * ROWS, () -> "images: " + images);
+    }
+
+    /// How many bytes of ids a query gets, as the optimizer knows it.
+    private long bytesOfIds(SparkSession spark, String condition) {
+        return people(spark)
+                .filter(condition)
+                .select("id")
+                .queryExecution()
+                .optimizedPlan()
+                .collectLeaves()
+                .head()
+                .stats()
+                .sizeInBytes()
+                .toLong();
+    }
+
+    @Test
+    void theOptimizerKnowsAboutHowFewRowsMeetAFilter(SparkSession spark) {
+        assertEquals(8000, bytesOfIds(spark, "id >= 0"));
+        // Of the 500 rows of either part.
+        assertEquals(8 * 125, bytesOfIds(spark, "id < 125"));
+        assertEquals(8 * 249, bytesOfIds(spark, "id >= 250 and id < 499 and id < 700"));
+        assertEquals(8 * (400 + 249), bytesOfIds(spark, "id >= 100 and id < 749"));
+        // Never less than an eighth, and never less because of what is not known.
+        assertEquals(8 * 500 / 8, bytesOfIds(spark, "id = 7"));
+        assertEquals(8000, bytesOfIds(spark, "id >= 900 or id < 100"));
+        assertEquals(8000, bytesOfIds(spark, "id is not null"));
     }
 
     @Test

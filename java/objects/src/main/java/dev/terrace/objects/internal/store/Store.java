@@ -268,11 +268,11 @@ public final class Store implements AutoCloseable {
         if (depth == 0) {
             try {
                 changes.requireWhole();
-            } catch (StoreFailure e) {
+                pmem.beforeChanges();
+            } catch (StoreFailure | InternalError e) {
                 writer.unlock();
                 throw e;
             }
-            pmem.beforeChanges();
             epoch.layOver();
         }
         depth++;
