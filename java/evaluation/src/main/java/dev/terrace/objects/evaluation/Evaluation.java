@@ -1,11 +1,13 @@
 package dev.terrace.objects.evaluation;
 
+import dev.terrace.objects.evaluation.changes.ChangesExperiment;
 import dev.terrace.objects.evaluation.experiment.Experiment;
 import dev.terrace.objects.evaluation.experiment.Settings;
 import dev.terrace.objects.evaluation.graph.GraphExperiment;
 import dev.terrace.objects.evaluation.graph.ImageExperiment;
 import dev.terrace.objects.evaluation.kmeans.KMeansExperiment;
 import dev.terrace.objects.evaluation.placement.PlacementExperiment;
+import dev.terrace.objects.evaluation.queries.QueriesExperiment;
 import dev.terrace.objects.evaluation.reopen.ReopenExperiment;
 import dev.terrace.objects.evaluation.report.Report;
 import dev.terrace.objects.evaluation.report.Section;
@@ -51,6 +53,9 @@ public final class Evaluation implements Callable<Integer> {
     private static final int COPIES = 100;
     private static final int ROWS = 10_000_000;
     private static final int ROWS_QUICK = 20_000;
+    private static final double SCALE = 0.25;
+    private static final double SCALE_MAX = 1000;
+    private static final double SCALE_QUICK = 0.002;
     private static final int RUNS = 5;
 
     private final Function<Duration, Processes> processes;
@@ -85,6 +90,16 @@ public final class Evaluation implements Callable<Integer> {
             paramLabel = "N",
             description = "Rows of tables, records of pools (" + ROWS + ").")
     private @Nullable Integer rows;
+
+    @Option(
+            names = "--scale",
+            paramLabel = "F",
+            description =
+                    "Scale of the tables that queries read ("
+                            + SCALE
+                            + "): 1 is six million lines of orders, and takes some 3 GiB of"
+                            + " persistent memory.")
+    private @Nullable Double scale;
 
     @Option(
             names = "--runs",
@@ -140,6 +155,8 @@ public final class Evaluation implements Callable<Integer> {
         all.put("surface", new SurfaceExperiment());
         all.put("reopen", new ReopenExperiment());
         all.put("placement", new PlacementExperiment());
+        all.put("queries", new QueriesExperiment());
+        all.put("changes", new ChangesExperiment());
         return all;
     }
 
@@ -233,6 +250,7 @@ public final class Evaluation implements Callable<Integer> {
                 data,
                 positive("--copies", copies, isQuick ? 1 : COPIES),
                 positive("--rows", rows, isQuick ? ROWS_QUICK : ROWS),
+                scale(),
                 positive("--runs", runs, isQuick ? 1 : RUNS),
                 isQuick,
                 pmem,
@@ -244,6 +262,15 @@ public final class Evaluation implements Callable<Integer> {
                                         LocalTime.now().truncatedTo(ChronoUnit.SECONDS)
                                                 + " "
                                                 + step));
+    }
+
+    private double scale() {
+        if (scale != null && !(scale > 0 && scale <= SCALE_MAX)) {
+            throw new ParameterException(
+                    Objects.requireNonNull(spec).commandLine(),
+                    "--scale " + scale + ": it is more than 0 and at most " + SCALE_MAX);
+        }
+        return scale != null ? scale : isQuick ? SCALE_QUICK : SCALE;
     }
 
     private int positive(String name, @Nullable Integer given, int otherwise) {

@@ -191,6 +191,36 @@ class EvaluationTest {
                 isEmpty(pmem) && isEmpty(directory.resolve("disk")), "something was left behind");
     }
 
+    /// That all kinds of tables give the same answers is what the experiment itself looks at.
+    @Test
+    void queriesAreMeasuredOnAllKindsOfTablesAndReported() throws IOException {
+        assertEquals(0, run("--only", "queries", "--scale", "0.001"), err::toString);
+        JsonNode measured = section().at("/measured");
+        assertEquals(0.001, measured.at("/scale").asDouble());
+        for (String storage : List.of("TERRACE", "PARQUET_SNAPPY", "PARQUET_PLAIN", "CACHED")) {
+            assertTrue(measured.at("/bytes/" + storage).asLong() > 0, storage);
+            assertEquals(10, measured.at("/seconds/" + storage).size(), storage);
+            assertTrue(measured.at("/seconds/" + storage + "/Q6/values/0").asDouble() > 0);
+        }
+        assertTrue(out.toString().contains("| at most 1.30 | open: 1 round, not 5 |"));
+        assertTrue(Files.exists(report().resolve("evaluation/queries.svg")));
+        assertTrue(
+                isEmpty(pmem) && isEmpty(directory.resolve("disk")), "something was left behind");
+    }
+
+    @Test
+    void changesOfRowsAreMeasuredAndReported() throws IOException {
+        assertEquals(0, run("--only", "changes", "--rows", "3000"), err::toString);
+        JsonNode measured = section().at("/measured");
+        assertEquals(3000, measured.at("/rows").asInt());
+        assertEquals(4, measured.at("/changeSeconds").size());
+        assertTrue(measured.at("/scanSeconds/MERGE_SCATTERED/values/0").asDouble() > 0);
+        assertTrue(out.toString().contains("| DELETE, scattered |"), out::toString);
+        assertTrue(out.toString().contains("| at most 1.00 | not measured |"), out::toString);
+        assertTrue(
+                isEmpty(pmem) && isEmpty(directory.resolve("disk")), "something was left behind");
+    }
+
     private JsonNode section() throws IOException {
         return Json.MAPPER
                 .readTree(report().resolve("evaluation/evaluation.json").toFile())
@@ -225,5 +255,11 @@ class EvaluationTest {
         assertTrue(err.toString().contains("--only chess: there is kmeans, graph"), err::toString);
         assertEquals(2, run("--runs", "0"));
         assertTrue(err.toString().contains("--runs 0: it is at least 1"), err::toString);
+        for (String scale : List.of("0", "-1", "NaN", "2000")) {
+            assertEquals(2, run("--scale", scale));
+        }
+        assertTrue(
+                err.toString().contains("--scale 2000.0: it is more than 0 and at most 1000"),
+                err::toString);
     }
 }

@@ -12,6 +12,7 @@ import org.jspecify.annotations.Nullable;
 /// @param data the archive ego-facebook.tar.gz; null: a synthetic graph
 /// @param copies of the graph
 /// @param rows of tables and pools
+/// @param scale of the tables that queries read, as TPC-H counts it
 /// @param runs of each measurement
 /// @param isQuick whether it only shows that everything runs
 /// @param pmem a directory in persistent memory
@@ -23,6 +24,7 @@ public record Settings(
         @Nullable Path data,
         int copies,
         int rows,
+        double scale,
         int runs,
         boolean isQuick,
         Path pmem,

@@ -11,6 +11,7 @@ import dev.terrace.objects.evaluation.run.Outcome;
 import dev.terrace.objects.evaluation.run.Phase;
 import dev.terrace.objects.evaluation.run.Scratch;
 import dev.terrace.objects.evaluation.run.Spread;
+import dev.terrace.objects.evaluation.spark.LocalSpark;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;

@@ -5,6 +5,7 @@ import dev.terrace.objects.evaluation.run.Job;
 import dev.terrace.objects.evaluation.run.Meter;
 import dev.terrace.objects.evaluation.run.Phase;
 import dev.terrace.objects.evaluation.run.Spread;
+import dev.terrace.objects.evaluation.spark.LocalSpark;
 import java.nio.file.Path;
 import java.util.List;
 import org.apache.spark.sql.SparkSession;

@@ -6,6 +6,7 @@ import dev.terrace.objects.evaluation.run.Jvm;
 import dev.terrace.objects.evaluation.run.Phase;
 import dev.terrace.objects.evaluation.run.Scratch;
 import dev.terrace.objects.evaluation.run.Spread;
+import dev.terrace.objects.evaluation.spark.LocalSpark;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;

@@ -67,6 +67,19 @@ public record Spread(List<Double> values) {
         return new Spread(pairs(others, (one, other) -> one / other));
     }
 
+    /// The geometric means of several, in each round.
+    ///
+    /// @throws IllegalArgumentException if there is none, or the rounds differ
+    public static Spread geometricMean(List<Spread> some) {
+        Spread logarithms =
+                some.stream()
+                        .map(one -> new Spread(one.values.stream().map(Math::log).toList()))
+                        .reduce(Spread::plus)
+                        .orElseThrow(() -> new IllegalArgumentException("a mean of nothing"));
+        return new Spread(
+                logarithms.values.stream().map(sum -> Math.exp(sum / some.size())).toList());
+    }
+
     private List<Double> pairs(Spread others, DoubleBinaryOperator of) {
         if (values.size() != others.values.size()) {
             throw new IllegalArgumentException(

@@ -1,4 +1,4 @@
-package dev.terrace.objects.evaluation.kmeans;
+package dev.terrace.objects.evaluation.spark;
 
 import java.nio.file.Path;
 import java.util.List;
@@ -6,9 +6,9 @@ import org.apache.spark.launcher.JavaModuleOptions;
 import org.apache.spark.sql.SparkSession;
 
 /// Spark in one process, on two of its threads.
-final class LocalSpark {
+public final class LocalSpark {
     /// The options of a Java process in which Spark runs.
-    static final List<String> FLAGS = List.of(JavaModuleOptions.defaultModuleOptionArray());
+    public static final List<String> FLAGS = List.of(JavaModuleOptions.defaultModuleOptionArray());
 
     private static final String MASTER = "local[2]";
 
@@ -17,7 +17,7 @@ final class LocalSpark {
     /// Starts it.
     ///
     /// @param directory where it may put what it needs no longer than it runs
-    static SparkSession start(Path directory) {
+    public static SparkSession start(Path directory) {
         return SparkSession.builder()
                 .master(MASTER)
                 .appName("terrace-objects-evaluation")
