@@ -30,6 +30,7 @@ import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.connector.read.colstats.ColumnStatistics;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DateType;
@@ -174,8 +175,14 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics, Supports
     }
 
     /// Columns of numbers: of others it would take long to look whether a value is one of many.
+    ///
+    /// None of a table that is small enough to be broadcast. Of a join's tables Spark filters only
+    /// the first that can be, by the keys of the other, and that one must be the one it broadcasts.
     @Override
     public NamedReference[] filterAttributes() {
+        if (neededBytes() <= SQLConf.get().autoBroadcastJoinThreshold()) {
+            return new NamedReference[0];
+        }
         return IntStream.range(0, columns.length)
                 .filter(i -> columns[i] != ID)
                 .filter(i -> ColumnSummary.isExact(schema.fields()[columns[i]].dataType()))

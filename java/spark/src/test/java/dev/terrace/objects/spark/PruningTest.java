@@ -21,6 +21,8 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
+import org.apache.spark.sql.functions;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
@@ -38,6 +40,8 @@ class PruningTest {
 
     /// A value has its bytes, and where each row's begin; no row is null.
     private static final int READS_OF_A_BLOCK = 2;
+
+    private static final String BROADCAST = "spark.sql.autoBroadcastJoinThreshold";
 
     @TempDir private Path dir;
 
@@ -264,22 +268,46 @@ class PruningTest {
     @Test
     void keysOfATableThatIsJoinedLeaveRowsOut(SparkSession spark) {
         Dataset<Row> people = people(spark);
+        // So that people are no small table.
+        spark.conf().set(BROADCAST, 100);
         for (int keys : List.of(3, 50)) {
             Dataset<Row> some =
                     spark.range(0, 2L * keys)
                             .selectExpr("id * 7 key", "id number")
                             .filter("number < " + keys);
             Dataset<Row> joined =
-                    people.join(some, people.col("id").equalTo(some.col("key"))).select("name");
+                    people.join(
+                                    functions.broadcast(some),
+                                    people.col("id").equalTo(some.col("key")))
+                            .select("name");
             assertEquals(keys, scanned(joined));
             assertEquals(keys, joined.collectAsList().size());
         }
         Dataset<Row> none = spark.range(0, 10).selectExpr("id key").filter("key > 20");
         assertEquals(
                 0,
-                people.join(none, people.col("id").equalTo(none.col("key")))
+                people.join(functions.broadcast(none), people.col("id").equalTo(none.col("key")))
                         .collectAsList()
                         .size());
+    }
+
+    /// Spark would filter the first table of both, and give up since it broadcasts that one.
+    @Test
+    void aSmallTableIsWhatOthersAreFilteredBy(SparkSession spark) {
+        Dataset<Row> some = people(spark).filter("age = 3").select("id");
+        Dataset<Row> people = people(spark);
+        spark.conf().set(BROADCAST, 5000);
+        Dataset<Row> joined =
+                some.join(people, some.col("id").equalTo(people.col("id"))).select("name");
+        assertEquals(100 + 100, scanned(joined));
+        spark.conf().set(BROADCAST, 1 << 20);
+        assertEquals(
+                100 + 1000, scanned(some.join(people, some.col("id").equalTo(people.col("id")))));
+    }
+
+    @AfterEach
+    void broadcastAsBefore(SparkSession spark) {
+        spark.conf().unset(BROADCAST);
     }
 
     @Test
