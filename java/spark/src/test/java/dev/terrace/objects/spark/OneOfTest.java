@@ -55,7 +55,7 @@ class OneOfTest {
     private static BlockVector vector(long[] numbers) {
         StructType schema = new StructType().add("number", DataTypes.LongType);
         BlockVector vector = new BlockVector(BlockLayout.of(schema).column(0));
-        vector.hold(numbers, numbers.length);
+        vector.hold(() -> numbers, numbers.length);
         return vector;
     }
 
