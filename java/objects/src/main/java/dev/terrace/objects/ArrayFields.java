@@ -123,7 +123,7 @@ final class ArrayFields {
                     : bytes;
         }
         return fields.readWords(
-                object, object.mapping().offset(field), spec.fixedLength() * spec.kind().width());
+                object, object.place(field), spec.fixedLength() * spec.kind().width());
     }
 
     void set(DurableObject object, int field, @Nullable Object array) {
@@ -145,16 +145,14 @@ final class ArrayFields {
             DurableObject holder = fields.toWrite(object, field);
             FieldSpec stored = holder.mapping().stored(field);
             if (stored != null && stored.isInline() && bytes != null) {
-                fields.change(
-                        holder, () -> putWords(holder, holder.mapping().offset(field), bytes));
+                fields.change(holder, () -> putWords(holder, holder.place(field), bytes));
             } else {
                 fields.slots().setStored(holder, field, bytes);
             }
         });
     }
 
-    private void putWords(DurableObject object, int offset, byte[] bytes) {
-        long at = object.record() + offset;
+    private void putWords(DurableObject object, long at, byte[] bytes) {
         MemorySegment source =
                 MemorySegment.ofArray(Arrays.copyOf(bytes, (bytes.length + 7) / 8 * 8));
         for (int i = 0; i < bytes.length; i += Long.BYTES) {
@@ -169,7 +167,7 @@ final class ArrayFields {
         if (stored != null && stored.isInline()) {
             int width = spec.kind().width();
             Objects.checkIndex(index, spec.fixedLength());
-            return fields.getBitsAt(object, object.mapping().offset(field) + index * width, width);
+            return fields.getBitsAt(object, object.place(field) + index * width, width);
         }
         return fields.slots().element(object, field, index);
     }
@@ -186,7 +184,7 @@ final class ArrayFields {
         FieldSpec stored = object.mapping().stored(field);
         if (stored != null && stored.isInline()) {
             Objects.checkIndex(index, spec.fixedLength());
-            fields.setBitsAt(object, object.mapping().offset(field) + index * width, width, bits);
+            fields.setBitsAt(object, object.place(field) + index * width, width, bits);
             return;
         }
         fields.change(

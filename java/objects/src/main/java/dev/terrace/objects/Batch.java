@@ -1,11 +1,13 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.internal.store.Columns;
 import dev.terrace.objects.internal.store.Epoch;
 import dev.terrace.objects.internal.store.Headers;
 import dev.terrace.objects.internal.store.References;
 import dev.terrace.objects.internal.store.Region;
 import dev.terrace.objects.internal.store.Store;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
@@ -18,8 +20,13 @@ import org.jspecify.annotations.Nullable;
 /// long record, or if a commit came between. Values outside of the records are read one by one,
 /// too.
 ///
-/// Invariant: `words` holds the records of all objects, as of one commit, with valid headers, of
-/// the form that getters expect, and without extensions; or nothing, and there is one object.
+/// Of objects in columns only the headers and the words behind them are copied. Each field is
+/// copied when it is asked for, from its column. If a commit has come between, its values are read
+/// one by one, in a consistent read.
+///
+/// Invariant: `words` holds the records of all objects, or what precedes their fields, as of one
+/// commit, with valid headers, of the form that getters expect, and without extensions; or nothing,
+/// and there is one object.
 final class Batch {
     /// The greatest number of objects.
     static final int OBJECTS_MAX = Long.SIZE;
@@ -31,6 +38,9 @@ final class Batch {
     /// the processor's first cache.
     private static final int WORDS_MAX = OBJECTS_MAX * 256 / Long.BYTES;
 
+    /// Words from the begin of an object in columns to that of the next.
+    private static final int COLUMN_STEP = Columns.FRONT_BYTES / Long.BYTES;
+
     private final Pool pool;
     private final ObjectType<?> type;
     private final @Nullable TypeMapping[] mappings;
@@ -40,6 +50,12 @@ final class Batch {
 
     private final long[] words = new long[WORDS_MAX];
     private boolean isCopied;
+
+    /// The form of objects in columns; null if the objects are not copied, or lie in rows.
+    private @Nullable TypeMapping inColumns;
+
+    /// The epoch's changes of which the copy is.
+    private long copiedIn;
 
     /// The word at which each object's record begins, in `words`.
     private final int[] begins = new int[OBJECTS_MAX];
@@ -76,17 +92,19 @@ final class Batch {
         begins[0] = 0;
         count = 1;
         isCopied = false;
+        inColumns = null;
     }
 
     /// Takes the object of a handle, and those behind it up to the first that cannot be read like
     /// it. All were found when the epoch's changes were `foundIn`.
     ///
     /// @param mapping the form that getters expect, which the object has
+    /// @param step bytes from the begin of a slot to that of the next
     /// @param ahead a bit for each slot behind it that is in use; bit 0 is the next slot
     /// @return how many slots behind it there is no object any more that the batch lacks
-    int take(DurableObject object, TypeMapping mapping, long slotBytes, long ahead, long foundIn) {
+    int take(DurableObject object, TypeMapping mapping, long step, long ahead, long foundIn) {
         take(object);
-        long slotsMax = Math.min(OBJECTS_MAX, WORDS_MAX * Long.BYTES / slotBytes);
+        long slotsMax = Math.min(OBJECTS_MAX, WORDS_MAX * Long.BYTES / step);
         if (slotsMax == 0 || !epoch.isPlain()) {
             return 0;
         }
@@ -96,7 +114,7 @@ final class Batch {
             wanted = 0;
             slots = 1;
         }
-        int slotWords = (int) slotBytes / Long.BYTES;
+        int slotWords = (int) step / Long.BYTES;
         Region pmem = store.pmem();
         MemorySegment.copy(
                 pmem.extentOf(first), Region.LONG, pmem.within(first), words, 0, slots * slotWords);
@@ -106,6 +124,8 @@ final class Batch {
             return 0;
         }
         isCopied = true;
+        copiedIn = foundIn;
+        inColumns = mapping.objectsPerChunk > 1 ? mapping : null;
         return done;
     }
 
@@ -157,15 +177,71 @@ final class Batch {
         int each = elements(spec, kind);
         Objects.checkFromIndexSize(from, (long) count * each, (long) length);
         int at = type.offset(field);
-        if (isCopied && at >= 0) {
+        if (!isCopied || at < 0) {
+            copyEach(field, spec, each, into, from);
+        } else if (inColumns == null) {
             copyWithin(at, each, into, from);
-        } else {
-            for (int i = 0; i < count; i++) {
-                pool.bind(alone, type, reference(i));
-                copyAlone(field, spec, into, from + i * each);
-            }
+        } else if (!copyColumn(inColumns, field, each, into, from)) {
+            store.read(() -> copyEach(field, spec, each, into, from));
         }
         return count * each;
+    }
+
+    private boolean copyEach(int field, FieldSpec spec, int each, Object into, int from) {
+        for (int i = 0; i < count; i++) {
+            pool.bind(alone, type, reference(i));
+            copyAlone(field, spec, into, from + i * each);
+        }
+        return true;
+    }
+
+    /// Copies values from their column in place; false if they may not be of the batch's commit.
+    private boolean copyColumn(TypeMapping mapping, int field, int each, Object into, int from) {
+        Region pmem = store.pmem();
+        MemorySegment extent = pmem.extentOf(first);
+        boolean isDense = mapping.isDense(field);
+        for (int i = 0, next; i < count && epoch.isPlain(); i = next) {
+            next = isDense ? endOfRow(i) : i + 1;
+            long record = pmem.within(first) + (long) begins[i] * Long.BYTES;
+            int values = (next - i) * each;
+            copy(extent, mapping.place(record, field), into, from + i * each, values);
+        }
+        return epoch.isPlain() && epoch.isStill(copiedIn);
+    }
+
+    /// The first object that is not in the slot behind the one before it, from an object on.
+    private int endOfRow(int object) {
+        if (begins[count - 1] - begins[object] == (count - 1 - object) * COLUMN_STEP) {
+            return count;
+        }
+        int end = object + 1;
+        while (begins[end] - begins[end - 1] == COLUMN_STEP) {
+            end++;
+        }
+        return end;
+    }
+
+    private static void copy(MemorySegment extent, long place, Object into, int from, int values) {
+        if (into instanceof boolean[] flags) {
+            for (int i = 0; i < values; i++) {
+                flags[from + i] = extent.get(Region.BYTE, place + i) != 0;
+            }
+        } else {
+            MemorySegment.copy(extent, elementOf(into), place, into, from, values);
+        }
+    }
+
+    private static ValueLayout elementOf(Object array) {
+        return switch (array) {
+            case byte[] _ -> Region.BYTE;
+            case short[] _ -> DurableObject.SHORT;
+            case char[] _ -> DurableObject.CHAR;
+            case int[] _ -> DurableObject.INT;
+            case float[] _ -> DurableObject.FLOAT;
+            case long[] _ -> Region.LONG;
+            case double[] _ -> DurableObject.DOUBLE;
+            default -> throw new AssertionError(array.getClass());
+        };
     }
 
     /// The number of elements of each object's value.

@@ -27,8 +27,8 @@ public final class Cursor<D extends DurableObject> {
     private final Store store;
     private final Epoch epoch;
 
-    /// The sizes of chunks that may hold objects of the class: a walk skips all others.
-    private final long sizes;
+    /// The chunks that may hold objects of the class: a walk skips all others.
+    private final Parts.Wanted chunks = new Parts.Wanted();
 
     /// The objects that are read together; null until there were any.
     private @Nullable Batch batch;
@@ -39,7 +39,9 @@ public final class Cursor<D extends DurableObject> {
     /// when the epoch's changes were `copiedIn`.
     private long ahead;
 
-    private long slotBytes;
+    /// Bytes from the begin of a slot to that of the next.
+    private long step;
+
     private long copiedIn;
 
     /// The form of the object that the handle was bound to last. It is null if getters expect
@@ -52,11 +54,11 @@ public final class Cursor<D extends DurableObject> {
         handle = type.newHandle();
         mappings = pool.mappingsOf(type);
         store = pool.store();
-        long ofForms = 0;
         for (TypeMapping mapping : mappings) {
-            ofForms |= mapping == null ? 0 : Parts.sizeBit(mapping.bytes);
+            if (mapping != null) {
+                mapping.addTo(chunks);
+            }
         }
-        sizes = ofForms;
         epoch = store.epoch();
     }
 
@@ -75,7 +77,7 @@ public final class Cursor<D extends DurableObject> {
 
     private void skip() {
         int slots = Long.numberOfTrailingZeros(ahead) + 1;
-        at += slots * slotBytes;
+        at += slots * step;
         ahead = ahead >>> slots - 1 >>> 1;
     }
 
@@ -85,11 +87,11 @@ public final class Cursor<D extends DurableObject> {
                 skip();
             } else {
                 copiedIn = epoch.changes();
-                at = store.parts().nextAllocated(at + 1, sizes);
+                at = store.parts().nextAllocated(at + 1, chunks);
                 if (at < 0) {
                     return false;
                 }
-                slotBytes = store.parts().sizeOf(-1, at);
+                step = store.parts().stepAt(at);
                 ahead = store.parts().slotsAhead(at);
             }
             if (bind()) {
@@ -151,6 +153,9 @@ public final class Cursor<D extends DurableObject> {
     /// those of a batch with a single object; that object may have been deleted by then. In a
     /// transaction each batch has a single object, with what the transaction has made of it.
     ///
+    /// Of a class in columns ([Columnar]), the values of each field within the records are of one
+    /// commit: that of the batch, or if another came between, the last one when they are copied.
+    ///
     /// [#get()] leads to the first of the objects. The walk goes on behind the last.
     ///
     /// @return how many; 0 if there are no more objects. The call after that begins anew
@@ -169,8 +174,8 @@ public final class Cursor<D extends DurableObject> {
                 objects.take(handle);
                 return;
             }
-            int slots = objects.take(handle, bound, slotBytes, ahead, copiedIn);
-            at += slots * slotBytes;
+            int slots = objects.take(handle, bound, step, ahead, copiedIn);
+            at += slots * step;
             ahead = slots == 0 ? ahead : ahead >>> slots - 1 >>> 1;
         } catch (StoreFailure | IllegalStateException | InternalError e) {
             throw pool.explain(e);

@@ -1,5 +1,6 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.internal.store.Columns;
 import dev.terrace.objects.internal.store.Comparand;
 import dev.terrace.objects.internal.store.Epoch;
 import dev.terrace.objects.internal.store.Headers;
@@ -33,15 +34,13 @@ import org.jspecify.annotations.Nullable;
 ///
 /// Longer than 600 lines: generated classes inherit getters and setters for each kind of field.
 public abstract class DurableObject {
-    private static final ValueLayout.OfShort SHORT =
+    static final ValueLayout.OfShort SHORT =
             ValueLayout.JAVA_SHORT.withOrder(ByteOrder.LITTLE_ENDIAN);
-    private static final ValueLayout.OfChar CHAR =
-            ValueLayout.JAVA_CHAR.withOrder(ByteOrder.LITTLE_ENDIAN);
-    private static final ValueLayout.OfInt INT =
-            ValueLayout.JAVA_INT.withOrder(ByteOrder.LITTLE_ENDIAN);
-    private static final ValueLayout.OfFloat FLOAT =
+    static final ValueLayout.OfChar CHAR = ValueLayout.JAVA_CHAR.withOrder(ByteOrder.LITTLE_ENDIAN);
+    static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT.withOrder(ByteOrder.LITTLE_ENDIAN);
+    static final ValueLayout.OfFloat FLOAT =
             ValueLayout.JAVA_FLOAT.withOrder(ByteOrder.LITTLE_ENDIAN);
-    private static final ValueLayout.OfDouble DOUBLE =
+    static final ValueLayout.OfDouble DOUBLE =
             ValueLayout.JAVA_DOUBLE.withOrder(ByteOrder.LITTLE_ENDIAN);
 
     /// No epoch.
@@ -131,6 +130,12 @@ public abstract class DurableObject {
         return record;
     }
 
+    /// The place of a field, or of the slot that leads to its value or its group's, in the record,
+    /// which has it.
+    final long place(int field) {
+        return mapping().place(record, field);
+    }
+
     final @Nullable KeptGroup kept() {
         return kept;
     }
@@ -211,6 +216,12 @@ public abstract class DurableObject {
         return pool().fields();
     }
 
+    /// The place in the extent of a field that has `width` bytes at byte `at` of a record.
+    private long place(int at, int width) {
+        int objects = mapping().objectsPerChunk;
+        return objects == 1 ? begin + at : Columns.place(begin, objects, at, width);
+    }
+
     /// Whether the value just read in place is this object's current value, as this thread must see
     /// it.
     private boolean isSettled() {
@@ -273,7 +284,7 @@ public abstract class DurableObject {
     protected final boolean getBoolean(int field, int at) {
         if (at >= 0) {
             try {
-                boolean value = memory.get(Region.BYTE, begin + at) != 0;
+                boolean value = memory.get(Region.BYTE, place(at, Byte.BYTES)) != 0;
                 if (isSettled()) {
                     return value;
                 }
@@ -306,7 +317,7 @@ public abstract class DurableObject {
     protected final byte getByte(int field, int at) {
         if (at >= 0) {
             try {
-                byte value = memory.get(Region.BYTE, begin + at);
+                byte value = memory.get(Region.BYTE, place(at, Byte.BYTES));
                 if (isSettled()) {
                     return value;
                 }
@@ -339,7 +350,7 @@ public abstract class DurableObject {
     protected final short getShort(int field, int at) {
         if (at >= 0) {
             try {
-                short value = memory.get(SHORT, begin + at);
+                short value = memory.get(SHORT, place(at, Short.BYTES));
                 if (isSettled()) {
                     return value;
                 }
@@ -372,7 +383,7 @@ public abstract class DurableObject {
     protected final char getChar(int field, int at) {
         if (at >= 0) {
             try {
-                char value = memory.get(CHAR, begin + at);
+                char value = memory.get(CHAR, place(at, Character.BYTES));
                 if (isSettled()) {
                     return value;
                 }
@@ -405,7 +416,7 @@ public abstract class DurableObject {
     protected final int getInt(int field, int at) {
         if (at >= 0) {
             try {
-                int value = memory.get(INT, begin + at);
+                int value = memory.get(INT, place(at, Integer.BYTES));
                 if (isSettled()) {
                     return value;
                 }
@@ -438,7 +449,7 @@ public abstract class DurableObject {
     protected final long getLong(int field, int at) {
         if (at >= 0) {
             try {
-                long value = memory.get(Region.LONG, begin + at);
+                long value = memory.get(Region.LONG, place(at, Long.BYTES));
                 if (isSettled()) {
                     return value;
                 }
@@ -471,7 +482,7 @@ public abstract class DurableObject {
     protected final float getFloat(int field, int at) {
         if (at >= 0) {
             try {
-                float value = memory.get(FLOAT, begin + at);
+                float value = memory.get(FLOAT, place(at, Float.BYTES));
                 if (isSettled()) {
                     return value;
                 }
@@ -504,7 +515,7 @@ public abstract class DurableObject {
     protected final double getDouble(int field, int at) {
         if (at >= 0) {
             try {
-                double value = memory.get(DOUBLE, begin + at);
+                double value = memory.get(DOUBLE, place(at, Double.BYTES));
                 if (isSettled()) {
                     return value;
                 }
@@ -575,7 +586,7 @@ public abstract class DurableObject {
             TypeMapping known = mapping();
             if (known.isNative && known.group(field) == null) {
                 long changes = epoch().changes();
-                long slot = memory.get(Region.LONG, begin + known.offset(field));
+                long slot = memory.get(Region.LONG, known.place(begin, field));
                 int found = pool().buffers().isEqualInPlace(slot, value);
                 return isSettled() && epoch().isStill(changes) ? found : -1;
             }
@@ -692,9 +703,10 @@ public abstract class DurableObject {
     /// crosses a word.
     private long elementBits(int field, int at, int length, int width, int index) {
         if (at >= 0) {
-            int element = at + Objects.checkIndex(index, length) * width;
+            int element = Objects.checkIndex(index, length) * width;
             try {
-                long word = memory.get(Region.LONG, begin + (element & -Long.BYTES));
+                long array = place(at, arrayBytes(length, width));
+                long word = memory.get(Region.LONG, array + (element & -Long.BYTES));
                 if (isSettled()) {
                     return word >>> 8 * (element & Long.BYTES - 1)
                             & -1L >>> 8 * (Long.BYTES - width);
@@ -706,13 +718,19 @@ public abstract class DurableObject {
         return element(field, index);
     }
 
+    /// Bytes of an array within the record.
+    private static int arrayBytes(int length, int width) {
+        return length * width + Long.BYTES - 1 & -Long.BYTES;
+    }
+
     /// Copies elements of an array within the record, all of one commit; false if the slow path
     /// must do it. It makes no garbage, however it is compiled.
-    private boolean copyInPlace(int at, ValueLayout element, Object into, int count) {
+    private boolean copyInPlace(int at, int length, ValueLayout element, Object into, int count) {
         if (at >= 0) {
             try {
                 long changes = epoch().changes();
-                MemorySegment.copy(memory, element, begin + at, into, 0, count);
+                int bytes = arrayBytes(length, (int) element.byteSize());
+                MemorySegment.copy(memory, element, place(at, bytes), into, 0, count);
                 return isSettled() && epoch().isStill(changes);
             } catch (RuntimeException | InternalError elsewhere) {
                 // As for getters of numbers.
@@ -767,7 +785,7 @@ public abstract class DurableObject {
     /// returns how many; -1 if it is null.
     protected final int copyBytes(int field, int at, int length, byte[] into) {
         int count = Math.min(length, into.length);
-        return copyInPlace(at, Region.BYTE, into, count) ? count : copyArray(field, into);
+        return copyInPlace(at, length, Region.BYTE, into, count) ? count : copyArray(field, into);
     }
 
     /// An element of the array of field `field`.
@@ -799,7 +817,7 @@ public abstract class DurableObject {
     /// returns how many; -1 if it is null.
     protected final int copyShorts(int field, int at, int length, short[] into) {
         int count = Math.min(length, into.length);
-        return copyInPlace(at, SHORT, into, count) ? count : copyArray(field, into);
+        return copyInPlace(at, length, SHORT, into, count) ? count : copyArray(field, into);
     }
 
     /// An element of the array of field `field`.
@@ -831,7 +849,7 @@ public abstract class DurableObject {
     /// returns how many; -1 if it is null.
     protected final int copyChars(int field, int at, int length, char[] into) {
         int count = Math.min(length, into.length);
-        return copyInPlace(at, CHAR, into, count) ? count : copyArray(field, into);
+        return copyInPlace(at, length, CHAR, into, count) ? count : copyArray(field, into);
     }
 
     /// An element of the array of field `field`.
@@ -863,7 +881,7 @@ public abstract class DurableObject {
     /// returns how many; -1 if it is null.
     protected final int copyInts(int field, int at, int length, int[] into) {
         int count = Math.min(length, into.length);
-        return copyInPlace(at, INT, into, count) ? count : copyArray(field, into);
+        return copyInPlace(at, length, INT, into, count) ? count : copyArray(field, into);
     }
 
     /// An element of the array of field `field`.
@@ -895,7 +913,7 @@ public abstract class DurableObject {
     /// returns how many; -1 if it is null.
     protected final int copyLongs(int field, int at, int length, long[] into) {
         int count = Math.min(length, into.length);
-        return copyInPlace(at, Region.LONG, into, count) ? count : copyArray(field, into);
+        return copyInPlace(at, length, Region.LONG, into, count) ? count : copyArray(field, into);
     }
 
     /// An element of the array of field `field`.
@@ -927,7 +945,7 @@ public abstract class DurableObject {
     /// returns how many; -1 if it is null.
     protected final int copyFloats(int field, int at, int length, float[] into) {
         int count = Math.min(length, into.length);
-        return copyInPlace(at, FLOAT, into, count) ? count : copyArray(field, into);
+        return copyInPlace(at, length, FLOAT, into, count) ? count : copyArray(field, into);
     }
 
     /// An element of the array of field `field`.
@@ -959,7 +977,7 @@ public abstract class DurableObject {
     /// returns how many; -1 if it is null.
     protected final int copyDoubles(int field, int at, int length, double[] into) {
         int count = Math.min(length, into.length);
-        return copyInPlace(at, DOUBLE, into, count) ? count : copyArray(field, into);
+        return copyInPlace(at, length, DOUBLE, into, count) ? count : copyArray(field, into);
     }
 
     /// An element of the array of field `field`.

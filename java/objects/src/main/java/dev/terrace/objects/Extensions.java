@@ -90,7 +90,7 @@ final class Extensions {
                         .toList();
         TypeMapping mapping =
                 pool.extendingMapping(type, field -> holders.get(field).mapping().stored(field));
-        long record = store.allocate(mapping.bytes, mapping.id | Types.EXTENSION);
+        long record = mapping.allocate(mapping.id | Types.EXTENSION);
         Part part = Part.at(pool, mapping, record, store.word(record));
         for (int field = 0; field < holders.size(); field++) {
             DurableObject holder = holders.get(field);

@@ -184,8 +184,7 @@ final class Fields {
                     FieldSpec stored = object.mapping().stored(field);
                     long bits = 0;
                     if (stored != null && stored.isInline()) {
-                        long at = object.record() + object.mapping().offset(field);
-                        bits = bitsAt(at, stored.kind().width());
+                        bits = bitsAt(object.place(field), stored.kind().width());
                     } else if (stored != null) {
                         byte[] bytes = slots.stored(object, field);
                         bits = bytes == null ? 0 : fromBytes(bytes);
@@ -204,14 +203,17 @@ final class Fields {
         return width == Long.BYTES ? -1 : (1L << 8 * width) - 1;
     }
 
-    /// The bits at byte `offset` of a record.
-    long getBitsAt(DurableObject object, int offset, int width) {
-        return readAlone(object, () -> bitsAt(object.record() + offset, width));
+    /// The bits of a part of a record.
+    ///
+    /// @param at the place of the bits
+    long getBitsAt(DurableObject object, long at, int width) {
+        return readAlone(object, () -> bitsAt(at, width));
     }
 
-    /// Sets the bits at byte `offset` of a record.
-    void setBitsAt(DurableObject object, int offset, int width, long bits) {
-        long at = object.record() + offset;
+    /// Sets the bits of a part of a record.
+    ///
+    /// @param at the place of the bits
+    void setBitsAt(DurableObject object, long at, int width, long bits) {
         int shift = 8 * (int) (at & Long.BYTES - 1);
         guarded(() -> {
             store.putBits(
@@ -224,14 +226,16 @@ final class Fields {
         });
     }
 
-    /// The bytes from byte `offset` of a record on, of one commit.
-    byte[] readWords(DurableObject object, int offset, int length) {
+    /// The bytes of a part of a record, of one commit.
+    ///
+    /// @param at the place of the first, at a word
+    byte[] readWords(DurableObject object, long at, int length) {
         return read(
                 object,
                 () -> {
                     byte[] bytes = new byte[length];
                     for (int i = 0; i < length; i += Long.BYTES) {
-                        long word = store.word(object.record() + offset + i);
+                        long word = store.word(at + i);
                         for (int j = i; j < Math.min(length, i + Long.BYTES); j++) {
                             bytes[j] = (byte) (word >>> 8 * (j - i));
                         }
@@ -291,7 +295,7 @@ final class Fields {
     void setStoredBits(DurableObject object, int field, FieldKind kind, long bits) {
         guarded(() -> {
             if (stored(object, field).isInline()) {
-                setBitsAt(object, object.mapping().offset(field), kind.width(), bits);
+                setBitsAt(object, object.place(field), kind.width(), bits);
             } else {
                 slots.setStored(object, field, toBytes(bits, kind.width()));
             }
@@ -328,14 +332,16 @@ final class Fields {
         return read(
                 object,
                 () -> {
-                    int bit = object.mapping().presence(field);
-                    boolean isThere = bit < 0 || bit(object, bit);
+                    boolean isThere = object.mapping().presence(field) < 0 || bit(object, field);
                     return isThere ? box(getStoredBits(object, field, kind), kind) : null;
                 });
     }
 
-    private boolean bit(DurableObject object, int bit) {
-        return (store.word(object.record() + bit / 64 * 8) >>> bit & 1) != 0;
+    /// The bit that tells a value of a field from null.
+    private boolean bit(DurableObject object, int field) {
+        TypeMapping mapping = object.mapping();
+        long word = store.word(mapping.placeOfPresence(object.record(), field));
+        return (word >>> mapping.presence(field) & 1) != 0;
     }
 
     void setBoxed(DurableObject object, int field, @Nullable Object value) {
@@ -362,11 +368,10 @@ final class Fields {
                 () -> {
                     int bit = object.mapping().presence(field);
                     if (bit >= 0) {
-                        long at = object.record() + bit / 64 * 8;
                         store.putBits(
                                 object.record(),
                                 object.header(),
-                                at,
+                                object.mapping().placeOfPresence(object.record(), field),
                                 1L << bit,
                                 value == null ? 0 : -1L);
                     }

@@ -114,7 +114,10 @@ final class Forms {
     /// The form of new objects; null if no stored form has this layout and lists all former names.
     @Nullable TypeMapping current() {
         return mappings.values().stream()
-                .filter(mapping -> mapping.isNative && listsNames(mapping.form))
+                .filter(mapping ->
+                        mapping.isNative
+                                && mapping.form.columnar() == type.isColumnar()
+                                && listsNames(mapping.form))
                 .max(Comparator.comparing(mapping -> mapping.id))
                 .orElse(null);
     }
@@ -141,7 +144,8 @@ final class Forms {
                 type.name(),
                 List.copyOf(others(names, type.name())),
                 List.copyOf(fields),
-                true);
+                true,
+                type.isColumnar());
     }
 
     private static Set<String> others(Set<String> names, String than) {

@@ -123,11 +123,11 @@ final class Inventory {
         Layout layout = stored.layout();
         for (int i = 0; i < bytes.length; i++) {
             FieldSpec field = stored.fields().get(i);
-            long at = record + layout.offsets()[i];
-            if (layout.offsets()[i] >= 0 && !field.grouped()) {
-                bytes[i] += standsFor * bytesAt(at, field);
+            if (layout.hasPlace(i) && !field.grouped()) {
+                bytes[i] += standsFor * bytesAt(layout.place(record, i), field);
             } else if (layout.hasPlace(i)) {
-                measureGroup(Group.of(stored, layout, i), at, bytes, standsFor);
+                Group group = Group.of(stored, layout, i);
+                measureGroup(group, layout.place(record, i), bytes, standsFor);
             }
         }
     }

@@ -1,7 +1,9 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.internal.store.Columns;
 import dev.terrace.objects.internal.store.Headers;
 import dev.terrace.objects.internal.store.ValueSize;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -19,24 +21,41 @@ import java.util.stream.IntStream;
 /// An extension is a record in a later form of the class, with the fields that this form lacks or
 /// has in a narrower kind.
 ///
+/// A record is a row: its fields lie side by side. Or it lies in [Columns]: then the offsets, which
+/// are the same, say where the columns are. [#place(long, int, int)] is the one function from
+/// offsets to places, for either.
+///
 /// @param offsets the offset of each field in the record; -1 for fields that are kept in this
 ///   process only
+/// @param widths the bytes of each field at its offset
 /// @param presence the bit of each field, counted from the record's begin, that tells whether it is
 ///   null; -1 if it has none
 /// @param slots the field whose slot leads to each field's value: the first of its group; of
 ///   others, the field itself
 /// @param bytes of a record
-public record Layout(int[] offsets, int[] presence, int[] slots, int bytes) {
+/// @param objectsPerChunk how many records share columns; 1 in rows
+public record Layout(
+        int[] offsets, int[] widths, int[] presence, int[] slots, int bytes, int objectsPerChunk) {
     /// Offset of the word that leads to a record's extension, or is 0.
     public static final int EXTENSION_AT = Headers.BYTES;
 
-    /// Lays fields out.
+    private static final int FIELDS_AT = EXTENSION_AT + Long.BYTES;
+
+    /// Lays fields out in rows.
     public static Layout of(List<FieldSpec> fields) {
+        return of(fields, false);
+    }
+
+    /// Lays fields out.
+    ///
+    /// @param columnar whether records lie in columns, if two of them fit into a chunk
+    public static Layout of(List<FieldSpec> fields, boolean columnar) {
         int[] offsets = new int[fields.size()];
+        int[] widths = fields.stream().mapToInt(Layout::width).toArray();
         int[] presence = new int[fields.size()];
         Arrays.fill(offsets, -1);
         Arrays.fill(presence, -1);
-        int bit = (EXTENSION_AT + Long.BYTES) * 8;
+        int bit = FIELDS_AT * 8;
         for (int i = 0; i < fields.size(); i++) {
             if (needsPresence(fields.get(i))) {
                 presence[i] = bit++;
@@ -58,14 +77,50 @@ public record Layout(int[] offsets, int[] presence, int[] slots, int bytes) {
                 int alignment = alignment(field);
                 at = (at + alignment - 1) / alignment * alignment;
                 offsets[i] = at;
-                at = Math.addExact(at, width(field));
+                at = Math.addExact(at, widths[i]);
             }
         }
         for (int i = 0; i < offsets.length; i++) {
             offsets[i] = offsets[slots[i]];
         }
-        return new Layout(
-                offsets, presence, slots, Math.max(ValueSize.RECORD_MIN, (at + 7) / 8 * 8));
+        int bytes = Math.max(ValueSize.RECORD_MIN, (at + 7) / 8 * 8);
+        int objectsPerChunk = columnar ? Math.max(1, Columns.slots(bytes)) : 1;
+        return new Layout(offsets, widths, presence, slots, bytes, objectsPerChunk);
+    }
+
+    /// Whether records lie in columns.
+    boolean isInColumns() {
+        return objectsPerChunk > 1;
+    }
+
+    /// The columns of all fields, and of the words with the bits that tell null from a value.
+    Columns columns() {
+        int lastBit = Arrays.stream(presence).max().orElse(-1);
+        List<Columns.Column> all = new ArrayList<>();
+        for (int at = FIELDS_AT; at * Byte.SIZE <= lastBit; at += Long.BYTES) {
+            all.add(new Columns.Column(at, Long.BYTES));
+        }
+        for (int i = 0; i < offsets.length; i++) {
+            if (hasPlace(i)) {
+                all.add(new Columns.Column(offsets[i], widths[i]));
+            }
+        }
+        return new Columns(bytes, all);
+    }
+
+    /// The place of a field of the record that begins at `record`.
+    public long place(long record, int field) {
+        return place(record, offsets[field], widths[field]);
+    }
+
+    /// The place of the word with a bit of the record that begins at `record`.
+    long placeOfBit(long record, int bit) {
+        return place(record, bit / Long.SIZE * Long.BYTES, Long.BYTES);
+    }
+
+    /// The place of what has `width` bytes at byte `at` of a record.
+    private long place(long record, int at, int width) {
+        return isInColumns() ? Columns.place(record, objectsPerChunk, at, width) : record + at;
     }
 
     /// For each field the first of its group; the field itself if it is in none.

@@ -24,6 +24,7 @@ public final class ObjectType<D extends DurableObject> {
     private final Supplier<D> maker;
     private final List<String> formerly;
     private final List<FieldSpec> fields;
+    private final boolean columnar;
     private final Layout layout;
 
     private static final class Holder {
@@ -35,7 +36,8 @@ public final class ObjectType<D extends DurableObject> {
             Class<D> handle,
             Supplier<D> maker,
             List<String> formerly,
-            List<FieldSpec> fields) {
+            List<FieldSpec> fields,
+            boolean columnar) {
         this.name = name;
         this.handle = handle;
         this.maker = maker;
@@ -47,7 +49,8 @@ public final class ObjectType<D extends DurableObject> {
                 throw new IllegalArgumentException(name + " has two fields " + field.name());
             }
         }
-        layout = Layout.of(this.fields);
+        this.columnar = columnar;
+        layout = Layout.of(this.fields, columnar);
     }
 
     /// Describes a class.
@@ -63,8 +66,22 @@ public final class ObjectType<D extends DurableObject> {
             Supplier<D> maker,
             List<String> formerly,
             FieldSpec... fields) {
-        ObjectType<D> type = new ObjectType<>(name, handle, maker, formerly, List.of(fields));
-        BY_HANDLE.get(handle).type = type;
+        return described(new ObjectType<>(name, handle, maker, formerly, List.of(fields), false));
+    }
+
+    /// Describes a class whose new objects lie in columns ([Columnar]), as [#of(String, Class,
+    /// Supplier, List, FieldSpec...)] describes others.
+    public static <D extends DurableObject> ObjectType<D> columnar(
+            String name,
+            Class<D> handle,
+            Supplier<D> maker,
+            List<String> formerly,
+            FieldSpec... fields) {
+        return described(new ObjectType<>(name, handle, maker, formerly, List.of(fields), true));
+    }
+
+    private static <D extends DurableObject> ObjectType<D> described(ObjectType<D> type) {
+        BY_HANDLE.get(type.handle).type = type;
         return type;
     }
 
@@ -75,7 +92,7 @@ public final class ObjectType<D extends DurableObject> {
     /// @param fields in the order of their numbers
     public static ObjectType<DurableRecord> of(String name, FieldSpec... fields) {
         return new ObjectType<>(
-                name, DurableRecord.class, DurableRecord::new, List.of(), List.of(fields));
+                name, DurableRecord.class, DurableRecord::new, List.of(), List.of(fields), false);
     }
 
     /// A class as a pool has stored it, for programs without its generated class.
@@ -85,7 +102,14 @@ public final class ObjectType<D extends DurableObject> {
                 DurableRecord.class,
                 DurableRecord::new,
                 stored.formerly(),
-                stored.fields());
+                stored.fields(),
+                stored.columnar());
+    }
+
+    /// The same class, whose new objects lie in columns ([Columnar]). It is another type: keep it,
+    /// and use it in place of this one.
+    public ObjectType<D> inColumns() {
+        return new ObjectType<>(name, handle, maker, formerly, fields, true);
     }
 
     /// The type that a generated class describes.
@@ -125,8 +149,13 @@ public final class ObjectType<D extends DurableObject> {
         return fields;
     }
 
+    /// Whether new objects lie in columns ([Columnar]).
+    public boolean isColumnar() {
+        return columnar;
+    }
+
     /// Byte of a field in a record that is laid out as the class is now; -1 for a field whose value
-    /// lies elsewhere.
+    /// lies elsewhere. In columns it says where the field's column is.
     public int offset(int field) {
         return fields.get(field).isInline() ? layout.offsets()[field] : -1;
     }

@@ -168,7 +168,7 @@ public final class Pool extends HeapOwner implements AutoCloseable {
     public <D extends DurableObject> D create(ObjectType<D> type) {
         return change(() -> {
             TypeMapping mapping = types.current(type);
-            long record = store.allocate(mapping.bytes, mapping.id);
+            long record = mapping.allocate(mapping.id);
             D object = type.newHandle();
             object.bind(mapping, record, store.word(record));
             return object;

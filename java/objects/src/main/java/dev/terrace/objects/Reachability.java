@@ -153,8 +153,13 @@ final class Reachability implements Links {
             objects.merge(nameOf(type), 1L, Long::sum);
         }
         if (Types.formOf(type) != 0) {
-            owner = pool.storedType(Types.formOf(type)).name();
+            StoredType stored = pool.storedType(Types.formOf(type));
+            owner = stored.name();
             take(-1, record);
+            if (!isWhereItsTypeLies(record, type, stored.layout())) {
+                problem("its chunk is not cut for such objects");
+                return;
+            }
         } else if (CollectionRecords.isCollection(type)) {
             objects.merge(nameOf(type), 1L, Long::sum);
         }
@@ -171,6 +176,12 @@ final class Reachability implements Links {
         } catch (StoreFailure.Damaged | IndexOutOfBoundsException e) {
             problem(String.valueOf(e.getMessage()));
         }
+    }
+
+    private boolean isWhereItsTypeLies(long record, int type, Layout layout) {
+        return layout.isInColumns()
+                ? store.parts().isInColumnsOf(record, type, layout.bytes())
+                : !store.parts().isInColumns(record);
     }
 
     /// Counts the part at this offset for its owner.

@@ -38,11 +38,10 @@ final class Records {
         List<List<Medium>> media = pool.media(stored);
         for (int i = 0; i < stored.fields().size(); i++) {
             FieldSpec field = stored.fields().get(i);
-            long at = record + layout.offsets()[i];
             if (layout.hasPlace(i) && !field.isInline()) {
-                links.slot(record, at, media.get(i));
+                links.slot(record, layout.place(record, i), media.get(i));
             } else if (layout.hasPlace(i) && field.kind() == FieldKind.REFERENCE) {
-                links.reference(store.word(at));
+                links.reference(store.word(layout.place(record, i)));
             }
         }
     }

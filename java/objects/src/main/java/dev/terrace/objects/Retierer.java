@@ -80,12 +80,12 @@ final class Retierer {
     private void retagCollectionsOf(long record) {
         StoredType stored = pool.storedType(Types.formOf(Headers.type(store.word(record))));
         List<List<Medium>> tiers = pool.media(stored);
-        int[] offsets = stored.layout().offsets();
-        for (int i = 0; i < offsets.length; i++) {
+        Layout layout = stored.layout();
+        for (int i = 0; i < stored.fields().size(); i++) {
             FieldSpec field = stored.fields().get(i);
-            if (offsets[i] >= 0 && field.isCollection()) {
-                retagCollection(store.word(record + offsets[i]), tiers.get(i));
-            } else if (offsets[i] >= 0
+            if (layout.hasPlace(i) && field.isCollection()) {
+                retagCollection(store.word(layout.place(record, i)), tiers.get(i));
+            } else if (layout.hasPlace(i)
                     && field.isInline()
                     && field.kind() != FieldKind.REFERENCE
                     && !tiers.get(i).contains(Medium.PMEM)) {

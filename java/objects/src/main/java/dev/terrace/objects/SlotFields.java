@@ -81,20 +81,16 @@ final class SlotFields {
         return holder.mapping().group(field);
     }
 
-    private static long slotOf(DurableObject holder, int field) {
-        return holder.record() + holder.mapping().offset(field);
-    }
-
     // Reading
 
     /// The bytes of a field's value in this record, which has the field; null if it is null.
     byte @Nullable [] stored(DurableObject holder, int field) {
         Group group = groupOf(holder, field);
-        return group == null ? buffers.get(slotOf(holder, field)) : inGroup(holder, field, group);
+        return group == null ? buffers.get(holder.place(field)) : inGroup(holder, field, group);
     }
 
     private byte @Nullable [] inGroup(DurableObject holder, int field, Group group) {
-        long at = slotOf(holder, field);
+        long at = holder.place(field);
         int member = holder.mapping().member(field);
         Staged its = stagedAt(at);
         return its != null && its.isSet[member]
@@ -197,7 +193,7 @@ final class SlotFields {
                     }
                     Group group = groupOf(holder, field);
                     if (group == null) {
-                        return ofSlot.apply(slotOf(holder, field));
+                        return ofSlot.apply(holder.place(field));
                     }
                     byte[] bytes = inGroup(holder, field, group);
                     return bytes == null ? otherwise : ofBytes.apply(bytes);
@@ -230,7 +226,7 @@ final class SlotFields {
     }
 
     private void setInGroup(DurableObject holder, int field, Group group, byte @Nullable [] bytes) {
-        long at = slotOf(holder, field);
+        long at = holder.place(field);
         int member = holder.mapping().member(field);
         Map<Long, Staged> setting = staged;
         if (setting != null) {
@@ -253,7 +249,7 @@ final class SlotFields {
 
     /// Replaces the buffer of a slot.
     private void put(DurableObject holder, int field, byte @Nullable [] bytes) {
-        long at = slotOf(holder, field);
+        long at = holder.place(field);
         long old = store.word(at);
         long slot =
                 bytes == null
@@ -287,13 +283,16 @@ final class SlotFields {
     void free(StoredType stored, long record) {
         Layout layout = stored.layout();
         for (int i = 0; i < stored.fields().size(); i++) {
-            long at = record + layout.offsets()[i];
+            if (!layout.hasPlace(i)) {
+                continue;
+            }
+            long at = layout.place(record, i);
             if (staged != null) {
                 staged.remove(at);
             }
-            if (layout.hasPlace(i) && stored.fields().get(i).isCollection()) {
+            if (stored.fields().get(i).isCollection()) {
                 pool.collections().delete(store.word(at));
-            } else if (layout.hasPlace(i) && !stored.fields().get(i).isInline()) {
+            } else if (!stored.fields().get(i).isInline()) {
                 buffers.free(store.word(at));
             }
         }

@@ -20,15 +20,21 @@ import java.util.List;
 ///   former names
 /// @param listsNames whether former names are known; false if an early version of this library has
 ///   stored the form
+/// @param columnar whether its objects lie in columns ([Columnar])
 public record StoredType(
-        int id, String name, List<String> formerly, List<FieldSpec> fields, boolean listsNames) {
+        int id,
+        String name,
+        List<String> formerly,
+        List<FieldSpec> fields,
+        boolean listsNames,
+        boolean columnar) {
     /// Set in the byte of a grouped field's kind: libraries that do not know groups know no such
     /// kind.
     private static final int GROUPED = 0x80;
 
     /// The offsets of the fields, which follow from their kinds.
     public Layout layout() {
-        return Layout.of(fields);
+        return Layout.of(fields, columnar);
     }
 
     /// Whether some of its fields share slots.
@@ -38,7 +44,7 @@ public record StoredType(
 
     /// The same class in another form.
     StoredType with(int otherId, List<FieldSpec> otherFields) {
-        return new StoredType(otherId, name, formerly, otherFields, listsNames);
+        return new StoredType(otherId, name, formerly, otherFields, listsNames, columnar);
     }
 
     byte[] encode() {
@@ -65,6 +71,9 @@ public record StoredType(
             encodeNames(out, formerly);
             for (FieldSpec field : fields) {
                 encodeNames(out, field.formerly());
+            }
+            if (columnar) {
+                out.writeBoolean(true);
             }
         } catch (IOException e) {
             throw new UncheckedIOException(e);
@@ -93,7 +102,8 @@ public record StoredType(
             for (int i = 0; listsNames && i < count; i++) {
                 fields.set(i, fields.get(i).formerly(decodeNames(in).toArray(new String[0])));
             }
-            return new StoredType(id, name, formerly, List.copyOf(fields), listsNames);
+            boolean columnar = in.available() > 0 && in.readBoolean();
+            return new StoredType(id, name, formerly, List.copyOf(fields), listsNames, columnar);
         } catch (IOException | IllegalArgumentException | ArrayIndexOutOfBoundsException e) {
             throw new StoreFailure.Damaged("a stored type is damaged", e);
         }

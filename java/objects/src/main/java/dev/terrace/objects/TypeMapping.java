@@ -1,6 +1,8 @@
 package dev.terrace.objects;
 
+import dev.terrace.objects.internal.store.Columns;
 import dev.terrace.objects.internal.store.Epoch;
+import dev.terrace.objects.internal.store.Parts;
 import dev.terrace.objects.internal.store.Store;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -28,9 +30,15 @@ final class TypeMapping {
     /// Whether objects of this form have the layout that the generated class expects.
     final boolean isNative;
 
-    final int bytes;
-    private final int[] offsets;
-    private final int[] presence;
+    /// How many objects share columns; 1 if each has its fields side by side.
+    final int objectsPerChunk;
+
+    private final Layout layout;
+    private final @Nullable Columns columns;
+
+    /// The field of the form for each field of the class; -1 if it was not stored.
+    private final int[] indexes;
+
     private final @Nullable FieldSpec[] stored;
 
     /// The group of each field; null if its value has a slot of its own, or none.
@@ -63,11 +71,11 @@ final class TypeMapping {
         id = form.id();
         this.type = type;
         this.form = form;
-        Layout layout = form.layout();
-        bytes = layout.bytes();
+        layout = form.layout();
+        objectsPerChunk = layout.objectsPerChunk();
+        columns = layout.isInColumns() ? layout.columns() : null;
         int count = type.fields().size();
-        offsets = new int[count];
-        presence = new int[count];
+        indexes = new int[count];
         stored = new FieldSpec[count];
         groups = new Group[count];
         members = new int[count];
@@ -81,8 +89,7 @@ final class TypeMapping {
                     from < 0 || form.fields().get(from).isVolatile()
                             ? null
                             : form.fields().get(from);
-            offsets[i] = then == null ? -1 : layout.offsets()[from];
-            presence[i] = then == null ? -1 : layout.presence()[from];
+            indexes[i] = then == null ? -1 : from;
             stored[i] = then;
             if (then != null && then.grouped()) {
                 Group group =
@@ -209,16 +216,45 @@ final class TypeMapping {
         return !isSame || !isAlike(then, before);
     }
 
-    /// The offset of a field, or of the slot that leads to its value or its group's, in a record;
-    /// -1 if the record does not have it.
-    int offset(int field) {
-        return offsets[field];
+    /// The place of a field, or of the slot that leads to its value or its group's, if its object
+    /// begins at `record`. The record has it.
+    long place(long record, int field) {
+        return layout.place(record, indexes[field]);
+    }
+
+    /// Whether the values of a field within the records follow each other in its column without
+    /// gaps: arrays are filled up to whole words.
+    boolean isDense(int field) {
+        return layout.widths()[indexes[field]] == field(field).inlineBytes();
+    }
+
+    /// The place of the word with bit [#presence(int)] of the record that begins at `record`.
+    long placeOfPresence(long record, int field) {
+        return layout.placeOfBit(record, presence(field));
     }
 
     /// The bit, counted from the record's begin, that tells a value of the field from null; -1 if
     /// it has none.
     int presence(int field) {
-        return presence[field];
+        return indexes[field] < 0 ? -1 : layout.presence()[indexes[field]];
+    }
+
+    /// Allocates a record of this form, all zeros behind its header. In a transaction.
+    ///
+    /// @param number the form's, or that of its extensions
+    long allocate(int number) {
+        return columns == null
+                ? store.allocate(layout.bytes(), number)
+                : store.parts().allocate(columns, number);
+    }
+
+    /// Adds the chunks in which objects of this form may lie.
+    void addTo(Parts.Wanted chunks) {
+        if (columns == null) {
+            chunks.addSlots(layout.bytes());
+        } else {
+            chunks.addColumns(id);
+        }
     }
 
     /// The stored form of a field; null if it was not stored.

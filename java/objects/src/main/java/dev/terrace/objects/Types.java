@@ -113,6 +113,9 @@ final class Types {
             // This thread has the writer's lock, and nothing else stores the word.
             Feature.GROUPS.addTo(store.pmem());
         }
+        if (stored.columnar()) {
+            Feature.COLUMNS.addTo(store.pmem());
+        }
         chain.add(stored.encode(), id);
         byId.put(id, stored);
         store.afterRollback(() -> {

@@ -38,13 +38,13 @@ final class ValueCheck {
         Layout layout = stored.layout();
         for (int i = 0; i < stored.fields().size(); i++) {
             FieldSpec field = stored.fields().get(i);
-            long at = record + layout.offsets()[i];
             if (!layout.hasPlace(i)) {
                 continue;
             }
+            long at = layout.place(record, i);
             ValueType<?> type = ValueType.of(field);
             if (field.isInline() && type != null) {
-                decode(field, type, inlineValue(field, at, layout.presence()[i]));
+                decode(field, type, inlineValue(field, at, layout, i));
             } else if (field.isInline()) {
                 bits(field, store.word(at & -Long.BYTES) >>> 8 * (at & Long.BYTES - 1));
             } else if (field.grouped()) {
@@ -56,11 +56,12 @@ final class ValueCheck {
     }
 
     /// The value of a field of a [ValueType] within the record.
-    private @Nullable Object inlineValue(FieldSpec field, long at, int presence) {
+    private @Nullable Object inlineValue(FieldSpec field, long at, Layout layout, int index) {
         if (field.kind() == FieldKind.LONGS) {
             return new long[] {store.word(at), store.word(at + Long.BYTES)};
         }
-        long bits = store.word(record + presence / Long.SIZE * Long.BYTES);
+        int presence = layout.presence()[index];
+        long bits = store.word(layout.placeOfBit(record, presence));
         return (bits >>> presence & 1) == 0 ? null : store.word(at);
     }
 

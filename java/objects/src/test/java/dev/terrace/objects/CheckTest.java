@@ -15,6 +15,8 @@ import java.util.Objects;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class CheckTest {
     private static final String CLASS = DurablePerson.TYPE.name();
@@ -25,17 +27,21 @@ class CheckTest {
 
     /// A chain of `length` people that the root "first" leads to.
     private static void chain(Pool pool, int length) {
+        chain(pool, DurablePerson.TYPE, length);
+    }
+
+    private static void chain(Pool pool, ObjectType<DurablePerson> type, int length) {
         pool.transact(() -> {
             DurablePerson next = null;
             for (int i = 0; i < length; i++) {
-                DurablePerson person = DurablePerson.create(pool);
+                DurablePerson person = pool.create(type);
                 person.setAge(i);
                 person.setPlace("a place with a long name " + i);
                 person.setImage(new byte[5000]);
                 person.setFriend(next);
                 next = person;
             }
-            pool.root("first", DurablePerson.TYPE).set(next);
+            pool.root("first", type).set(next);
         });
     }
 
@@ -99,10 +105,11 @@ class CheckTest {
 
     /// Damages any bytes: the pool is refused, or the damage is reported, or nothing reads those
     /// bytes; no other exception, no crash, no walk without an end.
-    @Test
-    void damageIsReportedOrDoesNoHarm() throws IOException {
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void damageIsReportedOrDoesNoHarm(boolean columnar) throws IOException {
         try (Pool pool = Pool.open(dir, SMALL)) {
-            chain(pool, 100);
+            chain(pool, columnar ? DurablePerson.TYPE.inColumns() : DurablePerson.TYPE, 100);
         }
         Path file = dir.resolve("pool");
         byte[] sound = java.nio.file.Files.readAllBytes(file);

@@ -227,7 +227,22 @@ public final class GoldenPool {
         /// Two of these.
         VALUES_PLACEMENTS("golden-4-values-placements", Feature.VALUE_ELEMENTS, Feature.PLACEMENTS),
         /// Two of these.
-        VALUES_SEALED("golden-4-values-sealed", Feature.VALUE_ELEMENTS, Feature.SEALED);
+        VALUES_SEALED("golden-4-values-sealed", Feature.VALUE_ELEMENTS, Feature.SEALED),
+        /// And classes in columns.
+        COLUMNS("golden-4-columns", Feature.COLUMNS),
+        /// Two of these.
+        COLUMNS_CHECKED_PMEM(
+                "golden-4-columns-checked-pmem", Feature.COLUMNS, Feature.CHECKED_PMEM),
+        /// Two of these.
+        COLUMNS_REMOTE("golden-4-columns-remote", Feature.COLUMNS, Feature.REMOTE),
+        /// Two of these.
+        COLUMNS_GROUPS("golden-4-columns-groups", Feature.COLUMNS, Feature.GROUPS),
+        /// Two of these.
+        COLUMNS_PLACEMENTS("golden-4-columns-placements", Feature.COLUMNS, Feature.PLACEMENTS),
+        /// Two of these.
+        COLUMNS_SEALED("golden-4-columns-sealed", Feature.COLUMNS, Feature.SEALED),
+        /// Two of these.
+        COLUMNS_VALUES("golden-4-columns-values", Feature.COLUMNS, Feature.VALUE_ELEMENTS);
 
         private final String directory;
         private final Set<Feature> features;
@@ -240,6 +255,11 @@ public final class GoldenPool {
         /// Whether it has a feature that not all pools of its version have.
         boolean has(Feature feature) {
             return features.contains(feature);
+        }
+
+        /// A class as it is stored there.
+        private <D extends DurableObject> ObjectType<D> type(ObjectType<D> rows) {
+            return has(Feature.COLUMNS) ? rows.inColumns() : rows;
         }
     }
 
@@ -325,17 +345,18 @@ public final class GoldenPool {
                 Pool.open(
                         dir,
                         kept.has(Feature.CHECKED_PMEM) ? options.withPmemChecksums() : options)) {
-            fill(pool);
+            fill(pool, kept.type(Thing.TYPE));
             if (kept.has(Feature.REMOTE)) {
                 Far far = pool.create(Far.TYPE);
                 far.setText(FAR_TEXT);
                 pool.root("far", Far.TYPE).set(far);
             }
             if (kept.has(Feature.GROUPS)) {
-                Grouped grouped = pool.create(Grouped.TYPE);
+                ObjectType<Grouped> type = kept.type(Grouped.TYPE);
+                Grouped grouped = pool.create(type);
                 grouped.fill(GROUPED_SEED);
-                pool.root("grouped", Grouped.TYPE).set(grouped);
-                pool.root("grouped blank", Grouped.TYPE).set(pool.create(Grouped.TYPE));
+                pool.root("grouped", type).set(grouped);
+                pool.root("grouped blank", type).set(pool.create(type));
             }
             if (kept.has(Feature.VALUE_ELEMENTS)) {
                 GoldenValues.ALL.forEach(values -> values.make(pool));
@@ -352,7 +373,7 @@ public final class GoldenPool {
         }
     }
 
-    private static void fill(Pool pool) {
+    private static void fill(Pool pool, ObjectType<Thing> type) {
         OldThing old = pool.create(OldThing.TYPE);
         old.setNumber(-7);
         pool.root("old", OldThing.TYPE).set(old);
@@ -362,16 +383,16 @@ public final class GoldenPool {
         for (int seed = 0; seed < 3; seed++) {
             int number = seed;
             pool.transact(() -> {
-                Thing thing = pool.create(Thing.TYPE);
+                Thing thing = pool.create(type);
                 thing.fill(number);
-                pool.root("thing " + number, Thing.TYPE).set(thing);
+                pool.root("thing " + number, type).set(thing);
             });
         }
-        Thing widened = Objects.requireNonNull(pool.root("extended", Thing.TYPE).get());
+        Thing widened = Objects.requireNonNull(pool.root("extended", type).get());
         widened.set(Thing.indexOf("string"), LONG_TEXT);
-        pool.create(Thing.TYPE).delete();
-        Thing blank = pool.create(Thing.TYPE);
-        pool.root("blank \u65e5", Thing.TYPE).set(blank);
+        pool.create(type).delete();
+        Thing blank = pool.create(type);
+        pool.root("blank \u65e5", type).set(blank);
     }
 
     /// Puts a pool's files into a directory, and returns how it is opened.

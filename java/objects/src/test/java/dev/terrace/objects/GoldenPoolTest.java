@@ -155,6 +155,7 @@ class GoldenPoolTest {
             assertEquals(
                     kept.has(Feature.VALUE_ELEMENTS),
                     Feature.VALUE_ELEMENTS.isIn(pool.store().pmem()));
+            assertEquals(kept.has(Feature.COLUMNS), Feature.COLUMNS.isIn(pool.store().pmem()));
             assertTrue(Feature.CHECKED_DISK.isIn(pool.store().pmem()));
             assertEquals(
                     kept.has(Feature.CHECKED_PMEM), Feature.CHECKED_PMEM.isIn(pool.store().pmem()));

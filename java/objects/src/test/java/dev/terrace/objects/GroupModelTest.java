@@ -16,6 +16,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Random;
 import java.util.function.UnaryOperator;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -30,7 +31,7 @@ class GroupModelTest {
     Path dir;
 
     /// Builds of the class: its fields in two groups, apart, in one group, on other tiers, and some
-    /// of them within the record.
+    /// of them within the record. Each is there in rows and in columns.
     private static final List<UnaryOperator<FieldSpec>> BUILDS =
             List.of(
                     FieldSpec::inGroup,
@@ -42,16 +43,19 @@ class GroupModelTest {
                                     ? field.on(StorageTier.PMEM)
                                     : field.inGroup());
 
+    /// The builds in rows, and then those in columns.
     static List<ObjectType<AnyHandle>> builds() {
-        return BUILDS.stream()
-                .map(build ->
-                        ObjectType.of(
-                                "Thing",
-                                AnyHandle.class,
-                                AnyHandle::new,
-                                List.of(),
-                                Grouped.specs(build)))
-                .toList();
+        List<ObjectType<AnyHandle>> rows =
+                BUILDS.stream()
+                        .map(build ->
+                                ObjectType.of(
+                                        "Thing",
+                                        AnyHandle.class,
+                                        AnyHandle::new,
+                                        List.of(),
+                                        Grouped.specs(build)))
+                        .toList();
+        return Stream.concat(rows.stream(), rows.stream().map(ObjectType::inColumns)).toList();
     }
 
     private static @Nullable Object random(FieldSpec field, Random random) {

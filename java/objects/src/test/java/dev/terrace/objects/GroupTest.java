@@ -207,7 +207,7 @@ class GroupTest {
             AnyHandle reader = pool.object(OTHER, writer.reference());
             writer.set(0, 1L);
             writer.set(1, 1L);
-            long nonce = pool.store().word(writer.record() + writer.mapping().offset(0)) >>> 8;
+            long nonce = pool.store().word(writer.place(0)) >>> 8;
             commitUntil(filler, nonce - 20);
             assertEquals(1L, reader.get(0));
             writer.set(0, 2L);
@@ -406,7 +406,7 @@ class GroupTest {
     /// Sets the slot of a field's group to bytes that are no value of it.
     private static void setGroup(AnyHandle thing, int field, byte[] wrong) {
         Pool pool = thing.pool();
-        long at = thing.record() + thing.mapping().offset(field);
+        long at = thing.place(field);
         pool.change(() -> {
             long old = pool.store().word(at);
             pool.store()
@@ -433,7 +433,7 @@ class GroupTest {
                 thing.set(2, "Oslo");
                 thing.set(3, true);
             });
-            byte[] stored = pool.buffers().get(thing.record() + thing.mapping().offset(2));
+            byte[] stored = pool.buffers().get(thing.place(2));
             String example = page.substring(page.indexOf("00 07000000"));
             assertEquals(
                     example.substring(0, example.indexOf('\n')).replace(" ", ""),

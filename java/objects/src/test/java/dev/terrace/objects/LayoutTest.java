@@ -25,5 +25,6 @@ class LayoutTest {
         assertArrayEquals(new int[] {40, 38, 32, 56, 24, -1, 36}, layout.offsets());
         assertArrayEquals(new int[] {-1, -1, 128, -1, -1, -1, -1}, layout.presence());
         assertEquals(72, layout.bytes());
+        assertArrayEquals(new int[] {16, 1, 4, 16, 8, 8, 2}, layout.widths());
     }
 }

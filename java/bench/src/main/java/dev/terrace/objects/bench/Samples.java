@@ -1,5 +1,6 @@
 package dev.terrace.objects.bench;
 
+import dev.terrace.objects.ObjectType;
 import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolOptions;
 import java.io.IOException;
@@ -65,6 +66,10 @@ final class Samples {
     ///
     /// @return handles of them
     static DurableSample[] fill(Pool pool, int count) {
+        return fill(pool, DurableSample.TYPE, count);
+    }
+
+    static DurableSample[] fill(Pool pool, ObjectType<DurableSample> type, int count) {
         Random random = new Random(1);
         DurableSample[] all = new DurableSample[count];
         for (int from = 0; from < count; from += PER_TRANSACTION) {
@@ -72,7 +77,7 @@ final class Samples {
             int end = Math.min(count, from + PER_TRANSACTION);
             pool.transact(() -> {
                 for (int i = begin; i < end; i++) {
-                    all[i] = DurableSample.create(pool);
+                    all[i] = pool.create(type);
                     all[i].setNumber(random.nextInt());
                     all[i].setRow(row(random));
                 }

@@ -6,6 +6,7 @@ import com.google.auto.common.MoreTypes;
 import com.palantir.javapoet.ClassName;
 import com.palantir.javapoet.JavaFile;
 import dev.terrace.objects.Apart;
+import dev.terrace.objects.Columnar;
 import dev.terrace.objects.Durable;
 import dev.terrace.objects.Embedded;
 import dev.terrace.objects.FixedLength;
@@ -61,7 +62,7 @@ public final class DurableProcessor extends AbstractProcessor {
 
     @Override
     public Set<String> getSupportedAnnotationTypes() {
-        return Stream.concat(Stream.of(Durable.class), FIELD_TAGS.stream())
+        return Stream.concat(Stream.of(Durable.class, Columnar.class), FIELD_TAGS.stream())
                 .map(Class::getName)
                 .collect(Collectors.toSet());
     }
@@ -96,8 +97,20 @@ public final class DurableProcessor extends AbstractProcessor {
         return false;
     }
 
-    /// Tags on fields that are not stored: whoever wrote them meant something else.
+    /// Tags on what is not stored: whoever wrote them meant something else.
     private static void refuseStrayTags(RoundEnvironment round, Problems problems) {
+        for (Element type : round.getElementsAnnotatedWith(Columnar.class)) {
+            boolean isDurable = MoreElements.isAnnotationPresent(type, Durable.class);
+            if (!isDurable || type.getModifiers().contains(Modifier.ABSTRACT)) {
+                problems.at(
+                        type,
+                        "@Columnar has no effect, because %s is %s",
+                        type.getSimpleName(),
+                        isDurable
+                                ? "abstract: tag the classes that extend it"
+                                : "not @Durable: tag it, or remove the tag");
+            }
+        }
         for (Class<? extends Annotation> tag : FIELD_TAGS) {
             for (Element field : round.getElementsAnnotatedWith(tag)) {
                 Element owner = field.getEnclosingElement();

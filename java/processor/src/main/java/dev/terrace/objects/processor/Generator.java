@@ -9,6 +9,7 @@ import com.palantir.javapoet.MethodSpec;
 import com.palantir.javapoet.ParameterizedTypeName;
 import com.palantir.javapoet.TypeName;
 import com.palantir.javapoet.TypeSpec;
+import dev.terrace.objects.Columnar;
 import dev.terrace.objects.Durable;
 import dev.terrace.objects.StorageTier;
 import java.util.List;
@@ -153,8 +154,9 @@ final class Generator {
         CodeBlock.Builder code =
                 CodeBlock.builder()
                         .add(
-                                "$T.of($>$>\n$S,\n$T.class,\n$T::new,\n$T.of($L)",
+                                "$T.$L($>$>\n$S,\n$T.class,\n$T::new,\n$T.of($L)",
                                 Names.OBJECT_TYPE,
+                                element.getAnnotation(Columnar.class) == null ? "of" : "columnar",
                                 plain.canonicalName(),
                                 durable,
                                 durable,

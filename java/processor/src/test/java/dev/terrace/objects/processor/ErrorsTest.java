@@ -283,6 +283,12 @@ class ErrorsTest {
                         "@Durable class Person extends Base { int y; } " + HERE,
                         "class Base { int x; }"),
                 of(
+                        "@Columnar has no effect, because Plain is not @Durable",
+                        "@Columnar class Plain { int x; } " + HERE),
+                of(
+                        "@Columnar has no effect, because Base is abstract",
+                        "@Durable @Columnar abstract class Base { int x; } " + HERE),
+                of(
                         "choose a name that does not begin with Durable",
                         "@Durable class DurableThing { int x; } " + HERE),
                 of(

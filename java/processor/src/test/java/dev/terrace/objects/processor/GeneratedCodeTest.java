@@ -57,6 +57,24 @@ class GeneratedCodeTest {
                 "record Geo(double lat, double lon) {}");
     }
 
+    /// As TAGGING.md shows it.
+    @Test
+    void aClassInColumnsCompilesWithoutWarnings() {
+        compiles(
+                """
+                @Durable
+                @Columnar
+                class Reading {
+                    long time;
+                    int sensor;
+                    @FixedLength(12) double[] values;
+                    static int copy(Cursor<DurableReading> cursor, long[] times) {
+                        return DurableReading.copyTime(cursor, times, 0);
+                    }
+                }
+                """);
+    }
+
     @Test
     void bothWaysToNameTheGeneratedClassAreKnown() {
         compiles(

@@ -52,7 +52,8 @@ final class DumpWriter {
                             + type.id()
                             + ", "
                             + Text.count(type.layout().bytes(), "byte")
-                            + " each");
+                            + " each"
+                            + (type.columnar() ? ", in columns" : ""));
             for (int i = 0; i < type.fields().size(); i++) {
                 out.println("  " + describe(type.fields().get(i), type.layout().offsets()[i]));
             }
@@ -223,6 +224,7 @@ final class DumpWriter {
         map.put("name", type.name());
         map.put("form", type.id());
         map.put("bytes", type.layout().bytes());
+        map.put("columnar", type.columnar());
         map.put("fields", fields);
         return map;
     }

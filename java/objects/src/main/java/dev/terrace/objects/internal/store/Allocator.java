@@ -3,18 +3,24 @@ package dev.terrace.objects.internal.store;
 import static dev.terrace.objects.internal.store.ChunkMap.KIND_RUN;
 import static dev.terrace.objects.internal.store.ChunkMap.KIND_SLOTS;
 import static dev.terrace.objects.internal.store.ChunkMap.bitmapWords;
+import static dev.terrace.objects.internal.store.ChunkMap.cut;
 import static dev.terrace.objects.internal.store.ChunkMap.descriptor;
 import static dev.terrace.objects.internal.store.ChunkMap.generation;
+import static dev.terrace.objects.internal.store.ChunkMap.isCut;
 import static dev.terrace.objects.internal.store.ChunkMap.kind;
 import static dev.terrace.objects.internal.store.ChunkMap.runChunks;
 import static dev.terrace.objects.internal.store.ChunkMap.sizeClass;
+import static dev.terrace.objects.internal.store.ChunkMap.slots;
+import static dev.terrace.objects.internal.store.ChunkMap.step;
 import static dev.terrace.objects.internal.store.SizeClasses.CHUNK_BYTES;
 
 import java.util.Arrays;
 import java.util.BitSet;
+import java.util.HashMap;
+import java.util.Map;
 
-/// Allocates parts of a region: slots, into which a chunk is divided evenly, and runs of whole
-/// chunks.
+/// Allocates parts of a region: slots, into which a chunk is divided evenly or in [Columns], and
+/// runs of whole chunks.
 ///
 /// Each extent has a map in persistent memory, which records the parts in use (see [ChunkMap]). The
 /// transaction that allocates or frees changes the map, so that both are durable together. In
@@ -43,7 +49,12 @@ final class Allocator {
 
     private boolean indexed;
     private final BitSet freeChunks = new BitSet();
-    private final IntStack[] candidates = new IntStack[SizeClasses.count()];
+
+    /// Chunks that may have room: those cut into slots, by their size class, ...
+    private final IntStack[] withSlots = new IntStack[SizeClasses.count()];
+
+    /// ... and those cut into columns.
+    private final Map<Long, IntStack> withColumns = new HashMap<>();
 
     /// For each chunk, the first word of its bitmap that may have a clear bit.
     private byte[] hints = {};
@@ -60,8 +71,8 @@ final class Allocator {
         /// A chunk is free.
         default void free(int chunk) {}
 
-        /// A chunk is cut into slots.
-        void slots(int chunk, int sizeClass, int used);
+        /// A chunk is cut, and so many of its slots are in use.
+        void cut(int chunk, long cut, int used);
 
         /// So many chunks are a run.
         default void run(int first, int count) {}
@@ -78,7 +89,7 @@ final class Allocator {
         this.secret = secret;
         chunks = new ChunkMap(words, region);
         chunksPerExtent = chunks.perExtent();
-        Arrays.setAll(candidates, _ -> new IntStack());
+        Arrays.setAll(withSlots, _ -> new IntStack());
     }
 
     /// Adds an extent, whose map is all zeros.
@@ -157,7 +168,20 @@ final class Allocator {
             index();
         }
         int sizeClass = SizeClasses.of(bytes);
-        long offset = sizeClass < 0 ? takeRun(chunks(bytes)) : takeSlot(sizeClass);
+        return begin(
+                sizeClass < 0 ? takeRun(chunks(bytes)) : takeSlot(ChunkMap.slotsOf(sizeClass)),
+                type);
+    }
+
+    /// Allocates an object in columns, as [#allocate(long, int)] does.
+    long allocate(Columns columns, int type) {
+        if (!indexed) {
+            index();
+        }
+        return begin(takeSlot(ChunkMap.columnsOf(columns.bytes(), type)), type);
+    }
+
+    private long begin(long offset, int type) {
         if (offset != NONE && hasHeaders) {
             int generation = Headers.generation(words.get(offset));
             region.putLong(offset, Headers.of(secret, offset, type, generation));
@@ -182,31 +206,37 @@ final class Allocator {
             }
             return;
         }
-        int sizeClass = sizeClass(descriptor);
-        int slot = (int) (offset % CHUNK_BYTES) / SizeClasses.slotBytes(sizeClass);
+        long cut = cut(descriptor);
+        int slot = (int) (offset % CHUNK_BYTES) / step(cut);
         long at = chunks.bitmapAt(chunk) + slot / 64 * 8;
         long bits = words.get(at);
         words.put(at, bits & ~(1L << slot));
         if (indexed) {
-            noteFreed(chunk, sizeClass, slot / 64);
+            noteFreed(chunk, cut, slot / 64);
         }
-        releaseIfEmpty(chunk, sizeClass);
+        releaseIfEmpty(chunk, cut);
     }
 
-    private void noteFreed(int chunk, int sizeClass, int word) {
+    private IntStack candidates(long cut) {
+        return kind(cut) == KIND_SLOTS
+                ? withSlots[sizeClass(cut)]
+                : withColumns.computeIfAbsent(cut, _ -> new IntStack());
+    }
+
+    private void noteFreed(int chunk, long cut, int word) {
         if (hints[chunk] > word) {
             hints[chunk] = (byte) word;
         }
         if (!avoided.get(chunk)) {
-            candidates[sizeClass].pushUnlessTop(chunk);
+            candidates(cut).pushUnlessTop(chunk);
         }
     }
 
-    /// Gives back a chunk whose last slot has been freed, if another chunk has slots of the same
-    /// class. It must happen in the same commit, before anything overwrites the slots' headers.
-    private void releaseIfEmpty(int chunk, int sizeClass) {
-        boolean isLast = indexed && candidates[sizeClass].isAll(chunk);
-        if (isLast || !chunks.isEmpty(chunk, sizeClass)) {
+    /// Gives back a chunk whose last slot has been freed, if another chunk that is cut alike has
+    /// room. It must happen in the same commit, before anything overwrites the slots' headers.
+    private void releaseIfEmpty(int chunk, long cut) {
+        boolean isLast = indexed && candidates(cut).isAll(chunk);
+        if (isLast || !chunks.isEmpty(chunk, cut)) {
             return;
         }
         int generation = nextGeneration(chunk);
@@ -230,7 +260,7 @@ final class Allocator {
                 long descriptor = chunks.descriptorOf(chunk);
                 if (kind(descriptor) == KIND_RUN) {
                     chunk += runChunks(descriptor) - 1;
-                } else if (kind(descriptor) == KIND_SLOTS
+                } else if (isCut(descriptor)
                         && released.size() < RELEASED_MAX
                         && isUntouched(chunk)) {
                     int generation = nextGeneration(chunk);
@@ -245,7 +275,7 @@ final class Allocator {
     /// Whether a chunk is empty, and the present transaction has not changed it.
     private boolean isUntouched(int chunk) {
         boolean same = !words.isChanged(chunks.descriptorAt(chunk));
-        int count = bitmapWords(sizeClass(chunks.descriptorOf(chunk)));
+        int count = bitmapWords(chunks.descriptorOf(chunk));
         for (int word = 0; same && word < count; word++) {
             long at = chunks.bitmapAt(chunk) + word * 8L;
             same = words.get(at) == 0 && !words.isChanged(at);
@@ -303,12 +333,12 @@ final class Allocator {
         return (int) ((bytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
     }
 
-    private long takeSlot(int sizeClass) {
-        IntStack stack = candidates[sizeClass];
+    private long takeSlot(long cut) {
+        IntStack stack = candidates(cut);
         while (true) {
             while (!stack.isEmpty()) {
                 int chunk = stack.top();
-                long offset = takeSlotOf(chunk, sizeClass);
+                long offset = takeSlotOf(chunk, cut);
                 if (offset != NONE) {
                     return offset;
                 }
@@ -318,25 +348,24 @@ final class Allocator {
             if (chunk == NONE) {
                 return NONE;
             }
-            cut(chunk, sizeClass);
+            divide(chunk, cut);
             stack.push(chunk);
         }
     }
 
-    private long takeSlotOf(int chunk, int sizeClass) {
-        long descriptor = chunks.descriptorOf(chunk);
-        if (kind(descriptor) != KIND_SLOTS || sizeClass(descriptor) != sizeClass) {
+    private long takeSlotOf(int chunk, long cut) {
+        if (cut(chunks.descriptorOf(chunk)) != cut) {
             return NONE; // It has been divided anew since.
         }
-        int slots = SizeClasses.slots(sizeClass);
-        for (int word = hints[chunk]; word < bitmapWords(sizeClass); word++) {
+        int slots = slots(cut);
+        for (int word = hints[chunk]; word < bitmapWords(cut); word++) {
             long at = chunks.bitmapAt(chunk) + word * 8L;
             long bits = words.get(at);
             int slot = word * 64 + Long.numberOfTrailingZeros(~bits);
             if (bits != -1L && slot < slots) {
                 words.put(at, bits | 1L << slot);
                 hints[chunk] = (byte) word;
-                return (long) chunk * CHUNK_BYTES + (long) slot * SizeClasses.slotBytes(sizeClass);
+                return (long) chunk * CHUNK_BYTES + (long) slot * step(cut);
             }
         }
         return NONE;
@@ -351,15 +380,14 @@ final class Allocator {
         return chunk;
     }
 
-    /// Divides a free chunk into slots of this class, whose generations are higher than any before.
-    private void cut(int chunk, int sizeClass) {
+    /// Cuts a free chunk into slots, whose generations are higher than any before.
+    private void divide(int chunk, long cut) {
         int generation = nextGeneration(chunk);
-        words.put(chunks.descriptorAt(chunk), descriptor(KIND_SLOTS, sizeClass, generation));
+        words.put(chunks.descriptorAt(chunk), cut | descriptor(0, 0, generation));
         hints[chunk] = 0;
         if (hasHeaders) {
-            int bytes = SizeClasses.slotBytes(sizeClass);
-            long start = (long) chunk * CHUNK_BYTES;
-            for (long offset = start; offset + bytes <= start + CHUNK_BYTES; offset += bytes) {
+            long offset = (long) chunk * CHUNK_BYTES;
+            for (int slot = 0; slot < slots(cut); slot++, offset += step(cut)) {
                 region.putLong(offset, Headers.of(secret, offset, Headers.FREE, generation));
                 region.flush(offset, Headers.BYTES);
             }
@@ -369,10 +397,9 @@ final class Allocator {
     private int nextGeneration(int chunk) {
         long descriptor = chunks.descriptorOf(chunk);
         int generation = Math.max(1, generation(descriptor));
-        if (hasHeaders && kind(descriptor) == KIND_SLOTS) {
-            int bytes = SizeClasses.slotBytes(sizeClass(descriptor));
-            long start = (long) chunk * CHUNK_BYTES;
-            for (long offset = start; offset + bytes <= start + CHUNK_BYTES; offset += bytes) {
+        if (hasHeaders && isCut(descriptor)) {
+            long offset = (long) chunk * CHUNK_BYTES;
+            for (int slot = 0; slot < slots(descriptor); slot++, offset += step(descriptor)) {
                 generation = Math.max(generation, Headers.generation(words.get(offset)) + 1);
             }
         }
@@ -421,9 +448,10 @@ final class Allocator {
         freeChunks.clear();
         kept.clear();
         Arrays.fill(hints, (byte) 0);
-        for (IntStack stack : candidates) {
+        for (IntStack stack : withSlots) {
             stack.clear();
         }
+        withColumns.clear();
         indexed = true;
         for (int extent = 0; extent < chunks.extents(); extent++) {
             index(extent);
@@ -441,9 +469,9 @@ final class Allocator {
                     }
 
                     @Override
-                    public void slots(int chunk, int sizeClass, int used) {
-                        if (used < SizeClasses.slots(sizeClass) && !avoided.get(chunk)) {
-                            candidates[sizeClass].push(chunk);
+                    public void cut(int chunk, long cut, int used) {
+                        if (used < slots(cut) && !avoided.get(chunk)) {
+                            candidates(cut).push(chunk);
                         }
                     }
                 });
@@ -459,8 +487,8 @@ final class Allocator {
                 chunk += runChunks(descriptor);
                 continue;
             }
-            if (kind(descriptor) == KIND_SLOTS) {
-                seen.slots(chunk, sizeClass(descriptor), chunks.used(chunk, sizeClass(descriptor)));
+            if (isCut(descriptor)) {
+                seen.cut(chunk, cut(descriptor), chunks.used(chunk, descriptor));
             } else {
                 seen.free(chunk);
             }

@@ -1,7 +1,10 @@
 package dev.terrace.objects.internal.store;
 
 import java.util.ArrayList;
+import java.util.BitSet;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /// The changes of the transaction under way, their commit and their rollback.
@@ -16,8 +19,12 @@ final class Changes {
 
     private final Overlay overlay = new Overlay();
 
-    /// The parts of persistent memory that the transaction has allocated, with their bytes.
+    /// The parts of persistent memory that the transaction has allocated, with their bytes; 0 for
+    /// objects in columns.
     private final Overlay fresh = new Overlay();
+
+    /// The chunks in whose columns the transaction has allocated objects, by their offsets.
+    private final Map<Long, InColumns> freshInColumns = new HashMap<>();
 
     private final List<Long> freed = new ArrayList<>();
     private final List<Runnable> afterCommit = new ArrayList<>();
@@ -27,6 +34,9 @@ final class Changes {
     private boolean deletes;
 
     private volatile @Nullable StoreFailure broken;
+
+    /// New objects of a chunk, by the numbers of their slots.
+    private record InColumns(Columns columns, BitSet slots) {}
 
     Changes(Store store, Superblock superblock, CommitLog log) {
         this.store = store;
@@ -54,9 +64,39 @@ final class Changes {
         }
     }
 
+    /// Changes `bits` of a word of the record that begins at `owner` to those of `value`.
+    ///
+    /// In a column, other bits may be of objects that exist already. In place they stay as they are
+    /// committed, also if the transaction has changed them.
+    void put(long owner, long offset, long bits, long value) {
+        if (!fresh.contains(owner)) {
+            overlay.put(offset, merged(store.word(offset), bits, value));
+            return;
+        }
+        pmem.putLong(offset, merged(pmem.getLong(offset), bits, value));
+        if (overlay.contains(offset)) {
+            overlay.put(offset, merged(overlay.get(offset, 0), bits, value));
+        }
+    }
+
+    private static long merged(long word, long bits, long value) {
+        return word & ~bits | value & bits;
+    }
+
     /// A part of persistent memory is new. It is written in place until the commit.
     void allocated(long offset, long bytes) {
         fresh.put(offset, bytes);
+    }
+
+    /// An object in columns is new. It is written in place until the commit.
+    void allocated(long record, Columns columns) {
+        fresh.put(record, 0);
+        freshInColumns
+                .computeIfAbsent(
+                        record - record % SizeClasses.CHUNK_BYTES,
+                        _ -> new InColumns(columns, new BitSet()))
+                .slots
+                .set(Columns.slotOf(record));
     }
 
     /// The commit frees the part at this offset of persistent memory, or with this code of a disk.
@@ -177,8 +217,11 @@ final class Changes {
 
     private void flushFresh() {
         for (int i = 0; i < fresh.size(); i++) {
-            pmem.flush(fresh.offset(i), fresh.value(i));
+            if (fresh.value(i) > 0) {
+                pmem.flush(fresh.offset(i), fresh.value(i));
+            }
         }
+        freshInColumns.forEach((chunk, its) -> its.columns.flush(pmem, chunk, its.slots));
         store.disks().forEach(Disk::flush);
     }
 
@@ -235,6 +278,7 @@ final class Changes {
     private void forget() {
         overlay.clear();
         fresh.clear();
+        freshInColumns.clear();
         freed.clear();
         afterCommit.clear();
         afterRollback.clear();

@@ -14,6 +14,12 @@ final class ChunkMap {
 
     static final int KIND_SLOTS = 1;
     static final int KIND_RUN = 2;
+    static final int KIND_COLUMNS = 3;
+
+    /// In a descriptor of a chunk with columns: the bits of the words of an object, behind which
+    /// its type is.
+    private static final int WORDS_BITS = 16;
+
     private static final int NONE = -1;
 
     private final Words words;
@@ -85,14 +91,12 @@ final class ChunkMap {
         if (kind(descriptor) == KIND_RUN) {
             return offset % CHUNK_BYTES == 0;
         }
-        if (kind(descriptor) != KIND_SLOTS) {
+        if (!isCut(descriptor)) {
             return false;
         }
-        int bytes = SizeClasses.slotBytes(sizeClass(descriptor));
-        int slot = (int) (offset % CHUNK_BYTES) / bytes;
-        boolean begins =
-                offset % CHUNK_BYTES % bytes == 0
-                        && slot < SizeClasses.slots(sizeClass(descriptor));
+        int step = step(descriptor);
+        int slot = (int) (offset % CHUNK_BYTES) / step;
+        boolean begins = offset % CHUNK_BYTES % step == 0 && slot < slots(descriptor);
         return begins && (words.get(bitmapAt(chunk) + slot / 64 * 8) >>> slot & 1) != 0;
     }
 
@@ -101,16 +105,23 @@ final class ChunkMap {
         long descriptor = descriptorOf((int) (offset / CHUNK_BYTES));
         return kind(descriptor) == KIND_RUN
                 ? (long) runChunks(descriptor) * CHUNK_BYTES
-                : SizeClasses.slotBytes(sizeClass(descriptor));
+                : slotBytes(descriptor);
+    }
+
+    /// Bytes from the begin of the slot at `offset`, which is in use, to that of the next in its
+    /// chunk; those of a run, behind which there is none.
+    long stepAt(long offset) {
+        long descriptor = descriptorOf((int) (offset / CHUNK_BYTES));
+        return isCut(descriptor) ? step(descriptor) : sizeOf(offset);
     }
 
     /// The offset of the first part in use from `from` on; [#NONE] if there is none.
     long next(long from) {
-        return next(from, -1L);
+        return next(from, Parts.Wanted.ALL);
     }
 
-    /// The same for parts of some size classes, a set of [SizeClasses#bit(long)].
-    long next(long from, long sizeClasses) {
+    /// The same for parts in some chunks.
+    long next(long from, Parts.Wanted wanted) {
         int chunk = (int) (from / CHUNK_BYTES);
         long offset = from;
         while (chunk < maps.length * chunksPerExtent) {
@@ -119,15 +130,13 @@ final class ChunkMap {
                     inExtent < reserved[chunk / chunksPerExtent] ? 0 : descriptorOf(chunk);
             long start = (long) chunk * CHUNK_BYTES;
             if (kind(descriptor) == KIND_RUN) {
-                if (offset <= start && sizeClasses < 0) {
+                if (offset <= start && wanted.hasRuns()) {
                     return start;
                 }
                 chunk += runChunks(descriptor);
             } else {
-                boolean isWanted =
-                        kind(descriptor) == KIND_SLOTS
-                                && (sizeClasses >>> sizeClass(descriptor) & 1) != 0;
-                long found = isWanted ? nextSlot(chunk, sizeClass(descriptor), offset) : NONE;
+                boolean isWanted = isCut(descriptor) && wanted.hasCut(descriptor);
+                long found = isWanted ? nextSlot(chunk, descriptor, offset) : NONE;
                 if (found != NONE) {
                     return found;
                 }
@@ -138,14 +147,15 @@ final class ChunkMap {
         return NONE;
     }
 
-    private long nextSlot(int chunk, int sizeClass, long from) {
-        int bytes = SizeClasses.slotBytes(sizeClass);
+    private long nextSlot(int chunk, long descriptor, long from) {
+        int step = step(descriptor);
+        int slots = slots(descriptor);
         long start = (long) chunk * CHUNK_BYTES;
-        int slot = (int) ((from - start + bytes - 1) / bytes);
-        while (slot < SizeClasses.slots(sizeClass)) {
+        int slot = (int) ((from - start + step - 1) / step);
+        while (slot < slots) {
             long bits = words.get(bitmapAt(chunk) + slot / 64 * 8) >>> slot;
             if (bits != 0) {
-                return start + (long) (slot + Long.numberOfTrailingZeros(bits)) * bytes;
+                return start + (long) (slot + Long.numberOfTrailingZeros(bits)) * step;
             }
             slot = (slot / 64 + 1) * 64;
         }
@@ -157,13 +167,13 @@ final class ChunkMap {
     long ahead(long offset) {
         int chunk = (int) (offset / CHUNK_BYTES);
         long descriptor = descriptorOf(chunk);
-        if (kind(descriptor) != KIND_SLOTS) {
+        if (!isCut(descriptor)) {
             return 0;
         }
-        int slot = (int) (offset % CHUNK_BYTES) / SizeClasses.slotBytes(sizeClass(descriptor));
+        int slot = (int) (offset % CHUNK_BYTES) / step(descriptor);
         long bits = words.get(bitmapAt(chunk) + slot / 64 * 8) >>> slot >>> 1;
         // Damaged bits behind the last slot would lead out of the chunk.
-        int behind = SizeClasses.slots(sizeClass(descriptor)) - slot - 1;
+        int behind = slots(descriptor) - slot - 1;
         return behind < Long.SIZE ? bits & (1L << behind) - 1 : bits;
     }
 
@@ -188,11 +198,10 @@ final class ChunkMap {
                 used += (long) runChunks(descriptor) * CHUNK_BYTES;
                 chunk += runChunks(descriptor);
             } else {
-                int sizeClass = sizeClass(descriptor);
                 used +=
-                        kind(descriptor) == KIND_SLOTS
-                                ? (long) usedSlots(bitmapAt(map, chunk), sizeClass)
-                                        * SizeClasses.slotBytes(sizeClass)
+                        isCut(descriptor)
+                                ? (long) usedSlots(bitmapAt(map, chunk), descriptor)
+                                        * slotBytes(descriptor)
                                 : 0;
                 chunk++;
             }
@@ -200,20 +209,20 @@ final class ChunkMap {
         return used;
     }
 
-    int used(int chunk, int sizeClass) {
-        return usedSlots(bitmapAt(chunk), sizeClass);
+    int used(int chunk, long cut) {
+        return usedSlots(bitmapAt(chunk), cut);
     }
 
-    private int usedSlots(long bitmap, int sizeClass) {
+    private int usedSlots(long bitmap, long cut) {
         int used = 0;
-        for (int word = 0; word < bitmapWords(sizeClass); word++) {
+        for (int word = 0; word < bitmapWords(cut); word++) {
             used += Long.bitCount(words.get(bitmap + word * 8L));
         }
         return used;
     }
 
-    boolean isEmpty(int chunk, int sizeClass) {
-        for (int word = 0; word < bitmapWords(sizeClass); word++) {
+    boolean isEmpty(int chunk, long cut) {
+        for (int word = 0; word < bitmapWords(cut); word++) {
             if (words.get(bitmapAt(chunk) + word * 8L) != 0) {
                 return false;
             }
@@ -221,8 +230,8 @@ final class ChunkMap {
         return true;
     }
 
-    static int bitmapWords(int sizeClass) {
-        return (SizeClasses.slots(sizeClass) + 63) / 64;
+    static int bitmapWords(long cut) {
+        return (slots(cut) + 63) / 64;
     }
 
     long descriptorAt(int chunk) {
@@ -255,6 +264,9 @@ final class ChunkMap {
                             runChunks(descriptor) > 0
                                     && runChunks(descriptor)
                                             <= chunksPerExtent - chunk % chunksPerExtent;
+                    case KIND_COLUMNS ->
+                            slotBytes(descriptor) >= SizeClasses.SLOT_BYTES_MIN
+                                    && slots(descriptor) > 1;
                     default -> false;
                 };
         if (!isPossible) {
@@ -267,6 +279,56 @@ final class ChunkMap {
     /// Kind (8 bits), generation (24 bits), class or number of chunks (32 bits).
     static long descriptor(int kind, int size, int generation) {
         return (long) size << 32 | (long) generation << 8 | kind;
+    }
+
+    /// The cut into slots of a size class: a descriptor without a generation.
+    static long slotsOf(int sizeClass) {
+        return descriptor(KIND_SLOTS, sizeClass, 0);
+    }
+
+    /// The cut into columns of a type, whose records have so many bytes.
+    static long columnsOf(int bytes, int type) {
+        return descriptor(KIND_COLUMNS, type << WORDS_BITS | bytes / Long.BYTES, 0);
+    }
+
+    /// How a chunk is cut, whatever its generation.
+    static long cut(long descriptor) {
+        return descriptor(kind(descriptor), (int) (descriptor >>> 32), 0);
+    }
+
+    /// How the chunk of an offset is cut.
+    long cutAt(long offset) {
+        return cut(descriptorOf((int) (offset / CHUNK_BYTES)));
+    }
+
+    static boolean isCut(long descriptor) {
+        return kind(descriptor) == KIND_SLOTS || kind(descriptor) == KIND_COLUMNS;
+    }
+
+    /// The type of the objects in a chunk with columns.
+    static int typeOf(long cut) {
+        return (int) (cut >>> 32 + WORDS_BITS);
+    }
+
+    /// Bytes of an object, or of another part, in a cut chunk.
+    static int slotBytes(long cut) {
+        return kind(cut) == KIND_SLOTS
+                ? SizeClasses.slotBytes(sizeClass(cut))
+                : ((int) (cut >>> 32) & (1 << WORDS_BITS) - 1) * Long.BYTES;
+    }
+
+    /// Bytes from the begin of a slot to that of the next: in columns, from header to header.
+    static int step(long cut) {
+        return kind(cut) == KIND_SLOTS
+                ? SizeClasses.slotBytes(sizeClass(cut))
+                : Columns.FRONT_BYTES;
+    }
+
+    /// How many slots there are in a cut chunk.
+    static int slots(long cut) {
+        return kind(cut) == KIND_SLOTS
+                ? SizeClasses.slots(sizeClass(cut))
+                : Columns.slots(slotBytes(cut));
     }
 
     static int kind(long descriptor) {

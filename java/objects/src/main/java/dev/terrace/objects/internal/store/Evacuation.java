@@ -55,8 +55,12 @@ final class Evacuation {
                     extent,
                     new Allocator.Chunks() {
                         @Override
-                        public void slots(int chunk, int sizeClass, int used) {
-                            bySize.get(sizeClass).add(new Cut(chunk, sizeClass, used));
+                        public void cut(int chunk, long cut, int used) {
+                            // Objects, which are all that lies in columns, do not move.
+                            if (ChunkMap.kind(cut) == ChunkMap.KIND_SLOTS) {
+                                int sizeClass = ChunkMap.sizeClass(cut);
+                                bySize.get(sizeClass).add(new Cut(chunk, sizeClass, used));
+                            }
                         }
                     });
         }
@@ -106,8 +110,8 @@ final class Evacuation {
         allocator.avoid(tail);
     }
 
-    /// Whether all values behind the first `keep` extents can move, and these extents have room for
-    /// them.
+    /// Whether all values behind the first `keep` extents of a disk can move, and these extents
+    /// have room for them.
     private boolean fits(int keep) {
         BitSet free = new BitSet();
         long[] freeSlots = new long[SizeClasses.count()];
@@ -121,8 +125,8 @@ final class Evacuation {
                         }
 
                         @Override
-                        public void slots(int chunk, int sizeClass, int used) {
-                            freeSlots[sizeClass] += SizeClasses.slots(sizeClass) - used;
+                        public void cut(int chunk, long cut, int used) {
+                            freeSlots[ChunkMap.sizeClass(cut)] += ChunkMap.slots(cut) - used;
                         }
                     });
         }
@@ -140,15 +144,15 @@ final class Evacuation {
                 && chunks <= free.cardinality();
     }
 
-    /// The contents of the last extents.
+    /// The contents of the last extents of a disk.
     private final class Tail implements Allocator.Chunks {
         private final long[] slots = new long[SizeClasses.count()];
         private final List<Integer> runs = new ArrayList<>();
         private boolean canMove = true;
 
         @Override
-        public void slots(int chunk, int sizeClass, int used) {
-            slots[sizeClass] += used;
+        public void cut(int chunk, long cut, int used) {
+            slots[ChunkMap.sizeClass(cut)] += used;
             canMove &= used == 0 || Evacuation.this.canMove(chunk, used);
         }
 

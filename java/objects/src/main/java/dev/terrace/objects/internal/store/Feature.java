@@ -21,6 +21,8 @@ public enum Feature {
     GROUPS(Word.INCOMPATIBLE, 3),
     /// A collection may hold values of classes of the JDK, as `UUID` and `Instant`.
     VALUE_ELEMENTS(Word.INCOMPATIBLE, 4),
+    /// Chunks may be cut into columns, for forms of classes that say so.
+    COLUMNS(Word.INCOMPATIBLE, 5),
     /// Tiers that override tags. Readers do not need their list; a writer that does not know the
     /// list would free it.
     PLACEMENTS(Word.READ_COMPATIBLE, 0),

@@ -1,6 +1,8 @@
 package dev.terrace.objects.internal.store;
 
 import java.util.BitSet;
+import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
 
 /// The parts of all tiers that are in use, new parts of persistent memory, and its extents.
 public final class Parts {
@@ -9,6 +11,49 @@ public final class Parts {
     private final Superblock superblock;
     private final Allocator allocator;
     private final boolean readOnly;
+
+    /// The chunks at which a walk looks: those with slots of some sizes, and those with columns of
+    /// some types.
+    public static final class Wanted {
+        static final Wanted ALL = new Wanted(-1L);
+
+        private long sizes;
+
+        /// The types of columns; null stands for all.
+        private final @Nullable BitSet types;
+
+        /// No chunks yet.
+        public Wanted() {
+            types = new BitSet();
+        }
+
+        private Wanted(long sizes) {
+            this.sizes = sizes;
+            types = null;
+        }
+
+        /// Adds chunks with slots, or runs, for so many bytes.
+        public void addSlots(long bytes) {
+            sizes |= SizeClasses.bit(bytes);
+        }
+
+        /// Adds chunks with columns of a type.
+        public void addColumns(int type) {
+            if (types != null) {
+                types.set(type);
+            }
+        }
+
+        boolean hasRuns() {
+            return sizes < 0;
+        }
+
+        boolean hasCut(long cut) {
+            return ChunkMap.kind(cut) == ChunkMap.KIND_SLOTS
+                    ? (sizes >>> ChunkMap.sizeClass(cut) & 1) != 0
+                    : types == null || types.get(ChunkMap.typeOf(cut));
+        }
+    }
 
     Parts(Store store, Superblock superblock, Allocator allocator, boolean readOnly) {
         this.store = store;
@@ -39,26 +84,37 @@ public final class Parts {
     /// The offset of the first part in use of persistent memory from `offset` on; -1 if there is
     /// none.
     public long nextAllocated(long offset) {
-        return nextAllocated(offset, -1L);
+        return nextAllocated(offset, Wanted.ALL);
     }
 
-    /// The same for parts of some sizes, a set of [#sizeBit(long)].
-    public long nextAllocated(long offset, long sizes) {
+    /// The same for parts in some chunks.
+    public long nextAllocated(long offset, Wanted wanted) {
         if (readOnly) {
             followExtents();
         }
-        return allocator.chunks().next(offset, sizes);
+        return allocator.chunks().next(offset, wanted);
     }
 
-    /// The bit in sets of sizes for parts of so many bytes, and for others of the same size class.
-    public static long sizeBit(long bytes) {
-        return SizeClasses.bit(bytes);
+    /// Bytes from the begin of the slot at `offset` of persistent memory to that of the next.
+    public long stepAt(long offset) {
+        return allocator.chunks().stepAt(offset);
     }
 
     /// A bit for each of the next 63 slots behind the one at `offset` of persistent memory that is
     /// in use; bit 0 is the next slot.
     public long slotsAhead(long offset) {
         return allocator.chunks().ahead(offset);
+    }
+
+    /// Whether the chunk of a record, which is in use, is cut into columns for records of this type
+    /// and length.
+    public boolean isInColumnsOf(long record, int type, int bytes) {
+        return allocator.chunks().cutAt(record) == ChunkMap.columnsOf(bytes, type);
+    }
+
+    /// Whether the chunk of a record, which is in use, is cut into columns.
+    public boolean isInColumns(long record) {
+        return ChunkMap.kind(allocator.chunks().cutAt(record)) == ChunkMap.KIND_COLUMNS;
     }
 
     /// Takes note of extents that the writer has added.
@@ -94,20 +150,37 @@ public final class Parts {
     /// Allocates zeros in persistent memory, after a header. The region grows if it must.
     long allocate(long bytes, int type) {
         allocator.requireFits(bytes);
-        long offset = allocator.allocate(bytes, type);
+        return begin(find(() -> allocator.allocate(bytes, type)), bytes);
+    }
+
+    /// Allocates an object in columns, all zeros behind its header. In a transaction. The region
+    /// grows if it must.
+    ///
+    /// @throws StoreFailure.Full if there is no room
+    public long allocate(Columns columns, int type) {
+        store.requireTransaction();
+        long record = find(() -> allocator.allocate(columns, type));
+        requireRoom(record, columns.bytes());
+        store.changes().allocated(record, columns);
+        columns.clear(pmem, store.changes(), record);
+        return record;
+    }
+
+    private long find(LongSupplier allocate) {
+        long offset = allocate.getAsLong();
         if (offset == Store.NONE && releaseEmpty(allocator)) {
-            offset = allocator.allocate(bytes, type);
+            offset = allocate.getAsLong();
         }
         if (offset == Store.NONE && allocator.isAvoiding()) {
             // A value that needs room takes precedence over compaction.
             allocator.avoid(new BitSet());
-            offset = allocator.allocate(bytes, type);
+            offset = allocate.getAsLong();
         }
         if (offset == Store.NONE) {
             grow();
-            offset = allocator.allocate(bytes, type);
+            offset = allocate.getAsLong();
         }
-        return begin(offset, bytes);
+        return offset;
     }
 
     /// Allocates zeros for a buffer, after a header, without growing the region.
@@ -116,12 +189,16 @@ public final class Parts {
     }
 
     private long begin(long offset, long bytes) {
-        if (offset == Store.NONE) {
-            throw new StoreFailure.Full(pmem.name() + " has no room for " + bytes + " bytes");
-        }
+        requireRoom(offset, bytes);
         pmem.zero(offset + Headers.BYTES, bytes - Headers.BYTES);
         store.changes().allocated(offset, bytes);
         return offset;
+    }
+
+    private void requireRoom(long offset, long bytes) {
+        if (offset == Store.NONE) {
+            throw new StoreFailure.Full(pmem.name() + " has no room for " + bytes + " bytes");
+        }
     }
 
     /// Gives back chunks that are divided into slots and are empty, and returns whether there were

@@ -344,7 +344,7 @@ public final class Store implements AutoCloseable {
 
     // Changes: in a transaction only
 
-    private void requireTransaction() {
+    void requireTransaction() {
         if (!inTransaction()) {
             throw new IllegalStateException("not in a transaction");
         }
@@ -368,11 +368,10 @@ public final class Store implements AutoCloseable {
             if (word(owner) != header) {
                 throw stale(owner);
             }
-            long changed = word(offset) & ~bits | value & bits;
             if (depth > 0) {
-                putWord(owner, offset, changed);
+                changes.put(owner, offset, bits, value);
             } else {
-                changes.putAlone(offset, changed);
+                changes.putAlone(offset, word(offset) & ~bits | value & bits);
             }
         } finally {
             writer.unlock();

@@ -117,6 +117,7 @@ class FormatDocTest {
         code.put("LINK_BYTES", "internal.store.Chain.BYTES");
         code.put("INLINE_BYTES_MAX", "internal.store.Buffers.INLINE_BYTES_MAX");
         code.put("RECORD_BYTES_MIN", "internal.store.SizeClasses.SLOT_BYTES_MIN");
+        code.put("FRONT_BYTES", "internal.store.Columns.FRONT_BYTES");
         Map<String, Long> coded = new LinkedHashMap<>();
         for (Map.Entry<String, String> entry : code.entrySet()) {
             coded.put(entry.getKey(), constant(entry.getValue()));
@@ -228,6 +229,22 @@ class FormatDocTest {
             assertEquals(layout.presence()[i], number(rows.get(i).get(3)), rows.get(i).getFirst());
         }
         assertTrue(page.contains("these fields has records of " + layout.bytes() + " bytes"));
+        Layout columns = Layout.of(fields, true);
+        int count = columns.offsets()[2];
+        int row = columns.offsets()[1];
+        long chunk = 7 << 16;
+        long record = chunk + 2 * Columns.FRONT_BYTES;
+        String text = page.replace('\n', ' ');
+        assertTrue(
+                text.contains(
+                        "`count` at byte %d × 819 + 2 × 4 = %d, and its `row` at byte"
+                                .concat(" %d × 819 + 2 × 24 = %d")
+                                .formatted(
+                                        count,
+                                        columns.place(record, 2) - chunk,
+                                        row,
+                                        columns.place(record, 1) - chunk)),
+                "places in columns");
     }
 
     private static int number(String cell) {
