@@ -84,15 +84,16 @@ class EvaluationTest {
                         "heap + Java serialization",
                         "MapDB",
                         "ALL-PMEM",
-                        "SELECT-PMEM")) {
+                        "SELECT-PMEM",
+                        "SELECT-PMEM in columns")) {
             assertTrue(out.toString().contains("| " + layout + " |"), layout);
         }
         String page = Files.readString(report().resolve("OBJECTS-EVALUATION.md"));
         assertTrue(page.contains("30–40 % less"), page);
         JsonNode section = section();
         assertEquals("graph", section.at("/id").asText());
-        assertEquals(6, section.at("/measured/plain").size());
-        assertEquals(6, section.at("/measured/plentiful").size());
+        assertEquals(7, section.at("/measured/plain").size());
+        assertEquals(8, section.at("/measured/plentiful").size());
         assertEquals(4, section.at("/measured/curves").size());
         for (JsonNode seconds : section.at("/measured/curves").findValues("rounds")) {
             assertEquals(4, seconds.get(0).size());

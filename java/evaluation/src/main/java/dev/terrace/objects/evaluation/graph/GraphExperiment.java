@@ -86,7 +86,8 @@ public final class GraphExperiment implements Experiment {
                 int heap = mib(live * GraphMeasurements.PLENTIFUL);
                 // All of it from the start, so that it grows in none of the searches.
                 Jvm jvm = Jvm.of(collector).heap(heap).with(List.of("-Xms" + heap + "m"));
-                for (Layout layout : List.of(Layout.HEAP, Layout.PACKED, Layout.SELECT_PMEM)) {
+                for (Layout layout :
+                        List.of(Layout.HEAP, Layout.PACKED, Layout.SELECT_PMEM, Layout.COLUMNS)) {
                     plentiful.add(search(layout, jvm, true));
                 }
             }

@@ -83,6 +83,23 @@ enum Layout {
         Stored stored(Path pmem, Path disk) throws IOException {
             return PoolPeople.stored(pmem, disk, DurableSelectPmemPerson.TYPE);
         }
+    },
+    /// The same in columns.
+    COLUMNS("SELECT-PMEM in columns", false) {
+        @Override
+        void load(Path graph, Path pmem, Path disk) throws IOException {
+            ColumnarPeople.load(graph, pmem, disk);
+        }
+
+        @Override
+        People<?> open(Path graph, Path pmem, Path disk) throws IOException {
+            return new ColumnarPeople(pmem, disk);
+        }
+
+        @Override
+        Stored stored(Path pmem, Path disk) throws IOException {
+            return PoolPeople.stored(pmem, disk, DurableColumnarPerson.TYPE);
+        }
     };
 
     private static final String FILE = "people";
