@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks everything: lints, models of what threads share, `make run`, the tests of each crate, unmodified programs on
+# Checks everything: lints, `make run`, models of what threads share, the tests of each crate, unmodified programs on
 # real mounts, the Java part. With TERRACE_LONG set, tests that take a sample take all. All stages run even if an
 # earlier one fails. The last lines are the test runners' own.
 #
@@ -34,10 +34,6 @@ lint=$?
 [ $lint = 0 ] || echo "test: the lints above failed; going on with the tests" >&2
 ended lints
 
-scripts/schedules.sh
-schedules=$?
-ended "models of threads"
-
 # The programs under test run as users run them: optimized.
 cargo build --release --locked --package terrace --package terrace-preload --package terrace-c || exit
 target=${CARGO_TARGET_DIR:-$PWD/target}
@@ -54,6 +50,10 @@ objects_log=$target/test-objects.log
 echo "test: the Java part has begun; its output, in $objects_log meanwhile, follows at the end" >&2
 setsid make --no-print-directory test-objects >"$objects_log" 2>&1 &
 objects=$!
+
+scripts/schedules.sh
+schedules=$?
+ended "models of threads"
 
 # Root can run every test, so none may be skipped; other users skip those that need root.
 [ "$(id -u)" != 0 ] || export TERRACE_PROOF_REQUIRE=1
