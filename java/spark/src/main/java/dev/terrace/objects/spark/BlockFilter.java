@@ -132,8 +132,10 @@ sealed interface BlockFilter extends Serializable
             BlockVector vector = values.of(column);
             if (vector.areNumbers()) {
                 keepNumbers(vector, OrderKeys.toLong(key), rows);
-            } else {
+            } else if (vector.areBytesOrdered()) {
                 vector.keepBytes(this::isMetBy, rows);
+            } else {
+                vector.keepNulls(false, rows);
             }
         }
 

@@ -6,12 +6,11 @@ import dev.terrace.objects.Pool;
 import dev.terrace.objects.PoolDamagedException;
 import java.io.IOException;
 import java.io.Serial;
-import java.io.UncheckedIOException;
+import java.io.Serializable;
 import java.util.Arrays;
 import java.util.List;
 import java.util.stream.IntStream;
-import org.apache.spark.sql.connector.metric.CustomTaskMetric;
-import org.apache.spark.sql.connector.read.InputPartition;
+import java.util.stream.Stream;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
@@ -26,6 +25,9 @@ import org.roaringbitmap.RoaringBitmap;
 /// Invariant: who reads a part to its end has met as many rows as the manifest says: none is lost
 /// with a block.
 final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.Facts {
+    /// Instead of a column's number: the ids of rows.
+    static final int ID = -1;
+
     private static final ColumnLayout IDS =
             BlockLayout.of(new StructType().add("id", DataTypes.LongType)).column(0);
 
@@ -56,36 +58,30 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
     private long read;
     private long skipped;
 
-    /// Makes readers on executors.
+    /// Makes readers of parts on executors.
     ///
-    /// @param columns the numbers of those that are wanted; [TableScan#ID]: the ids of rows
+    /// @param wanted columns, and of structs fields; among them may be the ids of rows
     record Factory(
             PartStore store,
             StructType schema,
-            int[] columns,
+            StructType wanted,
             List<BlockFilter> filters,
             long limit)
-            implements ColumnarFactory {
+            implements Serializable {
         @Serial private static final long serialVersionUID = 1L;
 
-        @Override
-        public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
+        BlockReader open(TableScan.PartInput input) throws IOException {
+            Pool pool = store.open(input.part());
+            boolean done = false;
             try {
-                TableScan.PartInput input = (TableScan.PartInput) partition;
-                Pool pool = store.open(input.part());
-                boolean done = false;
-                try {
-                    RoaringBitmap deleted = store.deleted(input.part());
-                    BlockReader reader = new BlockReader(pool, input, this, deleted);
-                    done = true;
-                    return reader;
-                } finally {
-                    if (!done) {
-                        pool.close();
-                    }
+                RoaringBitmap deleted = store.deleted(input.part());
+                BlockReader reader = new BlockReader(pool, input, this, deleted);
+                done = true;
+                return reader;
+            } finally {
+                if (!done) {
+                    pool.close();
                 }
-            } catch (IOException e) {
-                throw new UncheckedIOException(e);
             }
         }
     }
@@ -95,15 +91,13 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
         this.pool = pool;
         this.input = input;
         filters = query.filters;
-        columns = query.columns;
+        columns = numbers(query.wanted, query.schema);
         layout = BlockLayout.of(query.schema);
         cursor = pool.cursor(layout.storedType(pool, input.part().name()));
         block = cursor.get();
         vectors =
-                Arrays.stream(query.columns)
-                        .mapToObj(column ->
-                                new BlockVector(
-                                        column == TableScan.ID ? IDS : layout.column(column)))
+                IntStream.range(0, columns.length)
+                        .mapToObj(i -> new BlockVector(layout(i, query.wanted)))
                         .toArray(BlockVector[]::new);
         live = new LiveRows(deleted);
         all = new ColumnarBatch(vectors.clone());
@@ -111,12 +105,26 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
                 new ColumnarBatch(
                         IntStream.range(0, vectors.length)
                                 .mapToObj(i ->
-                                        columns[i] == TableScan.ID
+                                        columns[i] == ID
                                                 ? vectors[i]
                                                 : new LiveVector(vectors[i], live))
                                 .toArray(ColumnVector[]::new));
         batch = all;
         left = query.limit;
+    }
+
+    /// The numbers of columns in a table.
+    ///
+    /// @return [#ID]: the ids of rows
+    static int[] numbers(StructType wanted, StructType schema) {
+        String ids = RowIds.column(schema).name();
+        return Stream.of(wanted.fieldNames())
+                .mapToInt(name -> name.equals(ids) ? ID : schema.fieldIndex(name))
+                .toArray();
+    }
+
+    private ColumnLayout layout(int i, StructType wanted) {
+        return columns[i] == ID ? IDS : layout.column(columns[i]).of(wanted.apply(i).dataType());
     }
 
     @Override
@@ -147,13 +155,13 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
             return false;
         }
         for (int i = 0; i < vectors.length; i++) {
-            if (columns[i] != TableScan.ID) {
+            if (columns[i] != ID) {
                 lead(vectors[i], columns[i]);
             }
         }
         narrow();
         for (int i = 0; i < vectors.length; i++) {
-            if (columns[i] == TableScan.ID) {
+            if (columns[i] == ID) {
                 vectors[i].hold(this::ids, live.count());
             }
         }
@@ -218,9 +226,14 @@ final class BlockReader implements PartitionReader<ColumnarBatch>, BlockFilter.F
         return batch;
     }
 
-    @Override
-    public CustomTaskMetric[] currentMetricsValues() {
-        return BlockMetrics.of(read, skipped);
+    /// How many blocks were read so far.
+    long read() {
+        return read;
+    }
+
+    /// How many were skipped.
+    long skipped() {
+        return skipped;
     }
 
     @Override

@@ -28,10 +28,10 @@ final class BlockVector extends ColumnVector {
     private static final int UNKNOWN = -1;
 
     private final ColumnLayout layout;
-    private final @Nullable BlockVector element;
+    private final BlockVector[] children;
 
-    /// Of elements, those that they belong to.
-    private final @Nullable BlockVector arrays;
+    /// Of children, those that they belong to.
+    private final @Nullable BlockVector parent;
 
     /// Of values that are not a block's.
     private @Nullable Supplier<Object> made;
@@ -55,12 +55,14 @@ final class BlockVector extends ColumnVector {
         this(layout, null);
     }
 
-    private BlockVector(ColumnLayout layout, @Nullable BlockVector arrays) {
+    private BlockVector(ColumnLayout layout, @Nullable BlockVector parent) {
         super(layout.type());
         this.layout = layout;
-        this.arrays = arrays;
-        ColumnLayout elements = layout.element();
-        element = elements == null ? null : new BlockVector(elements, this);
+        this.parent = parent;
+        children =
+                layout.children().stream()
+                        .map(child -> new BlockVector(child, this))
+                        .toArray(BlockVector[]::new);
         values = ColumnWriter.array(layout.kind(), 0);
     }
 
@@ -107,18 +109,20 @@ final class BlockVector extends ColumnVector {
         areNullsThere = false;
         areOffsetsThere = false;
         areValuesThere = false;
-        if (element != null) {
-            element.lead(to);
-            // As many as this vector's offsets say, which are not read yet.
-            element.rows = UNKNOWN;
-            element.expectedNulls = UNKNOWN;
+        for (BlockVector child : children) {
+            child.lead(to);
+            // The offsets may say how many, and are not read yet.
+            child.rows = UNKNOWN;
+            child.expectedNulls = UNKNOWN;
         }
     }
 
-    /// How many rows there are; of elements, as many as the last offset says.
+    /// How many rows there are; of elements and entries as many as the last offset says, of fields
+    /// as many as structs.
     private int rows() {
         if (rows == UNKNOWN) {
-            rows = Objects.requireNonNull(arrays).end();
+            BlockVector of = Objects.requireNonNull(parent);
+            rows = of.layout.isVariable() ? of.end() : of.rows();
         }
         return rows;
     }
@@ -202,6 +206,12 @@ final class BlockVector extends ColumnVector {
     /// Whether values are numbers, whose order is that of [OrderKeys].
     boolean areNumbers() {
         return !layout.isVariable();
+    }
+
+    /// Whether values have bytes, whose order is that of [OrderKeys]. Those of long decimals are
+    /// not their keys.
+    boolean areBytesOrdered() {
+        return OrderKeys.areBytesOrdered(layout.type());
     }
 
     /// Asks about a value's bytes.
@@ -425,16 +435,20 @@ final class BlockVector extends ColumnVector {
             return null;
         }
         int from = offsets()[row];
-        return new ColumnarArray(getChild(0), from, offsets()[row + 1] - from);
+        return new ColumnarArray(children[0], from, offsets()[row + 1] - from);
     }
 
     @Override
-    public ColumnarMap getMap(int row) {
-        throw new UnsupportedOperationException("tables have no maps");
+    public @Nullable ColumnarMap getMap(int row) {
+        if (isNullAt(row)) {
+            return null;
+        }
+        int from = offsets()[row];
+        return new ColumnarMap(children[0], children[1], from, offsets()[row + 1] - from);
     }
 
     @Override
-    public ColumnVector getChild(int ordinal) {
-        return Objects.requireNonNull(element, "only arrays have elements");
+    public BlockVector getChild(int ordinal) {
+        return children[ordinal];
     }
 }

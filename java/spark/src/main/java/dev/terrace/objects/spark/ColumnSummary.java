@@ -28,7 +28,7 @@ record ColumnSummary(long nulls, long bytes, byte @Nullable [] min, byte @Nullab
             return false;
         }
         ColumnLayout layout = BlockLayout.of(new StructType().add("value", type)).column(0);
-        return !layout.isVariable();
+        return layout.hasValues() && !layout.isVariable();
     }
 
     /// The least, or the greatest, number of a column whose type is exact; null if there is none.

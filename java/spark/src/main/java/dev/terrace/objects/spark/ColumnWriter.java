@@ -4,22 +4,28 @@ import dev.terrace.objects.DurableRecord;
 import dev.terrace.objects.FieldKind;
 import java.lang.reflect.Array;
 import java.util.Arrays;
+import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
 import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.MapData;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructType;
 import org.jspecify.annotations.Nullable;
 
-/// Collects the values of a column, or the elements of its arrays, until they are a block.
+/// Collects the values of a column, or of its children, until they are a block.
 final class ColumnWriter {
     private static final int FIRST_LENGTH = 64;
 
     private final ColumnLayout layout;
-    private final @Nullable ColumnWriter element;
+    private final List<ColumnWriter> children;
     private final @Nullable Bounds bounds;
 
-    /// An array of the layout's kind.
+    /// An array of the layout's kind; empty where children have the values.
     private Object values;
 
     private int[] offsets = new int[FIRST_LENGTH];
@@ -35,10 +41,9 @@ final class ColumnWriter {
 
     ColumnWriter(ColumnLayout layout) {
         this.layout = layout;
-        ColumnLayout elements = layout.element();
-        element = elements == null ? null : new ColumnWriter(elements);
-        bounds = layout.facts() < 0 || elements != null ? null : Bounds.of(layout);
-        values = array(layout.kind(), FIRST_LENGTH);
+        children = layout.children().stream().map(ColumnWriter::new).toList();
+        bounds = layout.facts() < 0 || !layout.hasValues() ? null : Bounds.of(layout);
+        values = array(layout.kind(), layout.hasValues() ? FIRST_LENGTH : 0);
     }
 
     /// An array of this kind.
@@ -56,50 +61,86 @@ final class ColumnWriter {
 
     /// Bytes of what has been collected for the block, as they will be stored.
     long blockBytes() {
-        long own = layout.isVariable() ? bytes + 4L * rows : (long) rows * layout.kind().width();
-        return own + (element == null ? 0 : element.blockBytes());
+        long all = layout.isVariable() ? bytes + 4L * rows : fixedBytes();
+        for (ColumnWriter child : children) {
+            all += child.blockBytes();
+        }
+        return all;
     }
 
     /// Bytes that the longest field of the block takes so far.
     long longestBytes() {
-        long own =
-                layout.isVariable()
-                        ? Math.max(bytes, 4L * rows)
-                        : (long) rows * layout.kind().width();
-        return Math.max(own, element == null ? 0 : element.longestBytes());
+        long longest = layout.isVariable() ? Math.max(bytes, 4L * rows) : fixedBytes();
+        for (ColumnWriter child : children) {
+            longest = Math.max(longest, child.longestBytes());
+        }
+        return longest;
+    }
+
+    private long fixedBytes() {
+        return layout.hasValues() ? (long) rows * layout.kind().width() : 0;
     }
 
     /// Takes a value.
     void add(SpecializedGetters from, int ordinal) {
-        makeRoom();
         if (from.isNullAt(ordinal)) {
-            nulls[rows / Byte.SIZE] |= (byte) (1 << rows % Byte.SIZE);
-            nullCount++;
-            clear();
-        } else if (element != null) {
-            ArrayData array = from.getArray(ordinal);
-            for (int i = 0; i < array.numElements(); i++) {
-                element.add(array, i);
-            }
-        } else if (layout.isVariable()) {
-            addBytes(bytes(from, ordinal));
-        } else {
-            addFixed(from, ordinal);
+            addNull();
+            return;
         }
-        rows++;
-        if (layout.isVariable()) {
-            offsets[rows] = element == null ? bytes : element.rows;
+        makeRoom();
+        switch (layout.type()) {
+            case ArrayType _ -> children.getFirst().addAll(from.getArray(ordinal));
+            case MapType _ -> {
+                MapData map = from.getMap(ordinal);
+                children.get(0).addAll(map.keyArray());
+                children.get(1).addAll(map.valueArray());
+            }
+            case StructType struct -> {
+                InternalRow fields = from.getStruct(ordinal, struct.size());
+                for (int i = 0; i < struct.size(); i++) {
+                    children.get(i).add(fields, i);
+                }
+            }
+            default -> {
+                if (layout.isVariable()) {
+                    addBytes(bytes(from, ordinal));
+                } else {
+                    addFixed(from, ordinal);
+                }
+            }
+        }
+        endRow();
+    }
+
+    private void addAll(ArrayData elements) {
+        for (int i = 0; i < elements.numElements(); i++) {
+            add(elements, i);
         }
     }
 
-    /// Sets the value of rows without a value, in columns whose elements cannot be null.
+    private void addNull() {
+        makeRoom();
+        nulls[rows / Byte.SIZE] |= (byte) (1 << rows % Byte.SIZE);
+        nullCount++;
+        if (layout.type() instanceof StructType) {
+            children.forEach(ColumnWriter::addNull);
+        } else if (!layout.isVariable()) {
+            clear();
+        }
+        endRow();
+    }
+
+    private void endRow() {
+        rows++;
+        if (layout.isVariable()) {
+            offsets[rows] = children.isEmpty() ? bytes : children.getFirst().rows;
+        }
+    }
+
+    /// Sets the value of a row without a value, in a column of values of fixed width.
     private void clear() {
         switch (values) {
-            case byte[] a -> {
-                if (!layout.isVariable()) {
-                    a[rows] = 0;
-                }
-            }
+            case byte[] a -> a[rows] = 0;
             case short[] a -> a[rows] = 0;
             case int[] a -> a[rows] = 0;
             case long[] a -> a[rows] = 0;
@@ -117,7 +158,7 @@ final class ColumnWriter {
             if (rows + 1 == offsets.length) {
                 offsets = Arrays.copyOf(offsets, 2 * offsets.length);
             }
-        } else if (rows == Array.getLength(values)) {
+        } else if (layout.hasValues() && rows == Array.getLength(values)) {
             values = resized(2 * rows, rows);
         }
     }
@@ -206,9 +247,8 @@ final class ColumnWriter {
         if (layout.isVariable()) {
             block.setArray(layout.offsets(), Arrays.copyOf(offsets, rows + 1));
         }
-        if (element != null) {
-            element.store(block);
-        } else {
+        children.forEach(child -> child.store(block));
+        if (layout.hasValues()) {
             int count = layout.isVariable() ? bytes : rows;
             block.setArray(layout.values(), resized(count, count));
         }

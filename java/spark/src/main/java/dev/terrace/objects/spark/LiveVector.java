@@ -1,6 +1,8 @@
 package dev.terrace.objects.spark;
 
+import java.util.stream.IntStream;
 import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarArray;
 import org.apache.spark.sql.vectorized.ColumnarMap;
@@ -14,11 +16,19 @@ final class LiveVector extends ColumnVector {
     private final BlockVector all;
     private final LiveRows rows;
 
+    /// The fields of structs, whose rows are the structs' rows; of arrays and maps nothing.
+    private final LiveVector[] fields;
+
     /// @param all values of the block, deleted rows included
     LiveVector(BlockVector all, LiveRows rows) {
         super(all.dataType());
         this.all = all;
         this.rows = rows;
+        int count = all.dataType() instanceof StructType struct ? struct.size() : 0;
+        fields =
+                IntStream.range(0, count)
+                        .mapToObj(i -> new LiveVector(all.getChild(i), rows))
+                        .toArray(LiveVector[]::new);
     }
 
     @Override
@@ -86,7 +96,7 @@ final class LiveVector extends ColumnVector {
     }
 
     @Override
-    public ColumnarMap getMap(int row) {
+    public @Nullable ColumnarMap getMap(int row) {
         return all.getMap(rows.at(row));
     }
 
@@ -107,6 +117,6 @@ final class LiveVector extends ColumnVector {
 
     @Override
     public ColumnVector getChild(int ordinal) {
-        return all.getChild(ordinal);
+        return fields.length == 0 ? all.getChild(ordinal) : fields[ordinal];
     }
 }

@@ -29,6 +29,8 @@ import org.jspecify.annotations.Nullable;
 ///   later manifests keep them: an epoch that runs again is known by them.
 /// @param rewrites whether the table has the same rows as before the commit, in other parts. A
 ///   stream of its rows passes over it.
+/// @param partitioning the columns of which each part has one value, or null, in all rows; empty:
+///   the table has no partitions
 record Manifest(
         long number,
         String kind,
@@ -36,14 +38,24 @@ record Manifest(
         Map<String, String> options,
         List<Part> parts,
         @JsonInclude(JsonInclude.Include.NON_EMPTY) Map<String, Long> streams,
-        @JsonInclude(JsonInclude.Include.NON_DEFAULT) boolean rewrites)
+        @JsonInclude(JsonInclude.Include.NON_DEFAULT) boolean rewrites,
+        @JsonInclude(JsonInclude.Include.NON_EMPTY) List<String> partitioning)
         implements Serializable {
     @Serial private static final long serialVersionUID = 1L;
 
     static final String OBJECTS = "objects";
     static final String TABLE = "table";
 
+    /// In a schema's JSON; the schema is a struct itself.
+    private static final String STRUCT_TYPE = "\"type\":\"struct\"";
+
+    private static final String MAP_TYPE = "\"type\":\"map\"";
     private static final String MAGIC = "terrace-manifest";
+
+    /// It has partition columns: earlier libraries would write parts with several values of them.
+    /// Or columns have structs or maps, which they do not know. It may have all that earlier
+    /// versions have.
+    private static final int VERSION_7 = 7;
 
     /// It only writes rows anew, which earlier libraries do not know to say. It may have all that
     /// earlier versions have.
@@ -61,20 +73,41 @@ record Manifest(
 
     private static final int VERSION_1 = 1;
     private static final List<String> VERSIONS =
-            List.of("" + VERSION_1, "" + VERSION_2, "" + VERSION_3, "" + VERSION_5, "" + VERSION_6);
+            List.of(
+                    "" + VERSION_1,
+                    "" + VERSION_2,
+                    "" + VERSION_3,
+                    "" + VERSION_5,
+                    "" + VERSION_6,
+                    "" + VERSION_7);
     private static final ObjectMapper JSON =
             new ObjectMapper().enable(SerializationFeature.ORDER_MAP_ENTRIES_BY_KEYS);
 
     Manifest {
         options = Map.copyOf(options);
         parts = List.copyOf(parts);
-        // Manifests of earlier versions have no such member.
+        // Manifests of earlier versions have no such members.
         streams = streams == null ? Map.of() : Map.copyOf(streams);
+        partitioning = partitioning == null ? List.of() : List.copyOf(partitioning);
     }
 
-    /// Without streaming queries.
+    /// Without streaming queries and partitions.
     Manifest(long number, String kind, String type, Map<String, String> options, List<Part> parts) {
-        this(number, kind, type, options, parts, Map.of(), false);
+        this(number, kind, type, options, parts, Map.of(), false, List.of());
+    }
+
+    /// The manifest of a table, without streaming queries.
+    static Manifest ofTable(
+            long number, TableColumns columns, Map<String, String> options, List<Part> parts) {
+        return new Manifest(
+                number,
+                TABLE,
+                columns.schema().json(),
+                options,
+                parts,
+                Map.of(),
+                false,
+                columns.partitioning());
     }
 
     /// This one, which comes after `before` and nothing else.
@@ -101,10 +134,15 @@ record Manifest(
             throw new CommitConflictException(
                     statement + " changed nothing: somebody else has meanwhile dropped the table");
         }
-        if (!present.type.equals(type)) {
+        if (!present.hasColumnsOf(this)) {
             throw conflict(present, statement, "made another of it");
         }
         return present;
+    }
+
+    /// Whether the columns, and those of partitions, are the same.
+    boolean hasColumnsOf(Manifest other) {
+        return type.equals(other.type) && partitioning.equals(other.partitioning);
     }
 
     /// The reason of a conflict with an append.
@@ -132,26 +170,37 @@ record Manifest(
 
     /// The next one, with these parts.
     Manifest next(List<Part> of) {
-        return new Manifest(number + 1, kind, type, options, of, streams, false);
+        return next(options, of, false);
     }
 
     /// The next one, with the same rows in these parts.
     Manifest rewritten(List<Part> of) {
-        return new Manifest(number + 1, kind, type, options, of, streams, true);
+        return next(options, of, true);
+    }
+
+    /// The next one, with these options.
+    Manifest next(TableOptions of) {
+        return next(of.values(), parts, false);
+    }
+
+    private Manifest next(Map<String, String> with, List<Part> of, boolean isSame) {
+        return new Manifest(number + 1, kind, type, with, of, streams, isSame, partitioning);
     }
 
     /// This one, with the epochs that streaming queries have committed as of another.
     Manifest withStreamsOf(@Nullable Manifest other) {
-        return other == null
-                ? this
-                : new Manifest(number, kind, type, options, parts, other.streams, rewrites);
+        return other == null ? this : withStreams(other.streams);
     }
 
     /// This one, as the commit of an epoch of a streaming query.
     Manifest withEpoch(String query, long epoch) {
         Map<String, Long> all = new TreeMap<>(streams);
         all.put(query, epoch);
-        return new Manifest(number, kind, type, options, parts, all, rewrites);
+        return withStreams(all);
+    }
+
+    private Manifest withStreams(Map<String, Long> all) {
+        return new Manifest(number, kind, type, options, parts, all, rewrites, partitioning);
     }
 
     /// Whether a streaming query has committed an epoch.
@@ -192,6 +241,9 @@ record Manifest(
 
     /// The earliest version that has all of it.
     private int version() {
+        if (!partitioning.isEmpty() || hasNestedColumns()) {
+            return VERSION_7;
+        }
         if (rewrites) {
             return VERSION_6;
         }
@@ -199,6 +251,14 @@ record Manifest(
             return VERSION_5;
         }
         return hasDeletions() ? VERSION_3 : VERSION_2;
+    }
+
+    /// Whether columns have structs or maps. Names in the schema cannot look so, as their quotes
+    /// follow backslashes.
+    private boolean hasNestedColumns() {
+        return kind.equals(TABLE)
+                && (type.contains(MAP_TYPE)
+                        || type.indexOf(STRUCT_TYPE) != type.lastIndexOf(STRUCT_TYPE));
     }
 
     /// A line with magic, version and checksum, and the rest in JSON.

@@ -51,7 +51,16 @@ public record Optimization(
     /// @param partsLeft how many parts stay as they are because somebody else changed them, or
     ///   others that were to be joined with them, meanwhile
     public record Rewritten(
-            int partsBefore, long bytesBefore, int partsAfter, long bytesAfter, int partsLeft) {}
+            int partsBefore, long bytesBefore, int partsAfter, long bytesAfter, int partsLeft) {
+        private Rewritten plus(Rewritten other) {
+            return new Rewritten(
+                    partsBefore + other.partsBefore,
+                    bytesBefore + other.bytesBefore,
+                    partsAfter + other.partsAfter,
+                    bytesAfter + other.bytesAfter,
+                    partsLeft + other.partsLeft);
+        }
+    }
 
     /// Parts of 128 MiB; of those that are there the ones that fill less than three quarters of
     /// that, or of which more than a fifth is deleted; rows are not sorted.
@@ -97,13 +106,26 @@ public record Optimization(
         Configuration configuration = spark.sparkContext().hadoopConfiguration();
         ManifestLog log = new ManifestLog(directory, configuration);
         Manifest before = log.require(Manifest.TABLE);
-        RewritePlan plan = RewritePlan.of(before, this);
-        if (plan.groups().isEmpty()) {
-            return new Rewritten(0, 0, 0, 0, 0);
-        }
+        List<RewritePlan> writes = RewritePlan.of(before, this).writes();
         TableOptions options = TableOptions.of(before.options(), Map.of());
         PartStore store = new PartStore(log.root(), options.partitions(), configuration);
-        RewriteTable table = new RewriteTable(log, store, before, options, plan);
+        Rewritten all = new Rewritten(0, 0, 0, 0, 0);
+        CommitConflictException conflict = null;
+        for (RewritePlan plan : writes) {
+            try {
+                all = all.plus(run(spark, new RewriteTable(log, store, before, options, plan)));
+            } catch (CommitConflictException e) {
+                conflict = e;
+                all = all.plus(new Rewritten(0, 0, 0, 0, plan.partsBefore()));
+            }
+        }
+        if (conflict != null && all.partsBefore == 0) {
+            throw conflict;
+        }
+        return all;
+    }
+
+    private static Rewritten run(SparkSession spark, RewriteTable table) throws IOException {
         try {
             return table.run(spark);
         } catch (UncheckedIOException e) {

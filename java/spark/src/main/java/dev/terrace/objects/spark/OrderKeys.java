@@ -1,13 +1,29 @@
 package dev.terrace.objects.spark;
 
+import java.math.BigDecimal;
+import java.math.BigInteger;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
+import java.util.Objects;
+import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.BooleanType;
+import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.DayTimeIntervalType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.NumericType;
+import org.apache.spark.sql.types.ShortType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.TimestampNTZType;
+import org.apache.spark.sql.types.TimestampType;
+import org.apache.spark.sql.types.YearMonthIntervalType;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.jspecify.annotations.Nullable;
 
@@ -17,6 +33,9 @@ import org.jspecify.annotations.Nullable;
 final class OrderKeys {
     /// The number of bytes that are kept of a long value's key.
     static final int BYTES_MAX = 64;
+
+    /// Bytes of the key of a decimal of more than 18 digits.
+    private static final int DECIMAL_BYTES = 16;
 
     private OrderKeys() {}
 
@@ -37,6 +56,67 @@ final class OrderKeys {
         return ByteBuffer.wrap(key).getLong() ^ Long.MIN_VALUE;
     }
 
+    /// The number that [#ofDouble] has made this of.
+    private static double toDouble(long ordered) {
+        return Double.longBitsToDouble(ordered < 0 ? ordered ^ Long.MAX_VALUE : ordered);
+    }
+
+    /// The key of a decimal of more than 18 digits: its number without the point, which fits into
+    /// sixteen bytes, the sign turned round.
+    private static byte[] ofDecimal(Decimal decimal) {
+        byte[] unscaled = decimal.toJavaBigDecimal().unscaledValue().toByteArray();
+        byte[] key = new byte[DECIMAL_BYTES];
+        Arrays.fill(key, (byte) (unscaled[0] < 0 ? -1 : 0));
+        System.arraycopy(unscaled, 0, key, key.length - unscaled.length, unscaled.length);
+        key[0] ^= Byte.MIN_VALUE;
+        return key;
+    }
+
+    private static Decimal toDecimal(byte[] key, DecimalType type) {
+        byte[] unscaled = key.clone();
+        unscaled[0] ^= Byte.MIN_VALUE;
+        BigDecimal number = new BigDecimal(new BigInteger(unscaled), type.scale());
+        return Decimal.apply(number, type.precision(), type.scale());
+    }
+
+    /// Whether each value of this type has a key, and values with the same key are equal.
+    static boolean areExact(DataType type) {
+        return switch (type) {
+            case StringType _, BinaryType _ -> areBytesOrdered(type);
+            case BooleanType _, NumericType _, DateType _ -> true;
+            case TimestampType _, TimestampNTZType _ -> true;
+            case YearMonthIntervalType _, DayTimeIntervalType _ -> true;
+            default -> false;
+        };
+    }
+
+    /// The key of a value in a row; null if that is null.
+    static byte @Nullable [] in(SpecializedGetters row, int ordinal, DataType type) {
+        return row.isNullAt(ordinal)
+                ? null
+                : Objects.requireNonNull(of(row.get(ordinal, type), type), type::sql);
+    }
+
+    /// A value with this key, of a type whose keys are exact, as Spark has it.
+    static Object value(byte[] key, DataType type) {
+        return switch (type) {
+            case StringType _ -> UTF8String.fromBytes(key);
+            case BinaryType _ -> key;
+            case BooleanType _ -> toLong(key) != 0;
+            case ByteType _ -> (byte) toLong(key);
+            case ShortType _ -> (short) toLong(key);
+            case IntegerType _, DateType _, YearMonthIntervalType _ -> (int) toLong(key);
+            case FloatType _ -> (float) toDouble(toLong(key));
+            case DoubleType _ -> toDouble(toLong(key));
+            case DecimalType decimal ->
+                    decimal.precision() > Decimal.MAX_LONG_DIGITS()
+                            ? toDecimal(key, decimal)
+                            : Decimal.createUnsafe(
+                                    toLong(key), decimal.precision(), decimal.scale());
+            default -> toLong(key);
+        };
+    }
+
     /// Whether keys are kept of the bytes of values of this type: strings are compared by their
     /// bytes only in the default collation.
     static boolean areBytesOrdered(DataType type) {
@@ -52,10 +132,10 @@ final class OrderKeys {
             case Double number -> ofLong(ofDouble(number));
             case Float number -> ofLong(ofDouble(number));
             case Decimal decimal
-                    when type instanceof DecimalType of
-                            && of.precision() <= Decimal.MAX_LONG_DIGITS()
-                            && decimal.scale() == of.scale() ->
-                    ofLong(decimal.toUnscaledLong());
+                    when type instanceof DecimalType of && decimal.scale() == of.scale() ->
+                    of.precision() > Decimal.MAX_LONG_DIGITS()
+                            ? ofDecimal(decimal)
+                            : ofLong(decimal.toUnscaledLong());
             case Byte _, Short _, Integer _, Long _ -> ofLong(((Number) value).longValue());
             case null, default -> null;
         };

@@ -61,9 +61,14 @@ record Part(
         return new Part(name, pmem, disk, hosts, rows, bytes, columns, all);
     }
 
+    /// The part, of whose columns this is known.
+    Part withColumns(List<ColumnSummary> known) {
+        return new Part(name, pmem, disk, hosts, rows, bytes, known, deletions);
+    }
+
     /// The part without what is known of its columns, which may be long: who opens it needs none of
     /// that.
     Part withoutColumns() {
-        return new Part(name, pmem, disk, hosts, rows, bytes, List.of(), deletions);
+        return withColumns(List.of());
     }
 }

@@ -2,6 +2,7 @@ package dev.terrace.objects.spark;
 
 import java.util.List;
 import java.util.Set;
+import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -17,5 +18,10 @@ record PartState(String part, @Nullable Deletions deletions) {
 
     static Set<PartState> of(List<Part> parts) {
         return parts.stream().map(PartState::of).collect(Collectors.toSet());
+    }
+
+    /// Those of a manifest's parts that matter.
+    static Set<PartState> of(Manifest manifest, Predicate<Part> matters) {
+        return of(manifest.parts().stream().filter(matters).toList());
     }
 }

@@ -1,23 +1,28 @@
 package dev.terrace.objects.spark;
 
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.TreeMap;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.apache.spark.sql.types.StructType;
 
 /// The parts of a table that an [Optimization] writes anew, and which of them become one.
 ///
 /// Invariants:
-/// * Groups have no part in common.
+/// * Groups have no part in common, and the parts of a group are in one partition.
 /// * No part gets so many rows that [RowIds] cannot number them: single rows of it could not be
 ///   deleted or updated any more.
 /// * Nothing is written again and again: of the groups that a plan makes or leaves, no two fit into
 ///   one part, as far as parts have the bytes that their live rows had.
 ///
-/// @param sortBy columns by which all rows are sorted: there is one group then
-record RewritePlan(List<Group> groups, List<String> sortBy) {
+/// @param columns of the table
+/// @param sortBy columns by which all rows of a partition are sorted: each partition is one group
+///   then
+/// @param targetBytes about how many bytes a part is to have
+record RewritePlan(
+        TableColumns columns, List<Group> groups, List<String> sortBy, long targetBytes) {
     /// So many parts are made of one at most: each task walks over all its blocks.
     private static final long SHARES_MAX = 1000;
 
@@ -46,10 +51,10 @@ record RewritePlan(List<Group> groups, List<String> sortBy) {
         }
 
         /// The input of each task, if the rows need no order: some parts, or a share of one.
-        private List<RewriteScan.Input> inputs() {
+        private List<PartsInput> inputs() {
             return IntStream.range(0, tasks)
                     .mapToObj(task ->
-                            new RewriteScan.Input(
+                            new PartsInput(
                                     parts.stream()
                                             .map(part -> RewriteScan.share(part, task, tasks))
                                             .toList()))
@@ -60,17 +65,53 @@ record RewritePlan(List<Group> groups, List<String> sortBy) {
     /// The plan for a table.
     ///
     /// @throws IllegalArgumentException if it has no column of a name by which rows are to be
-    ///   sorted
+    ///   sorted, or its values have no order
     static RewritePlan of(Manifest manifest, Optimization wanted) {
-        StructType schema = TerraceTable.schema(manifest);
-        List<String> sortBy =
-                wanted.sortBy().stream()
-                        .map(name -> TableOptions.requireColumn("sort_by", name, schema))
-                        .toList();
+        TableColumns columns = TableColumns.of(manifest);
+        List<String> sortBy = sortBy(manifest, columns.schema(), wanted);
         List<Part> parts =
                 manifest.parts().stream().filter(part -> isWanted(part, wanted)).toList();
-        return new RewritePlan(
-                sortBy.isEmpty() ? joined(parts, wanted) : together(parts, wanted), sortBy);
+        List<Group> groups =
+                sortBy.isEmpty()
+                        ? joined(parts, columns, wanted)
+                        : together(parts, columns, wanted);
+        return new RewritePlan(columns, groups, sortBy, wanted.targetBytes());
+    }
+
+    private static List<String> sortBy(Manifest manifest, StructType schema, Optimization wanted) {
+        return wanted.sortBy().isEmpty()
+                ? new TableOptions(manifest.options()).sortBy(schema)
+                : wanted.sortBy().stream()
+                        .map(name -> TableOptions.requireColumn("sort_by", name, schema))
+                        .map(name -> TableColumns.requireOrder("sort_by", name, schema))
+                        .toList();
+    }
+
+    /// The plan as one or several, each of which a write of Spark's does. Sorted partitions that
+    /// become one part each are written together, each by one task. A partition that becomes
+    /// several is sorted for itself, because a task's share of all rows would end anywhere in it.
+    List<RewritePlan> writes() {
+        if (sortBy.isEmpty() || groups.size() < 2) {
+            return groups.isEmpty() ? List.of() : List.of(this);
+        }
+        List<RewritePlan> writes = new ArrayList<>();
+        List<Group> small = groups.stream().filter(group -> group.tasks == 1).toList();
+        if (!small.isEmpty()) {
+            writes.add(with(small));
+        }
+        groups.stream()
+                .filter(group -> group.tasks > 1)
+                .forEach(group -> writes.add(with(List.of(group))));
+        return writes;
+    }
+
+    private RewritePlan with(List<Group> some) {
+        return new RewritePlan(columns, some, sortBy, targetBytes);
+    }
+
+    /// Whether rows of several partitions are sorted at a time.
+    boolean hasSortedPartitions() {
+        return !sortBy.isEmpty() && groups.size() > 1;
     }
 
     private static boolean isWanted(Part part, Optimization wanted) {
@@ -88,10 +129,18 @@ record RewritePlan(List<Group> groups, List<String> sortBy) {
         return Math.max(1, (long) (part.bytes() * ((double) part.live() / part.rows())));
     }
 
-    /// All of them as one group, if that makes fewer parts of them.
-    private static List<Group> together(List<Part> parts, Optimization wanted) {
-        Group all = Group.of(parts, wanted.targetBytes());
-        return isWorthIt(all, wanted) ? List.of(all) : List.of();
+    /// All of a partition as one group, if that makes fewer parts of them.
+    private static List<Group> together(
+            List<Part> parts, TableColumns columns, Optimization wanted) {
+        return parts.stream()
+                .collect(
+                        Collectors.groupingBy(
+                                columns::partitionOf, LinkedHashMap::new, Collectors.toList()))
+                .values()
+                .stream()
+                .map(partition -> Group.of(partition, wanted.targetBytes()))
+                .filter(group -> isWorthIt(group, wanted))
+                .toList();
     }
 
     private static boolean isWorthIt(Group group, Optimization wanted) {
@@ -102,10 +151,11 @@ record RewritePlan(List<Group> groups, List<String> sortBy) {
 
     /// Each part goes to the first group in which it has room. So parts that were written one after
     /// the other mostly stay together, and have narrow bounds.
-    private static List<Group> joined(List<Part> parts, Optimization wanted) {
-        Map<String, List<Bin>> bins = new TreeMap<>();
+    private static List<Group> joined(List<Part> parts, TableColumns columns, Optimization wanted) {
+        Map<List<Object>, List<Bin>> bins = new LinkedHashMap<>();
         for (Part part : parts) {
-            List<Bin> there = bins.computeIfAbsent(place(part), _ -> new ArrayList<>());
+            List<Object> place = List.of(hosts(part), columns.partitionOf(part));
+            List<Bin> there = bins.computeIfAbsent(place, _ -> new ArrayList<>());
             Bin room =
                     there.stream()
                             .filter(bin -> bin.hasRoom(part, wanted))
@@ -125,8 +175,8 @@ record RewritePlan(List<Group> groups, List<String> sortBy) {
     }
 
     /// Parts in directories of nodes are joined only with others that one task can read.
-    private static String place(Part part) {
-        return part.pmem() == null && part.disk() == null ? "" : part.hosts().toString();
+    private static List<String> hosts(Part part) {
+        return part.pmem() == null && part.disk() == null ? List.of() : part.hosts();
     }
 
     private static final class Bin {
@@ -147,16 +197,30 @@ record RewritePlan(List<Group> groups, List<String> sortBy) {
     }
 
     /// The input of each task.
-    List<RewriteScan.Input> inputs() {
+    List<PartsInput> inputs() {
         return sortBy.isEmpty()
                 ? groups.stream().flatMap(group -> group.inputs().stream()).toList()
-                : groups.getFirst().parts.stream()
-                        .map(part -> new RewriteScan.Input(List.of(RewriteScan.share(part, 0, 1))))
+                : groups.stream()
+                        .flatMap(group -> group.parts.stream())
+                        .map(part -> new PartsInput(List.of(RewriteScan.share(part, 0, 1))))
                         .toList();
     }
 
-    /// How many parts are written.
+    /// How many parts are written anew.
+    int partsBefore() {
+        return groups.stream().mapToInt(group -> group.parts.size()).sum();
+    }
+
+    /// How many tasks write.
     int tasks() {
-        return groups.stream().mapToInt(Group::tasks).sum();
+        int each = groups.stream().mapToInt(Group::tasks).sum();
+        long bytes =
+                groups.stream()
+                        .flatMap(group -> group.parts.stream())
+                        .mapToLong(RewritePlan::liveBytes)
+                        .sum();
+        return hasSortedPartitions()
+                ? (int) Math.min(each, Math.ceilDiv(bytes, targetBytes))
+                : each;
     }
 }

@@ -6,12 +6,12 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.spark.sql.connector.distributions.Distribution;
 import org.apache.spark.sql.connector.distributions.Distributions;
-import org.apache.spark.sql.connector.expressions.Expressions;
-import org.apache.spark.sql.connector.expressions.SortDirection;
 import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
@@ -83,8 +83,11 @@ final class RewriteWrite implements RequiresDistributionAndOrdering, BatchWrite 
 
     @Override
     public Distribution requiredDistribution() {
-        return plan.sortBy().isEmpty()
-                ? Distributions.unspecified()
+        if (plan.sortBy().isEmpty()) {
+            return Distributions.unspecified();
+        }
+        return plan.hasSortedPartitions()
+                ? Distributions.clustered(plan.columns().partitionReferences())
                 : Distributions.ordered(requiredOrdering());
     }
 
@@ -95,18 +98,16 @@ final class RewriteWrite implements RequiresDistributionAndOrdering, BatchWrite 
 
     @Override
     public SortOrder[] requiredOrdering() {
-        return plan.sortBy().stream()
-                .map(TableScan::reference)
-                .map(column -> Expressions.sort(column, SortDirection.ASCENDING))
-                .toArray(SortOrder[]::new);
+        return plan.sortBy().isEmpty()
+                ? new SortOrder[0]
+                : ClusteredWrite.ordering(plan.columns().partitioning(), plan.sortBy());
     }
 
     @Override
     public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
         try {
             job = WriteJob.begin(log, store);
-            return new TableWrite.WriterFactory(
-                    job.id(), store, TerraceTable.schema(before), options);
+            return new TableWrite.WriterFactory(job.id(), store, plan.columns(), options);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -124,24 +125,39 @@ final class RewriteWrite implements RequiresDistributionAndOrdering, BatchWrite 
     @Override
     public void commit(WriterCommitMessage[] messages) {
         try {
-            List<Written> all = written(Arrays.stream(messages).map(TableWrite::part).toList());
+            List<List<Part>> made = Arrays.stream(messages).map(TableWrite::parts).toList();
+            List<Written> all = plan.sortBy().isEmpty() ? byTasks(made) : byPartitions(made);
             job().commit(present -> rewritten(present, all));
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
     }
 
-    /// @param parts of the tasks, in their order; null: a task had no rows
-    private List<Written> written(List<@Nullable Part> parts) {
+    /// @param made parts of the tasks, in their order
+    private List<Written> byTasks(List<List<Part>> made) {
         List<Written> all = new ArrayList<>();
         int task = 0;
         for (RewritePlan.Group group : plan.groups()) {
-            int end = plan.sortBy().isEmpty() ? task + group.tasks() : parts.size();
-            List<Part> made = parts.subList(task, end).stream().filter(Objects::nonNull).toList();
-            all.add(new Written(group, made));
+            int end = task + group.tasks();
+            List<Part> parts = made.subList(task, end).stream().flatMap(List::stream).toList();
+            all.add(new Written(group, parts));
             task = end;
         }
         return all;
+    }
+
+    private List<Written> byPartitions(List<List<Part>> made) {
+        TableColumns columns = plan.columns();
+        Map<PartitionKey, List<Part>> parts =
+                made.stream()
+                        .flatMap(List::stream)
+                        .collect(Collectors.groupingBy(columns::partitionOf));
+        return plan.groups().stream()
+                .map(group -> {
+                    PartitionKey partition = columns.partitionOf(group.parts().getFirst());
+                    return new Written(group, parts.getOrDefault(partition, List.of()));
+                })
+                .toList();
     }
 
     private Manifest rewritten(@Nullable Manifest present, List<Written> all)

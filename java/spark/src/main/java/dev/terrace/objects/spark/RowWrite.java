@@ -10,13 +10,13 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Predicate;
-import java.util.stream.Collectors;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.DeltaBatchWrite;
 import org.apache.spark.sql.connector.write.DeltaWrite;
 import org.apache.spark.sql.connector.write.DeltaWriter;
 import org.apache.spark.sql.connector.write.DeltaWriterFactory;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperation;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.jspecify.annotations.Nullable;
 import org.roaringbitmap.RoaringBitmap;
@@ -27,7 +27,7 @@ import org.roaringbitmap.RoaringBitmap;
 /// Invariant: what is committed comes after a manifest in which all parts that matter are as they
 /// were in the one that was read. Those are parts of which it deletes rows, and, unless the table's
 /// isolation is `snapshot`, all that the statement may have read.
-final class RowWrite implements DeltaWrite, DeltaBatchWrite {
+final class RowWrite implements DeltaWrite, DeltaBatchWrite, ClusteredWrite {
     private final RowChanges changes;
     private final ManifestLog log;
     private final PartStore store;
@@ -60,6 +60,21 @@ final class RowWrite implements DeltaWrite, DeltaBatchWrite {
     }
 
     @Override
+    public TableColumns columns() {
+        return TableColumns.of(before);
+    }
+
+    @Override
+    public boolean addsRows() {
+        return changes.command() != RowLevelOperation.Command.DELETE;
+    }
+
+    @Override
+    public TableOptions options() {
+        return options;
+    }
+
+    @Override
     public String description() {
         return changes.description();
     }
@@ -81,7 +96,7 @@ final class RowWrite implements DeltaWrite, DeltaBatchWrite {
             job = WriteJob.begin(log, store);
             return new WriterFactory(
                     new TableWrite.WriterFactory(
-                            job.id(), store, TerraceTable.schema(before), options));
+                            job.id(), store, TableColumns.of(before), options));
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
@@ -98,9 +113,7 @@ final class RowWrite implements DeltaWrite, DeltaBatchWrite {
             Map<String, RoaringBitmap> rows = new TreeMap<>();
             for (WriterCommitMessage message : messages) {
                 RowWriter.Changed changed = (RowWriter.Changed) message;
-                if (changed.part() != null) {
-                    added.add(changed.part());
-                }
+                added.addAll(changed.added());
                 for (Map.Entry<Integer, byte[]> part : changed.deleted().entrySet()) {
                     String name = before.parts().get(part.getKey()).name();
                     rows.computeIfAbsent(name, _ -> new RoaringBitmap())
@@ -153,8 +166,8 @@ final class RowWrite implements DeltaWrite, DeltaBatchWrite {
                 part ->
                         isChanged.test(part.name())
                                 || !options.isSnapshot() && changes.mayRead(part);
-        Set<PartState> read = states(before, matters);
-        Set<PartState> now = states(last, matters);
+        Set<PartState> read = PartState.of(before, matters);
+        Set<PartState> now = PartState.of(last, matters);
         if (!now.containsAll(read)) {
             throw before.conflict(
                     last,
@@ -166,10 +179,6 @@ final class RowWrite implements DeltaWrite, DeltaBatchWrite {
             throw before.conflict(last, description(), Manifest.ADDED_ROWS);
         }
         return last;
-    }
-
-    private static Set<PartState> states(Manifest of, Predicate<Part> matters) {
-        return of.parts().stream().filter(matters).map(PartState::of).collect(Collectors.toSet());
     }
 
     @Override

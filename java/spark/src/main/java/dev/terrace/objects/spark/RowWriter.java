@@ -5,14 +5,14 @@ import com.esotericsoftware.kryo.serializers.JavaSerializer;
 import java.io.IOException;
 import java.io.Serial;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.DeltaWriter;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
-import org.jspecify.annotations.Nullable;
 import org.roaringbitmap.RoaringBitmap;
 
-/// The changes that an attempt of a task makes: rows that it adds go to a part of its own, and of
+/// The changes that an attempt of a task makes: rows that it adds go to parts of its own, and of
 /// those that it deletes the driver is sent the numbers. So an attempt that does not count has
 /// deleted nothing.
 final class RowWriter implements DeltaWriter<InternalRow> {
@@ -21,11 +21,10 @@ final class RowWriter implements DeltaWriter<InternalRow> {
 
     /// The message of a writer to the driver.
     ///
-    /// @param part with the rows that were added; null: there are none
+    /// @param added parts with the rows that were added
     /// @param deleted encoded numbers of rows, by the number of their part in the manifest
     @DefaultSerializer(JavaSerializer.class)
-    record Changed(@Nullable Part part, Map<Integer, byte[]> deleted)
-            implements WriterCommitMessage {
+    record Changed(List<Part> added, Map<Integer, byte[]> deleted) implements WriterCommitMessage {
         @Serial private static final long serialVersionUID = 1L;
     }
 
@@ -38,7 +37,8 @@ final class RowWriter implements DeltaWriter<InternalRow> {
     static RowWriter of(TableWrite.WriterFactory factory, int partition, long task) {
         Map<Integer, RoaringBitmap> deleted = new HashMap<>();
         TableWriter added =
-                factory.createWriter(partition, task, part -> new Changed(part, encoded(deleted)));
+                factory.createWriter(
+                        partition, task, parts -> new Changed(parts, encoded(deleted)));
         return new RowWriter(added, deleted);
     }
 

@@ -10,9 +10,10 @@ import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
-import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.jspecify.annotations.Nullable;
 
 /// A table that is made, or made anew: the commit of its rows is that of the table, so nobody sees
@@ -20,7 +21,7 @@ import org.jspecify.annotations.Nullable;
 final class StagedTerraceTable implements StagedTable, SupportsWrite {
     private final String path;
     private final @Nullable Manifest before;
-    private final StructType schema;
+    private final TableColumns columns;
     private final Map<String, String> properties;
     private final Configuration configuration;
     private boolean hasRows;
@@ -29,12 +30,12 @@ final class StagedTerraceTable implements StagedTable, SupportsWrite {
     StagedTerraceTable(
             String path,
             @Nullable Manifest before,
-            StructType schema,
+            TableColumns columns,
             Map<String, String> properties,
             Configuration configuration) {
         this.path = path;
         this.before = before;
-        this.schema = TableWrite.tableSchema(schema);
+        this.columns = columns;
         this.properties = properties;
         this.configuration = configuration;
     }
@@ -46,7 +47,12 @@ final class StagedTerraceTable implements StagedTable, SupportsWrite {
 
     @Override
     public Column[] columns() {
-        return TerraceTable.columns(schema);
+        return TerraceTable.columns(columns.schema());
+    }
+
+    @Override
+    public Transform[] partitioning() {
+        return columns.transforms();
     }
 
     @Override
@@ -65,7 +71,12 @@ final class StagedTerraceTable implements StagedTable, SupportsWrite {
             TableOptions all =
                     TableOptions.of(TableOptions.of(Map.of(), properties).values(), options);
             return new TableWriteBuilder(
-                    new ManifestLog(path, configuration), before, schema, all, true, configuration);
+                    new ManifestLog(path, configuration),
+                    before,
+                    columns.partitionedBy(new CaseInsensitiveStringMap(options)),
+                    all,
+                    new Replacement.Everything(),
+                    configuration);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }

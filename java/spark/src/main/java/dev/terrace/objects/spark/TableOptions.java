@@ -14,6 +14,7 @@ import java.util.stream.Stream;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -33,6 +34,7 @@ record TableOptions(Map<String, String> values) implements Serializable {
     private static final long SPLIT_BYTES_DEFAULT = 128 << 20;
     private static final String BLOCK_ROWS = "block.rows";
     private static final String ISOLATION = "isolation";
+    private static final String SORT_BY = "sort.by";
     private static final String SERIALIZABLE = "serializable";
     private static final String SNAPSHOT = "snapshot";
 
@@ -43,9 +45,21 @@ record TableOptions(Map<String, String> values) implements Serializable {
 
     private static final int BLOCK_ROWS_MAX = 1 << 20;
     private static final Set<String> KEPT =
-            Set.of(PMEM, DISK, EXTENT, SPLIT_BYTES, BLOCK_ROWS, ISOLATION);
+            Set.of(PMEM, DISK, EXTENT, SPLIT_BYTES, BLOCK_ROWS, ISOLATION, SORT_BY);
     private static final Set<String> OF_READS =
             Set.of("path", "paths", "versionasof", "timestampasof");
+
+    /// Of the write that makes a table: its partition columns.
+    static final String PARTITION_BY = "partition.by";
+
+    /// Of a write that replaces rows.
+    private static final String OVERWRITE_MODE = "partitionOverwriteMode";
+
+    private static final String DYNAMIC = "dynamic";
+    private static final String STATIC = "static";
+
+    private static final Set<String> OF_WRITES =
+            Set.of(PARTITION_BY, OVERWRITE_MODE.toLowerCase(Locale.ROOT));
 
     private static final String CHECKPOINT = "checkpointlocation";
 
@@ -62,6 +76,9 @@ record TableOptions(Map<String, String> values) implements Serializable {
                                     SPLIT_BYTES,
                                     BLOCK_ROWS,
                                     ISOLATION,
+                                    SORT_BY,
+                                    PARTITION_BY,
+                                    OVERWRITE_MODE,
                                     DEFAULT_TIER,
                                     OF_COLUMN,
                                     "path",
@@ -99,6 +116,36 @@ record TableOptions(Map<String, String> values) implements Serializable {
     /// Whether it is an option of a table, which holds for later writes.
     static boolean isKept(String key) {
         return key.startsWith(TIER) || KEPT.contains(key);
+    }
+
+    /// Whether a write that replaces rows replaces only partitions of which it has some.
+    static boolean isDynamic(CaseInsensitiveStringMap options) {
+        String mode = options.getOrDefault(OVERWRITE_MODE, STATIC);
+        if (!mode.equalsIgnoreCase(DYNAMIC) && !mode.equalsIgnoreCase(STATIC)) {
+            throw new IllegalArgumentException(
+                    "option "
+                            + OVERWRITE_MODE
+                            + ": '"
+                            + mode
+                            + "' is neither "
+                            + DYNAMIC
+                            + " nor "
+                            + STATIC);
+        }
+        return mode.equalsIgnoreCase(DYNAMIC);
+    }
+
+    /// Throws if an option of a stream is one of batches only.
+    ///
+    /// @throws IllegalArgumentException if there is one
+    static void requireStream(CaseInsensitiveStringMap options) {
+        if (options.containsKey(OVERWRITE_MODE)) {
+            throw new IllegalArgumentException(
+                    "the option "
+                            + OVERWRITE_MODE
+                            + " is one of batches only: a stream appends, or in complete mode"
+                            + " replaces all rows");
+        }
     }
 
     /// Whether they are those of a streaming query.
@@ -140,6 +187,7 @@ record TableOptions(Map<String, String> values) implements Serializable {
             }
             if (!isKept(key)
                     && !OF_READS.contains(key)
+                    && !OF_WRITES.contains(key)
                     && !SPARKS.contains(key)
                     && !key.startsWith(TableCatalog.OPTION_PREFIX)) {
                 throw new IllegalArgumentException(
@@ -208,7 +256,12 @@ record TableOptions(Map<String, String> values) implements Serializable {
         columns.forEach(this::tierOf);
         // So that the driver says what is wrong, not a task.
         List<Object> others =
-                List.of(blockRows(), splitBytes(), partitions().extentBytes(), isSnapshot());
+                List.of(
+                        blockRows(),
+                        splitBytes(),
+                        partitions().extentBytes(),
+                        isSnapshot(),
+                        sortBy(schema));
         assert !others.isEmpty();
         return this;
     }
@@ -231,6 +284,13 @@ record TableOptions(Map<String, String> values) implements Serializable {
                                         + shown(name)
                                         + ". It has, the nearest first: "
                                         + nearest(name, columns)));
+    }
+
+    /// The columns by whose values each task sorts the rows that it writes.
+    List<String> sortBy(StructType schema) {
+        return TableColumns.named(SORT_BY, values.getOrDefault(SORT_BY, ""), schema).stream()
+                .map(name -> TableColumns.requireOrder("option " + SORT_BY, name, schema))
+                .toList();
     }
 
     /// Where pools lie, and how they are made.

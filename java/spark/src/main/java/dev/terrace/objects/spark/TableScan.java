@@ -2,6 +2,7 @@ package dev.terrace.objects.spark;
 
 import java.io.IOException;
 import java.io.Serial;
+import java.io.Serializable;
 import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -15,13 +16,10 @@ import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
-import java.util.stream.Stream;
-import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.Batch;
-import org.apache.spark.sql.connector.read.HasPartitionStatistics;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
@@ -33,6 +31,7 @@ import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DateType;
 import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.LongType;
@@ -47,9 +46,6 @@ import org.apache.spark.sql.types.TimestampType;
 /// Conditions that Spark finds only while the query runs, such as the keys of a table that it
 /// joins, come last: from then on, partitions and readers are those for all conditions.
 final class TableScan implements Scan, Batch, SupportsReportStatistics, SupportsRuntimeV2Filtering {
-    /// Instead of a column's number: the ids of rows.
-    static final int ID = -1;
-
     /// Each walks over all blocks of a part.
     private static final int SHARES_MAX = 1000;
 
@@ -58,6 +54,7 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics, Supports
 
     private final String name;
     private final PartStore store;
+    private final TableColumns table;
     private final StructType schema;
     private final StructType wanted;
     private final int[] columns;
@@ -88,8 +85,9 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics, Supports
         this.limit = limit;
         this.splitBytes = splitBytes;
         this.manifest = manifest;
-        schema = TerraceTable.schema(manifest);
-        columns = Stream.of(wanted.fieldNames()).mapToInt(this::indexOf).toArray();
+        table = TableColumns.of(manifest);
+        schema = table.schema();
+        columns = BlockReader.numbers(wanted, schema);
         find(manifest.parts());
     }
 
@@ -104,38 +102,24 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics, Supports
         return name;
     }
 
-    private int indexOf(String column) {
-        return column.equals(RowIds.column(schema).name()) ? ID : schema.fieldIndex(column);
-    }
-
-    /// A partition of the query: a part, or some of its blocks.
+    /// What a task reads of a part: all of it, or some of its blocks.
     ///
     /// @param number of the part in the manifest
     /// @param share of the part's blocks, from 0
     /// @param shares how many there are: block *n* is in share *n* modulo that
     /// @param columnBytes of the columns that are read, in all of the part
     record PartInput(Part part, int number, int share, int shares, long columnBytes)
-            implements InputPartition, HasPartitionStatistics {
+            implements Serializable {
         @Serial private static final long serialVersionUID = 1L;
 
-        @Override
-        public String[] preferredLocations() {
-            return part.hosts().toArray(new String[0]);
+        /// Of the columns that are read.
+        long bytes() {
+            return columnBytes / shares;
         }
 
-        @Override
-        public OptionalLong sizeInBytes() {
-            return OptionalLong.of(columnBytes / shares);
-        }
-
-        @Override
-        public OptionalLong numRows() {
-            return OptionalLong.of(part.live() / shares);
-        }
-
-        @Override
-        public OptionalLong filesCount() {
-            return OptionalLong.of(1);
+        /// About how many rows the share has.
+        long rows() {
+            return part.live() / shares;
         }
     }
 
@@ -174,7 +158,8 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics, Supports
         }
     }
 
-    /// Columns of numbers: of others it would take long to look whether a value is one of many.
+    /// Partition columns, by which parts are left out, and columns of numbers, by which rows are:
+    /// of others it would take long to look whether a value is one of many.
     ///
     /// None of a table that is small enough to be broadcast. Of a join's tables Spark filters only
     /// the first that can be, by the keys of the other, and that one must be the one it broadcasts.
@@ -184,9 +169,12 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics, Supports
             return new NamedReference[0];
         }
         return IntStream.range(0, columns.length)
-                .filter(i -> columns[i] != ID)
-                .filter(i -> ColumnSummary.isExact(schema.fields()[columns[i]].dataType()))
-                .mapToObj(i -> reference(wanted.fieldNames()[i]))
+                .filter(i -> columns[i] != BlockReader.ID)
+                .mapToObj(i -> schema.fields()[columns[i]])
+                .filter(field ->
+                        table.partitioning().contains(field.name())
+                                || ColumnSummary.isExact(field.dataType()))
+                .map(field -> TableColumns.reference(field.name()))
                 .toArray(NamedReference[]::new);
     }
 
@@ -241,6 +229,13 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics, Supports
     @Override
     public MicroBatchStream toMicroBatchStream(String checkpoint) {
         StreamOptions ofStream = StreamOptions.of(options);
+        if (!filters.isEmpty() || limit != Long.MAX_VALUE) {
+            // They were looked at with this manifest, and batches read others.
+            throw new IllegalStateException(
+                    "a stream of "
+                            + name
+                            + " gives all rows: a filter or a limit of it is Spark's to evaluate");
+        }
         try {
             TableCommits commits =
                     new TableCommits(store.manifests(), name, manifest, ofStream.skipsChanges());
@@ -257,12 +252,17 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics, Supports
 
     @Override
     public InputPartition[] planInputPartitions() {
-        List<InputPartition> inputs = new ArrayList<>();
+        List<PartInput> inputs = new ArrayList<>();
         parts.forEach((number, part) -> inputs.addAll(inputs(number, part)));
-        return inputs.toArray(new InputPartition[0]);
+        return tasks(inputs);
     }
 
-    /// The partitions of a part, which has this number in its manifest.
+    /// The partitions of a query that reads these.
+    InputPartition[] tasks(List<PartInput> inputs) {
+        return PartsInput.of(inputs, splitBytes).toArray(new InputPartition[0]);
+    }
+
+    /// What tasks read of a part, which has this number in its manifest.
     List<PartInput> inputs(int number, Part part) {
         long bytes = bytes(part);
         int shares = (int) Math.min(SHARES_MAX, Math.max(1, Math.ceilDiv(bytes, splitBytes)));
@@ -278,20 +278,36 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics, Supports
     }
 
     private static long bytesOfColumn(Part part, int column) {
-        return column == ID ? part.live() * Long.BYTES : part.columns().get(column).bytes();
+        return column == BlockReader.ID
+                ? part.live() * Long.BYTES
+                : part.columns().get(column).bytes();
     }
 
     @Override
     public PartitionReaderFactory createReaderFactory() {
-        return new BlockReader.Factory(store, schema, columns, List.copyOf(filters), limit);
+        return readers(wanted, open(), limit);
+    }
+
+    private PartitionReaderFactory readers(
+            StructType ofColumns, List<BlockFilter> ofRows, long ofPart) {
+        return new PartsReader.Factory(
+                new BlockReader.Factory(store, schema, ofColumns, ofRows, ofPart));
+    }
+
+    /// Conditions that some rows of the parts may not meet, as far as the manifest shows: those of
+    /// partition columns have left out parts, and need not be looked at again.
+    private List<BlockFilter> open() {
+        List<PartFacts> facts = parts.values().stream().map(PartFacts::new).toList();
+        return filters.stream()
+                .filter(filter -> !facts.stream().allMatch(filter::mustMatch))
+                .toList();
     }
 
     /// The readers of a stream. Spark does not say which columns a stream needs: all are there, and
     /// behind them the ids of rows, and each is read when a value of it is first asked for.
     PartitionReaderFactory createStreamReaderFactory() {
-        int[] all = Arrays.copyOf(columns, columns.length + 1);
-        all[columns.length] = ID;
-        return new BlockReader.Factory(store, schema, all, filters, limit);
+        StructType all = wanted.add(RowIds.column(schema).name(), DataTypes.LongType);
+        return readers(all, List.of(), Long.MAX_VALUE);
     }
 
     @Override
@@ -307,11 +323,11 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics, Supports
         for (int i = 0; i < columns.length; i++) {
             int column = columns[i];
             long columnBytes = all.stream().mapToLong(part -> bytesOfColumn(part, column)).sum();
-            if (column != ID) {
+            if (column != BlockReader.ID) {
                 long nulls =
                         all.stream().mapToLong(part -> part.columns().get(column).nulls()).sum();
                 ofColumns.put(
-                        reference(wanted.fieldNames()[i]),
+                        TableColumns.reference(wanted.fieldNames()[i]),
                         new ColumnFigures(
                                 // Some of them may be of rows that are deleted.
                                 Math.min(nulls, rows),
@@ -350,11 +366,6 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics, Supports
             case LongType _, TimestampType _, TimestampNTZType _ -> Optional.of(bound);
             default -> Optional.empty();
         };
-    }
-
-    /// A column by its name, whatever characters that has.
-    static NamedReference reference(String column) {
-        return Expressions.column("`" + column.replace("`", "``") + "`");
     }
 
     /// Statistics of the rows that are read.

@@ -34,6 +34,9 @@ final class TableScanBuilder
     private final List<Predicate> pushed = new ArrayList<>();
     private final List<BlockFilter> filters = new ArrayList<>();
 
+    /// Whether all rows meet them of the parts that are needed.
+    private boolean areFiltersMet = true;
+
     /// A table may have more rows than an int counts.
     private long limit = Long.MAX_VALUE;
 
@@ -60,8 +63,9 @@ final class TableScanBuilder
         wanted = required;
     }
 
-    /// All remain Spark's to evaluate: here they only say which parts and blocks have none of their
-    /// rows.
+    /// Those that all rows of the parts meet which may have rows for them need not be evaluated: as
+    /// those of partition columns. All others remain Spark's: here they only say which parts and
+    /// blocks have none of their rows.
     @Override
     public Predicate[] pushPredicates(Predicate[] predicates) {
         for (Predicate predicate : predicates) {
@@ -73,7 +77,23 @@ final class TableScanBuilder
                 }
             }
         }
-        return predicates;
+        List<Part> needed = needed();
+        Predicate[] others =
+                Arrays.stream(predicates)
+                        .filter(predicate -> !isMet(predicate, needed))
+                        .toArray(Predicate[]::new);
+        areFiltersMet = others.length == 0;
+        return others;
+    }
+
+    private List<Part> needed() {
+        return manifest.parts().stream().filter(part -> TableScan.mayMatch(part, filters)).toList();
+    }
+
+    private boolean isMet(Predicate predicate, List<Part> parts) {
+        BlockFilter exact = BlockFilter.exactly(predicate, schema);
+        return exact != null
+                && parts.stream().allMatch(part -> exact.mustMatch(new TableScan.PartFacts(part)));
     }
 
     /// Whether Spark can show a predicate in a plan: some literals that are null have no text.
@@ -106,16 +126,21 @@ final class TableScanBuilder
 
     @Override
     public boolean supportCompletePushDown(Aggregation aggregation) {
-        return filters.isEmpty() && AggregateScan.of(name, aggregation, manifest, schema) != null;
+        return aggregates(aggregation) != null;
     }
 
     /// Asked for of batches only.
     @Override
     public boolean pushAggregation(Aggregation aggregation) {
         TableOptions.requireKnown(options);
-        aggregates =
-                filters.isEmpty() ? AggregateScan.of(name, aggregation, manifest, schema) : null;
+        aggregates = aggregates(aggregation);
         return aggregates != null;
+    }
+
+    private @Nullable AggregateScan aggregates(Aggregation aggregation) {
+        return areFiltersMet
+                ? AggregateScan.of(name, aggregation, manifest.next(needed()), schema)
+                : null;
     }
 
     @Override

@@ -138,18 +138,17 @@ final class TableStream implements MicroBatchStream, SupportsTriggerAvailableNow
             commits.require(to);
             // The first batch may run again in another process, where Spark asks again where a
             // query begins: that is later then.
-            return inputs(from.isBeginning() ? to.beginning() : from, to)
-                    .toArray(new InputPartition[0]);
+            return scan.tasks(inputs(from.isBeginning() ? to.beginning() : from, to));
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
     }
 
-    private List<InputPartition> inputs(TableOffset from, TableOffset to) throws IOException {
+    private List<TableScan.PartInput> inputs(TableOffset from, TableOffset to) throws IOException {
         if (to.isBefore(from) || !to.hasBeginningOf(from)) {
             throw damaged(from, to);
         }
-        List<InputPartition> inputs = new ArrayList<>();
+        List<TableScan.PartInput> inputs = new ArrayList<>();
         TableOffset offset = from;
         while (offset.isBefore(to)) {
             boolean isLast = offset.commit() == to.commit();

@@ -6,38 +6,30 @@ import java.io.IOException;
 import java.io.Serial;
 import java.io.UncheckedIOException;
 import java.util.ArrayList;
-import java.util.HashSet;
+import java.util.Arrays;
 import java.util.List;
-import java.util.Locale;
 import java.util.Objects;
-import java.util.Set;
 import java.util.function.Function;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
-import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
-import org.apache.spark.sql.types.ArrayType;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.Metadata;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.jspecify.annotations.Nullable;
 
 /// A write to a table: tasks make parts, and the driver commits them, behind those that are there
 /// or instead of them.
-final class TableWrite implements Write, BatchWrite {
+final class TableWrite implements ClusteredWrite, BatchWrite {
     private final ManifestLog log;
     private final PartStore store;
     private final @Nullable Manifest before;
-    private final StructType schema;
+    private final TableColumns columns;
     private final TableOptions options;
-    private final boolean replaces;
+    private final Replacement replacement;
     private @Nullable WriteJob job;
     private @Nullable LogicalWriteInfo info;
 
@@ -45,17 +37,17 @@ final class TableWrite implements Write, BatchWrite {
             ManifestLog log,
             PartStore store,
             @Nullable Manifest before,
-            StructType schema,
+            TableColumns columns,
             TableOptions options,
-            boolean replaces) {
+            Replacement replacement) {
         this.log = log;
         this.store = store;
         this.before = before;
-        this.schema = schema;
+        this.columns = columns;
         this.options = options;
-        this.replaces = replaces;
-        BlockLayout checked = new BlockLayout(schema, options::tierOf);
-        assert checked.columns().size() == schema.size();
+        this.replacement = replacement;
+        BlockLayout checked = new BlockLayout(columns.schema(), options::tierOf);
+        assert checked.columns().size() == columns.schema().size();
     }
 
     /// The write of which Spark knows this; null: no stream asks for it.
@@ -64,21 +56,19 @@ final class TableWrite implements Write, BatchWrite {
         return this;
     }
 
-    /// The message of a part's writer to the driver.
-    ///
-    /// @param part null: there were no rows
+    /// The message of a task's writer to the driver.
     @DefaultSerializer(JavaSerializer.class)
-    record Written(@Nullable Part part) implements WriterCommitMessage {
+    record Written(List<Part> parts) implements WriterCommitMessage {
         @Serial private static final long serialVersionUID = 1L;
     }
 
-    /// The part of a writer's message; null: there is none.
-    static @Nullable Part part(WriterCommitMessage message) {
-        return ((Written) message).part;
+    /// The parts of a writer's message.
+    static List<Part> parts(WriterCommitMessage message) {
+        return ((Written) message).parts;
     }
 
     /// Makes writers on executors.
-    record WriterFactory(String job, PartStore store, StructType schema, TableOptions options)
+    record WriterFactory(String job, PartStore store, TableColumns columns, TableOptions options)
             implements DataWriterFactory {
         @Serial private static final long serialVersionUID = 1L;
 
@@ -87,65 +77,33 @@ final class TableWrite implements Write, BatchWrite {
             return createWriter(partition, task, Written::new);
         }
 
-        /// A writer that sends the driver such a message of its part.
+        /// A writer that sends the driver such a message of its parts.
         TableWriter createWriter(
-                int partition, long task, Function<@Nullable Part, WriterCommitMessage> message) {
-            BlockLayout layout = new BlockLayout(schema, options::tierOf);
+                int partition, long task, Function<List<Part>, WriterCommitMessage> message) {
             String name = WriteJob.partName(job, partition, task);
-            return new TableWriter(store, name, options.blockRows(), layout, message);
+            return new TableWriter(store, name, columns, options, message);
         }
     }
 
-    private static StructType withoutComments(StructType schema) {
-        StructType plain = new StructType();
-        for (StructField field : schema.fields()) {
-            plain = plain.add(field.name(), field.dataType());
-        }
-        return plain;
+    @Override
+    public TableColumns columns() {
+        return columns;
     }
 
-    /// The schema of a table that is made of such rows: all may be null in later ones, and of what
-    /// else is known of a column only its comment stays.
-    ///
-    /// @throws IllegalArgumentException if two columns have the same name, as the session compares
-    ///   names
-    static StructType tableSchema(StructType rows) {
-        requireDifferentNames(rows);
-        StructField[] fields = rows.fields().clone();
-        for (int i = 0; i < fields.length; i++) {
-            StructField field =
-                    new StructField(
-                            fields[i].name(),
-                            nullable(fields[i].dataType()),
-                            true,
-                            Metadata.empty());
-            String comment = fields[i].getComment().getOrElse(() -> null);
-            fields[i] = comment == null ? field : field.withComment(comment);
-        }
-        return new StructType(fields);
-    }
-
-    private static void requireDifferentNames(StructType rows) {
-        boolean isCaseSensitive =
-                Boolean.parseBoolean(SparkSession.active().conf().get("spark.sql.caseSensitive"));
-        Set<String> names = new HashSet<>();
-        for (String name : rows.fieldNames()) {
-            if (!names.add(isCaseSensitive ? name : name.toLowerCase(Locale.ROOT))) {
-                throw new IllegalArgumentException(
-                        "two columns have the name " + name + ": give one another");
-            }
-        }
-    }
-
-    private static DataType nullable(DataType type) {
-        return type instanceof ArrayType array
-                ? new ArrayType(nullable(array.elementType()), true)
-                : type;
+    @Override
+    public TableOptions options() {
+        return options;
     }
 
     @Override
     public String description() {
-        return (replaces ? "replace " : "append to ") + log.root();
+        return switch (replacement) {
+                    case Replacement.Nothing _ -> "append to ";
+                    case Replacement.Everything _ -> "replace ";
+                    case Replacement.Where _ -> "replace some rows of ";
+                    case Replacement.Partitions _ -> "replace partitions of ";
+                }
+                + log.root();
     }
 
     /// What `EXPLAIN` shows.
@@ -166,16 +124,18 @@ final class TableWrite implements Write, BatchWrite {
     @Override
     public StreamingWrite toStreaming() {
         LogicalWriteInfo stream = Objects.requireNonNull(info, "a stream has an id");
-        StructType rows = tableSchema(stream.schema());
+        TableOptions.requireStream(stream.options());
+        StructType rows = TableSchema.of(stream.schema());
         // Of streams Spark compares no columns with those of the table.
-        if (!withoutComments(rows).equals(withoutComments(schema))) {
+        if (!TableSchema.withoutComments(rows)
+                .equals(TableSchema.withoutComments(columns.schema()))) {
             throw new IllegalArgumentException(
                     "the stream has the columns "
                             + rows.simpleString()
                             + ", and "
                             + log.root()
                             + " has "
-                            + schema.simpleString()
+                            + columns.schema().simpleString()
                             + ": select the table's columns in their order, cast to their types");
         }
         return new StreamWrite(this, stream.queryId());
@@ -183,7 +143,7 @@ final class TableWrite implements Write, BatchWrite {
 
     @Override
     public WriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
-        return new WriterFactory(job().id(), store, schema, options);
+        return new WriterFactory(job().id(), store, columns, options);
     }
 
     private WriteJob job() {
@@ -203,25 +163,25 @@ final class TableWrite implements Write, BatchWrite {
     }
 
     private static List<Part> parts(WriterCommitMessage[] messages) {
-        List<Part> parts = new ArrayList<>();
-        for (WriterCommitMessage message : messages) {
-            Part part = part(message);
-            if (part != null) {
-                parts.add(part);
-            }
-        }
-        return parts;
+        return Arrays.stream(messages).flatMap(message -> parts(message).stream()).toList();
     }
 
     /// Commits these parts.
     void commit(List<Part> parts) {
-        commit(present -> replaces ? replaced(present, parts) : appended(present, parts));
+        commit(present ->
+                switch (replacement) {
+                    case Replacement.Nothing _ -> appended(present, parts);
+                    case Replacement.Parts some when before != null ->
+                            some.replaced(parts, before, present, description());
+                    default -> replaced(present, parts);
+                });
     }
 
     /// Commits what an epoch of a streaming query has written, unless it is there already, or is
     /// nothing.
     void commit(String query, long epoch, WriterCommitMessage[] messages) {
         List<Part> parts = parts(messages);
+        boolean replaces = !(replacement instanceof Replacement.Nothing);
         commit(present -> {
             if (present == null) {
                 return appended(null, parts).withEpoch(query, epoch);
@@ -245,12 +205,7 @@ final class TableWrite implements Write, BatchWrite {
     }
 
     private Manifest first(List<Part> parts) {
-        return new Manifest(
-                Manifest.number(before) + 1,
-                Manifest.TABLE,
-                schema.json(),
-                options.values(),
-                parts);
+        return Manifest.ofTable(Manifest.number(before) + 1, columns, options.values(), parts);
     }
 
     private Manifest replaced(@Nullable Manifest present, List<Part> parts) throws IOException {
@@ -261,7 +216,7 @@ final class TableWrite implements Write, BatchWrite {
         if (present == null) {
             return first(parts).after(before, null, log.root());
         }
-        if (!log.requireKind(present, Manifest.TABLE).type().equals(schema.json())) {
+        if (!TableColumns.of(log.requireKind(present, Manifest.TABLE)).equals(columns)) {
             throw new CommitConflictException(
                     log.root()
                             + " has other columns since this write began, by somebody else's"

@@ -1,34 +1,36 @@
 package dev.terrace.objects.spark;
 
+import java.util.Objects;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
-import org.apache.spark.sql.connector.write.SupportsTruncate;
-import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
+import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
 import org.jspecify.annotations.Nullable;
 
 /// Finds out what a write does with the rows that are there.
-final class TableWriteBuilder implements SupportsTruncate {
+final class TableWriteBuilder implements SupportsOverwriteV2, SupportsDynamicOverwrite {
     private final ManifestLog log;
     private final @Nullable Manifest before;
-    private final StructType schema;
+    private final TableColumns columns;
     private final TableOptions options;
     private final Configuration configuration;
-    private boolean replaces;
+    private Replacement replacement;
     private @Nullable LogicalWriteInfo info;
 
-    /// @param replaces whether what is there goes, even if the write does not say so
+    /// @param replacement what goes, if the write does not say so
     TableWriteBuilder(
             ManifestLog log,
             @Nullable Manifest before,
-            StructType schema,
+            TableColumns columns,
             TableOptions options,
-            boolean replaces,
+            Replacement replacement,
             Configuration configuration) {
         this.log = log;
         this.before = before;
-        this.schema = schema;
-        this.options = options.requireColumns(schema);
-        this.replaces = replaces;
+        this.columns = columns;
+        this.options = options.requireColumns(columns.schema());
+        this.replacement = replacement;
         this.configuration = configuration;
     }
 
@@ -38,15 +40,39 @@ final class TableWriteBuilder implements SupportsTruncate {
         return this;
     }
 
+    /// Spark knows `partitionOverwriteMode` as an option of files, and leaves that to formats.
     @Override
     public TableWriteBuilder truncate() {
-        replaces = true;
+        boolean isDynamic = info != null && TableOptions.isDynamic(info.options());
+        replacement = isDynamic ? new Replacement.Partitions() : new Replacement.Everything();
+        return this;
+    }
+
+    /// Whether all rows that meet a condition are in parts without others, as they are in
+    /// partitions.
+    @Override
+    public boolean canOverwrite(Predicate[] predicates) {
+        WholeParts parts = WholeParts.of(predicates, columns.schema());
+        return parts != null && (before == null || parts.decides(before));
+    }
+
+    @Override
+    public TableWriteBuilder overwrite(Predicate[] predicates) {
+        replacement =
+                new Replacement.Where(
+                        Objects.requireNonNull(WholeParts.of(predicates, columns.schema())));
+        return this;
+    }
+
+    @Override
+    public TableWriteBuilder overwriteDynamicPartitions() {
+        replacement = new Replacement.Partitions();
         return this;
     }
 
     @Override
     public TableWrite build() {
         PartStore store = new PartStore(log.root(), options.partitions(), configuration);
-        return new TableWrite(log, store, before, schema, options, replaces).of(info);
+        return new TableWrite(log, store, before, columns, options, replacement).of(info);
     }
 }

@@ -1,9 +1,7 @@
 package dev.terrace.objects.spark;
 
-import dev.terrace.objects.DurableRecord;
-import dev.terrace.objects.ObjectType;
-import dev.terrace.objects.Pool;
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Function;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -11,103 +9,80 @@ import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.jspecify.annotations.Nullable;
 
-/// Writes the rows of an attempt of a task as blocks of a part. The pool is made when the first
-/// block is complete.
+/// Writes the rows of an attempt of a task: a part, or, of a table with partitions, a part for each
+/// stretch of rows of the same partition. Spark sorts rows by their partitions first
+/// ([ClusteredWrite]), so these are few, and one is open at a time.
 final class TableWriter implements DataWriter<InternalRow> {
-    /// A block ends when a column of it has so many bytes, so that eight of them fill an extent of
-    /// the default size.
-    private static final long COLUMN_BYTES = (512 << 10) - 64;
-
-    /// A block ends when all its columns together have so many: a task keeps a block in memory.
-    private static final long BLOCK_BYTES = 16 << 20;
-
-    /// Of an extent, what no value has.
-    private static final long EXTENT_FRONT_BYTES = 256 << 10;
-
     private final PartStore store;
     private final String name;
     private final int rowsMax;
-    private final Function<@Nullable Part, WriterCommitMessage> message;
-    private final ObjectType<DurableRecord> type;
-    private final List<ColumnWriter> columns;
-    private @Nullable PartWriter part;
-    private int blockRows;
-    private long rows;
+    private final BlockLayout layout;
+    private final boolean hasPartitions;
+    private final RowPartition partition;
+    private final Function<List<Part>, WriterCommitMessage> message;
 
+    /// Those that are finished.
+    private final List<Part> parts = new ArrayList<>();
+
+    private @Nullable BlockWriter current;
+
+    /// @param name the beginning of the names of parts, which no other attempt has
+    /// @param options the tiers of columns, and how many rows a block has
     TableWriter(
             PartStore store,
             String name,
-            int rowsMax,
-            BlockLayout layout,
-            Function<@Nullable Part, WriterCommitMessage> message) {
+            TableColumns columns,
+            TableOptions options,
+            Function<List<Part>, WriterCommitMessage> message) {
         this.store = store;
         this.name = name;
         this.message = message;
-        this.rowsMax = rowsMax;
-        type = layout.type();
-        columns = layout.columns().stream().map(ColumnWriter::new).toList();
+        rowsMax = options.blockRows();
+        layout = new BlockLayout(columns.schema(), options::tierOf);
+        hasPartitions = !columns.partitioning().isEmpty();
+        partition = new RowPartition(columns);
     }
 
     @Override
     public void write(InternalRow row) throws IOException {
-        long longest = 0;
-        long all = 0;
-        for (int i = 0; i < columns.size(); i++) {
-            ColumnWriter column = columns.get(i);
-            column.add(row, i);
-            longest = Math.max(longest, column.longestBytes());
-            all += column.blockBytes();
+        if (hasPartitions && partition.moves(row)) {
+            finish();
+            partition.go(row);
         }
-        if (longest > store.options().extentBytes() - EXTENT_FRONT_BYTES) {
-            throw new IllegalArgumentException(
-                    "a row of "
-                            + longest
-                            + " bytes in one column: no value may be longer than "
-                            + (store.options().extentBytes() - EXTENT_FRONT_BYTES - COLUMN_BYTES)
-                            + " with files that grow by "
-                            + store.options().extentBytes()
-                            + " bytes: set the option extent to a larger power of two");
+        if (current == null) {
+            String part = hasPartitions ? name + "-" + parts.size() : name;
+            current = new BlockWriter(store, part, rowsMax, layout);
         }
-        blockRows++;
-        if (blockRows == rowsMax || longest >= COLUMN_BYTES || all >= BLOCK_BYTES) {
-            store();
-        }
+        current.write(row);
     }
 
-    private void store() throws IOException {
-        Pool pool = part().pool();
-        pool.transact(() -> {
-            DurableRecord block = pool.create(type);
-            block.setInt(BlockLayout.ROWS, blockRows);
-            columns.forEach(column -> column.store(block));
-        });
-        rows += blockRows;
-        blockRows = 0;
-    }
-
-    private PartWriter part() throws IOException {
-        if (part == null) {
-            part = store.create(name);
+    private void finish() throws IOException {
+        if (current != null) {
+            Part part = current.finish();
+            parts.add(part.withColumns(partition.summaries(part.columns())));
+            current = null;
         }
-        return part;
     }
 
     @Override
     public WriterCommitMessage commit() throws IOException {
-        if (blockRows > 0) {
-            store();
-        }
-        if (part == null) {
-            return message.apply(null);
-        }
-        return message.apply(
-                part.finish(rows, columns.stream().map(ColumnWriter::summary).toList()));
+        finish();
+        return message.apply(List.copyOf(parts));
     }
 
+    /// Files that cannot be removed are left to the driver, so that a second failure does not hide
+    /// why the attempt failed.
     @Override
     public void abort() {
-        if (part != null) {
-            part.abandon();
+        if (current != null) {
+            current.abandon();
+        }
+        for (Part part : parts) {
+            try {
+                store.delete(part);
+            } catch (IOException left) {
+                // As said above.
+            }
         }
     }
 

@@ -6,6 +6,9 @@ import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Arrays;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
@@ -203,13 +206,6 @@ public final class TerraceCatalog implements StagingTableCatalog, ProcedureCatal
     }
 
     private StagedTable staged(Identifier ident, TableInfo info) {
-        if (info.partitions().length > 0) {
-            throw new IllegalArgumentException(
-                    "tables have no partitions: leave "
-                            + Arrays.toString(info.partitions())
-                            + " out. Rows that are sorted by a column are skipped by their least"
-                            + " and greatest values");
-        }
         String location = info.properties().getOrDefault(PROP_LOCATION, ident.name());
         if (!location.equals(ident.name())) {
             throw new IllegalArgumentException(
@@ -219,22 +215,69 @@ public final class TerraceCatalog implements StagingTableCatalog, ProcedureCatal
                             + location
                             + "` instead of LOCATION");
         }
+        TableColumns columns = TableColumns.of(TableSchema.of(info.schema()), info.partitions());
         return new StagedTerraceTable(
                 ident.name(),
                 current(ident.name()),
-                info.schema(),
+                columns.partitionedBy(new CaseInsensitiveStringMap(info.properties())),
                 info.properties(),
                 configuration());
     }
 
+    /// Gives a table other options, which hold for later writes.
+    ///
+    /// @throws UnsupportedOperationException if the changes are others
     @Override
     public Table alterTable(Identifier ident, TableChange... changes) {
-        throw new UnsupportedOperationException(
-                "a table cannot be altered: CREATE OR REPLACE TABLE "
-                        + name
-                        + ".`"
-                        + ident.name()
-                        + "` AS SELECT makes another of it");
+        for (TableChange change : changes) {
+            requireOption(ident, change);
+        }
+        try {
+            ManifestLog log = log(ident.name());
+            Manifest before = log.require(Manifest.TABLE);
+            PartStore store =
+                    new PartStore(log.root(), PartitionOptions.defaults(), configuration());
+            WriteJob.begin(log, store)
+                    .commit(present ->
+                            altered(before.requireTable(present, "ALTER TABLE"), changes));
+            return table(ident.name());
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private void requireOption(Identifier ident, TableChange change) {
+        switch (change) {
+            case TableChange.SetProperty set when isOption(set.property()) -> {}
+            case TableChange.RemoveProperty removed when isOption(removed.property()) -> {}
+            default ->
+                    throw new UnsupportedOperationException(
+                            "a table cannot be altered, but for its options by SET TBLPROPERTIES:"
+                                    + " CREATE OR REPLACE TABLE "
+                                    + name
+                                    + ".`"
+                                    + ident.name()
+                                    + "` AS SELECT makes another of it");
+        }
+    }
+
+    private static boolean isOption(String property) {
+        TableOptions.requireKnown(Map.of(property, ""));
+        return TableOptions.isKept(property.toLowerCase(Locale.ROOT));
+    }
+
+    private static Manifest altered(Manifest present, TableChange... changes) {
+        Map<String, String> options = new TreeMap<>(present.options());
+        for (TableChange change : changes) {
+            if (change instanceof TableChange.SetProperty set) {
+                options.put(set.property().toLowerCase(Locale.ROOT), set.value());
+            } else if (change instanceof TableChange.RemoveProperty removed) {
+                options.remove(removed.property().toLowerCase(Locale.ROOT));
+            }
+        }
+        TableOptions checked =
+                new TableOptions(options).requireColumns(TerraceTable.schema(present));
+        return present.next(checked);
     }
 
     @Override

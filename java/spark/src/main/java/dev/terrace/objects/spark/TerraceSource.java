@@ -122,7 +122,9 @@ public final class TerraceSource implements SupportsCatalogOptions, DataSourceRe
         }
         Set<String> required = new TreeSet<>();
         for (String name : all.keySet()) {
-            if (name.equalsIgnoreCase(VERSION) || name.equalsIgnoreCase(TIMESTAMP)) {
+            if (name.equalsIgnoreCase(VERSION)
+                    || name.equalsIgnoreCase(TIMESTAMP)
+                    || name.equalsIgnoreCase(TableOptions.PARTITION_BY)) {
                 throw withoutEffect(name);
             }
             if (TableOptions.isKept(name.toLowerCase(Locale.ROOT)) || StreamOptions.has(name)) {

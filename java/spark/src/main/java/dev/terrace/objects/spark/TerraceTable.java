@@ -2,18 +2,24 @@ package dev.terrace.objects.spark;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement;
 import org.apache.spark.sql.connector.catalog.SupportsDeleteV2;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
@@ -31,7 +37,8 @@ final class TerraceTable
                 SupportsWrite,
                 SupportsMetadataColumns,
                 SupportsRowLevelOperations,
-                SupportsDeleteV2 {
+                SupportsDeleteV2,
+                SupportsAtomicPartitionManagement {
     private final String path;
     private final @Nullable Manifest manifest;
     private final boolean isFixed;
@@ -93,6 +100,12 @@ final class TerraceTable
         return TerraceSource.NAME + ".`" + path + "`";
     }
 
+    /// What messages of Spark show.
+    @Override
+    public String toString() {
+        return name();
+    }
+
     @Override
     public Column[] columns() {
         return manifest == null ? new Column[0] : columns(schema(manifest));
@@ -113,6 +126,11 @@ final class TerraceTable
                             null);
         }
         return columns;
+    }
+
+    @Override
+    public Transform[] partitioning() {
+        return manifest == null ? new Transform[0] : TableColumns.of(manifest).transforms();
     }
 
     @Override
@@ -138,7 +156,9 @@ final class TerraceTable
                         TableCapability.MICRO_BATCH_READ,
                         TableCapability.BATCH_WRITE,
                         TableCapability.STREAMING_WRITE,
-                        TableCapability.TRUNCATE);
+                        TableCapability.TRUNCATE,
+                        TableCapability.OVERWRITE_BY_FILTER,
+                        TableCapability.OVERWRITE_DYNAMIC);
     }
 
     @Override
@@ -204,16 +224,21 @@ final class TerraceTable
     }
 
     private WriteBuilder writeBuilder(LogicalWriteInfo info) {
-        StructType schema =
-                manifest == null ? TableWrite.tableSchema(info.schema()) : schema(manifest);
         return new TableWriteBuilder(
                         log(),
                         manifest,
-                        schema,
+                        columns(info),
                         TableOptions.of(properties(), TableOptions.withoutStreams(info.options())),
-                        false,
+                        new Replacement.Nothing(),
                         configuration)
                 .of(info);
+    }
+
+    private TableColumns columns(LogicalWriteInfo info) {
+        return manifest == null
+                ? new TableColumns(TableSchema.of(info.schema()), List.of())
+                        .partitionedBy(info.options())
+                : TableColumns.of(manifest).requirePartitions(info.options());
     }
 
     @Override
@@ -240,13 +265,90 @@ final class TerraceTable
     public void deleteWhere(Predicate[] predicates) {
         Manifest before = requireChangeable();
         WholeParts parts = Objects.requireNonNull(WholeParts.of(predicates, schema(before)));
+        if (parts.changes(before)) {
+            commit(present -> parts.without(present, before, "DELETE of " + name()));
+        }
+    }
+
+    private void commit(WriteJob.Change change) {
         try {
-            if (parts.changes(before)) {
-                WriteJob.begin(log(), store(TableOptions.of(properties(), Map.of())))
-                        .commit(present -> parts.without(present, before, "DELETE of " + name()));
-            }
+            WriteJob.begin(log(), store(TableOptions.of(properties(), Map.of()))).commit(change);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
+    }
+
+    @Override
+    public StructType partitionSchema() {
+        return manifest == null ? new StructType() : TableColumns.of(manifest).partitionSchema();
+    }
+
+    private Set<PartitionKey> partitions(Manifest of) {
+        return of.parts().stream()
+                .map(TableColumns.of(of)::partitionOf)
+                .collect(Collectors.toSet());
+    }
+
+    @Override
+    public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow values) {
+        StructType all = partitionSchema();
+        StructType some = new StructType();
+        int[] columns = new int[names.length];
+        for (int i = 0; i < names.length; i++) {
+            columns[i] = all.fieldIndex(names[i]);
+            some = some.add(all.apply(columns[i]));
+        }
+        PartitionKey wanted = PartitionKey.of(values, some);
+        return partitions(require()).stream()
+                .filter(partition -> partition.agrees(wanted, columns))
+                .map(partition -> partition.values(all))
+                .toArray(InternalRow[]::new);
+    }
+
+    /// Removes all parts of partitions, also those that others have added meanwhile.
+    @Override
+    public boolean dropPartitions(InternalRow[] values) {
+        Manifest before = requireChangeable();
+        StructType columns = partitionSchema();
+        Set<PartitionKey> dropped =
+                Stream.of(values)
+                        .map(each -> PartitionKey.of(each, columns))
+                        .collect(Collectors.toSet());
+        commit(present -> {
+            Manifest last = before.requireTable(present, "DROP PARTITION of " + name());
+            TableColumns of = TableColumns.of(last);
+            return last.next(
+                    last.parts().stream()
+                            .filter(part -> !dropped.contains(of.partitionOf(part)))
+                            .toList());
+        });
+        return true;
+    }
+
+    /// A partition without rows is none.
+    @Override
+    public boolean truncatePartition(InternalRow values) {
+        return dropPartition(values);
+    }
+
+    @Override
+    public boolean truncatePartitions(InternalRow[] values) {
+        return dropPartitions(values);
+    }
+
+    @Override
+    public void createPartitions(InternalRow[] values, Map<String, String>[] properties) {
+        throw new UnsupportedOperationException(
+                "a partition is there as long as it has rows: insert some instead");
+    }
+
+    @Override
+    public Map<String, String> loadPartitionMetadata(InternalRow values) {
+        return Map.of();
+    }
+
+    @Override
+    public void replacePartitionMetadata(InternalRow values, Map<String, String> properties) {
+        throw new UnsupportedOperationException("partitions have no properties: set the table's");
     }
 }

@@ -31,10 +31,14 @@ record WholeParts(List<BlockFilter> conditions) {
         return conditions.stream().allMatch(condition -> condition.mustMatch(facts));
     }
 
+    /// Whether the statement may delete rows of a part.
+    boolean mayHave(Part part) {
+        return TableScan.mayMatch(part, conditions);
+    }
+
     /// Whether all parts go, or stay, as a whole.
     boolean decides(Manifest manifest) {
-        return manifest.parts().stream()
-                .allMatch(part -> has(part) || !TableScan.mayMatch(part, conditions));
+        return manifest.parts().stream().allMatch(part -> has(part) || !mayHave(part));
     }
 
     /// Whether a part goes.

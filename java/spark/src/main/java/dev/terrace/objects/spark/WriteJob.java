@@ -28,7 +28,7 @@ import org.jspecify.annotations.Nullable;
 final class WriteJob {
     private static final String JOBS = "jobs";
     private static final Pattern NAME =
-            Pattern.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-\\d+-\\d+)?");
+            Pattern.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-\\d+-\\d+(-\\d+)?)?");
     private static final ObjectMapper JSON = new ObjectMapper();
 
     private final String id;
@@ -104,7 +104,8 @@ final class WriteJob {
         log.root().child(JOBS).delete();
     }
 
-    /// The name of an attempt's part, which begins with its job's.
+    /// The name of an attempt's part, which begins with its job's. Of several it is followed by
+    /// their numbers.
     static String partName(String job, int partition, long attempt) {
         return job + "-" + partition + "-" + attempt;
     }

@@ -119,6 +119,47 @@ class ManifestTest {
     }
 
     @Test
+    void itIsOfALaterVersionWithPartitionsOrNestedColumns() {
+        StructType schema = new StructType().add("a", DataTypes.LongType);
+        String type = schema.json().replace("\"", "\\\"");
+        String json =
+                "{\"number\":7,\"kind\":\"table\",\"type\":\""
+                        + type
+                        + "\",\"options\":{},\"parts\":[],\"partitioning\":[\"a\"]}";
+        Manifest manifest =
+                Manifest.ofTable(7, new TableColumns(schema, List.of("a")), Map.of(), List.of());
+        String text = new String(manifest.encode(), StandardCharsets.UTF_8);
+        assertEquals("terrace-manifest 7 7bd88cc9\n" + json, text);
+        assertEquals(manifest, Manifest.decode("m", manifest.encode()));
+        assertEquals(manifest.partitioning(), manifest.next(List.of()).partitioning());
+        Manifest rewritten = manifest.rewritten(List.of()).withEpoch("one", 3);
+        assertTrue(rewritten.rewrites());
+        assertEquals(manifest.partitioning(), rewritten.partitioning());
+        assertEquals(7, version(rewritten));
+        assertEquals(rewritten, Manifest.decode("m", rewritten.encode()));
+        for (StructType nested :
+                List.of(
+                        schema.add("b", schema),
+                        schema.add("b", DataTypes.createArrayType(schema)),
+                        schema.add(
+                                "b",
+                                DataTypes.createMapType(DataTypes.LongType, DataTypes.LongType)))) {
+            assertEquals(7, version(nested), nested::json);
+        }
+        assertEquals(2, version(schema.add("\"type\":\"map\"", DataTypes.LongType)));
+        assertEquals(2, version(schema.add("b", DataTypes.createArrayType(DataTypes.LongType))));
+    }
+
+    private static int version(StructType schema) {
+        return version(new Manifest(1, Manifest.TABLE, schema.json(), Map.of(), List.of()));
+    }
+
+    private static int version(Manifest manifest) {
+        String text = new String(manifest.encode(), StandardCharsets.UTF_8);
+        return Integer.parseInt(text.replaceFirst("\\S+ (\\d+) [^\0]*", "$1"));
+    }
+
+    @Test
     void optionsAreInTheOrderOfTheirNames() {
         Map<String, String> options =
                 Map.of("tier.b", "DISK", "extent", "1048576", "tier.a", "PMEM");
@@ -204,7 +245,7 @@ class ManifestTest {
                 new TableScan("table", manifest, store, schema, List.of(), Integer.MAX_VALUE, 10);
         InputPartition[] inputs = scan.planInputPartitions();
         assertEquals(3, inputs.length, "24 bytes in tasks of 10");
-        Part sent = ((TableScan.PartInput) inputs[0]).part();
+        Part sent = ((PartsInput) inputs[0]).parts().getFirst().part();
         assertEquals(List.of(), sent.columns());
         assertEquals(manifest.parts().getFirst().name(), sent.name());
     }

@@ -40,13 +40,13 @@ class MessagesTest {
                 List.of(new JavaSerializer(configuration), new KryoSerializer(configuration))) {
             Part part = PART.with(new Deletions("file", 1, 2, "crc", 1));
             assertEquals(part, sent(serializer, part));
-            assertEquals(
-                    new TableWrite.Written(null), sent(serializer, new TableWrite.Written(null)));
+            TableWrite.Written written = new TableWrite.Written(List.of(part, PART));
+            assertEquals(written, sent(serializer, written));
             byte[] rows = DeletionFiles.encode(RoaringBitmap.bitmapOf(1, 3, 5));
             RowWriter.Changed changed =
                     (RowWriter.Changed)
-                            sent(serializer, new RowWriter.Changed(part, Map.of(7, rows)));
-            assertEquals(part, changed.part());
+                            sent(serializer, new RowWriter.Changed(List.of(part), Map.of(7, rows)));
+            assertEquals(List.of(part), changed.added());
             assertEquals(
                     HexFormat.of().formatHex(rows),
                     HexFormat.of().formatHex(changed.deleted().get(7)));

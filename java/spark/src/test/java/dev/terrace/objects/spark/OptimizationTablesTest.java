@@ -245,7 +245,7 @@ class OptimizationTablesTest {
     }
 
     private static void expectConflict(RewriteWrite write, long rows, String why) {
-        WriterCommitMessage[] written = {new TableWrite.Written(part("made", rows))};
+        WriterCommitMessage[] written = {new TableWrite.Written(List.of(part("made", rows)))};
         UncheckedIOException refused =
                 assertThrows(UncheckedIOException.class, () -> write.commit(written));
         CommitConflictException conflict =
@@ -279,7 +279,7 @@ class OptimizationTablesTest {
         append(Map.of(), "id");
         for (long rows : new long[] {199, 201}) {
             RewriteWrite write = write();
-            WriterCommitMessage[] written = {new TableWrite.Written(part("made", rows))};
+            WriterCommitMessage[] written = {new TableWrite.Written(List.of(part("made", rows)))};
             assertThrows(IllegalStateException.class, () -> write.commit(written));
             write.abort(written);
         }
@@ -295,7 +295,7 @@ class OptimizationTablesTest {
         Manifest before = manifest();
         Predicate[] low = {
             new Predicate(
-                    "<", new Expression[] {TableScan.reference("id"), Expressions.literal(100L)})
+                    "<", new Expression[] {TableColumns.reference("id"), Expressions.literal(100L)})
         };
         WholeParts delete = WholeParts.of(low, TerraceTable.schema(before));
         assertTrue(delete != null && delete.decides(before) && delete.changes(before));

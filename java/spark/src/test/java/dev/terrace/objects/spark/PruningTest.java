@@ -194,8 +194,8 @@ class PruningTest {
                         people(spark).filter("id = -1 or name is null").select("image").collect()));
     }
 
-    /// Of how many rows the scan of people gave the values.
-    private static long scanned(Dataset<Row> rows) {
+    /// Of how many rows the scans of a query gave the values.
+    static long scanned(Dataset<Row> rows) {
         rows.collectAsList();
         return scans(rows.queryExecution().executedPlan())
                 .mapToLong(scan -> scan.metrics().apply("numOutputRows").value())

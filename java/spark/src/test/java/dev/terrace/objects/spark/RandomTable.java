@@ -10,8 +10,10 @@ import java.time.LocalDateTime;
 import java.time.Period;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
 import java.util.Set;
 import java.util.stream.Stream;
@@ -32,6 +34,7 @@ import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.LongType;
+import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.ShortType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
@@ -64,7 +67,31 @@ final class RandomTable {
                     DataTypes.createArrayType(DataTypes.IntegerType),
                     DataTypes.createArrayType(DataTypes.DoubleType),
                     DataTypes.createArrayType(DataTypes.StringType),
-                    DataTypes.createArrayType(DataTypes.createArrayType(DataTypes.ByteType)));
+                    DataTypes.createArrayType(DataTypes.createArrayType(DataTypes.ByteType)),
+                    new StructType()
+                            .add("nulls", DataTypes.IntegerType)
+                            .add("B", DataTypes.StringType)
+                            .add("c.d", DataTypes.createDecimalType(30, 5)),
+                    new StructType()
+                            .add("list", DataTypes.createArrayType(DataTypes.LongType))
+                            .add(
+                                    "inner",
+                                    new StructType()
+                                            .add("x", DataTypes.DoubleType)
+                                            .add("y", DataTypes.BinaryType)),
+                    DataTypes.createMapType(DataTypes.StringType, DataTypes.IntegerType),
+                    DataTypes.createMapType(
+                            DataTypes.IntegerType,
+                            new StructType()
+                                    .add("flag", DataTypes.BooleanType)
+                                    .add(
+                                            "more",
+                                            DataTypes.createMapType(
+                                                    DataTypes.DateType, DataTypes.FloatType))),
+                    DataTypes.createArrayType(
+                            new StructType()
+                                    .add("n", DataTypes.ShortType)
+                                    .add("s", DataTypes.StringType)));
 
     private final StructType schema;
     private final List<Row> rows = new ArrayList<>();
@@ -155,6 +182,12 @@ final class RandomTable {
             case YearMonthIntervalType _ -> Period.ofMonths(small);
             case DayTimeIntervalType _ -> Duration.ofSeconds(small * 1000L);
             case ArrayType array -> elements(array, random);
+            case MapType map -> entries(map, random);
+            case StructType struct ->
+                    RowFactory.create(
+                            Stream.of(struct.fields())
+                                    .map(field -> value(field, random))
+                                    .toArray());
             default -> throw new AssertionError(type);
         };
     }
@@ -171,5 +204,14 @@ final class RandomTable {
             elements.add(random.nextInt(10) < nulls ? null : value(array.elementType(), random));
         }
         return elements;
+    }
+
+    private Object entries(MapType map, Random random) {
+        Map<Object, @Nullable Object> entries = new HashMap<>();
+        for (int i = random.nextInt(4); i > 0; i--) {
+            Object key = value(map.keyType(), random);
+            entries.put(key, random.nextInt(10) < nulls ? null : value(map.valueType(), random));
+        }
+        return entries;
     }
 }

@@ -1,18 +1,22 @@
 package dev.terrace.objects.spark;
 
 import static org.apache.spark.sql.functions.coalesce;
+import static org.apache.spark.sql.functions.col;
 import static org.apache.spark.sql.functions.expr;
 import static org.apache.spark.sql.functions.lit;
 import static org.apache.spark.sql.functions.not;
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
 import java.util.stream.LongStream;
@@ -23,6 +27,7 @@ import org.apache.spark.sql.DataFrameReader;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.IntegerType;
@@ -45,6 +50,7 @@ class RowChangesEqualityTest {
 
     private Random random = new Random();
     private RandomTable table = new RandomTable(random);
+    private List<String> partitioning = List.of();
     private final List<String> statements = new ArrayList<>();
 
     /// A few, or as many as `-Dterrace.seeds=100` says.
@@ -59,6 +65,13 @@ class RowChangesEqualityTest {
         spark.conf().set("spark.sql.codegen.wholeStage", seed == 1);
         spark.conf().set("spark.sql.catalog.terrace", TerraceCatalog.class.getName());
         table = new RandomTable(random);
+        partitioning =
+                Stream.of(table.column(random))
+                        .limit(random.nextInt(2))
+                        .filter(field -> OrderKeys.areExact(field.dataType()))
+                        .map(StructField::name)
+                        .toList();
+        statements.add("PARTITIONED BY " + partitioning);
         append(table.rows(spark));
         Dataset<Row> model = table.rows(spark);
         Map<Long, List<String>> versions = new TreeMap<>();
@@ -67,6 +80,7 @@ class RowChangesEqualityTest {
             Dataset<Row> actual = read(spark).load(terrace());
             List<String> expected = ParquetEqualityTest.sorted(model);
             String message = "seed " + seed + ", " + String.join("\n", statements);
+            requireOnePartitionInEachPart(actual, message);
             assertEquals(expected, ParquetEqualityTest.sorted(actual), message);
             assertEquals(expected.size(), actual.count(), message);
             Column condition = ParquetEqualityTest.condition(random, table, 1);
@@ -99,10 +113,39 @@ class RowChangesEqualityTest {
         return dir.resolve("terrace").toString();
     }
 
+    private Manifest manifest() throws IOException {
+        return new ManifestLog(terrace(), new Configuration(false)).require(Manifest.TABLE);
+    }
+
     private long version() throws IOException {
-        return new ManifestLog(terrace(), new Configuration(false))
-                .require(Manifest.TABLE)
-                .number();
+        return manifest().number();
+    }
+
+    private void requireOnePartitionInEachPart(Dataset<Row> rows, String message)
+            throws IOException {
+        Manifest manifest = manifest();
+        TableColumns columns = TableColumns.of(manifest);
+        assertEquals(partitioning, columns.partitioning(), message);
+        Set<PartitionKey> partitions = new HashSet<>();
+        for (Part part : manifest.parts()) {
+            partitions.add(columns.partitionOf(part));
+            for (int column : columns.partitionNumbers()) {
+                ColumnSummary summary = part.columns().get(column);
+                assertArrayEquals(summary.min(), summary.max(), message);
+                long nulls = summary.min() == null ? part.rows() : 0;
+                assertEquals(nulls, summary.nulls(), message);
+            }
+        }
+        long wanted =
+                partitioning.isEmpty()
+                        ? Math.min(1, rows.limit(1).count())
+                        : rows.select(
+                                        partitioning.stream()
+                                                .map(functions::col)
+                                                .toArray(Column[]::new))
+                                .distinct()
+                                .count();
+        assertEquals(wanted, partitions.size(), message);
     }
 
     private DataFrameReader read(SparkSession spark) {
@@ -115,6 +158,8 @@ class RowChangesEqualityTest {
                 .option("extent", 1 << 20)
                 .option("block.rows", 1 + random.nextInt(50))
                 .option("tier.c1", random.nextBoolean() ? "PMEM" : "DISK")
+                .option("partition.by", String.join(", ", partitioning))
+                .option("sort.by", random.nextBoolean() ? "" : "c0")
                 .mode("append")
                 .save(terrace());
     }
@@ -127,13 +172,15 @@ class RowChangesEqualityTest {
     }
 
     /// Changes the table, and returns what that makes of the model.
-    private Dataset<Row> change(SparkSession spark, Dataset<Row> model) {
+    private Dataset<Row> change(SparkSession spark, Dataset<Row> model) throws IOException {
         Dataset<Row> others = table.others(spark, random);
         others.createOrReplaceTempView("source");
-        return switch (random.nextInt(6)) {
+        return switch (random.nextInt(8)) {
             case 0 -> insert(others, model);
             case 1 -> delete(spark, model);
             case 2 -> update(spark, model);
+            case 3 -> replacePartitions(others, model);
+            case 4 -> optimize(spark, model);
             default -> merge(spark, model, others);
         };
     }
@@ -142,6 +189,29 @@ class RowChangesEqualityTest {
         statements.add("INSERT " + others.count());
         append(others);
         return model.unionAll(others);
+    }
+
+    /// Replaces the partitions of which there are other rows, all of a table without partitions.
+    private Dataset<Row> replacePartitions(Dataset<Row> others, Dataset<Row> model) {
+        statements.add("INSERT OVERWRITE " + others.count());
+        others.write()
+                .format("terrace")
+                .option("partitionOverwriteMode", "dynamic")
+                .mode("overwrite")
+                .save(terrace());
+        Column isReplaced =
+                partitioning.stream()
+                        .map(name -> col("old." + name).eqNullSafe(col("new." + name)))
+                        .reduce(lit(true), Column::and);
+        return model.as("old").join(others.as("new"), isReplaced, "left_anti").unionAll(others);
+    }
+
+    private Dataset<Row> optimize(SparkSession spark, Dataset<Row> model) throws IOException {
+        Optimization all = Optimization.defaults().ofAllParts().targetBytes(1 << 18);
+        Optimization wanted = random.nextBoolean() ? all : all.sortedBy("c0");
+        statements.add(wanted.toString());
+        wanted.run(spark, terrace());
+        return model;
     }
 
     private void run(SparkSession spark, String statement) {
@@ -202,7 +272,8 @@ class RowChangesEqualityTest {
             case 1 -> alias + "c0 < " + number;
             case 2 -> alias + "c0 IN (" + number + ", " + (number + 3) + ", NULL)";
             case 3 -> name + " IS NOT NULL AND " + alias + "c0 >= " + number;
-            default -> "pmod(hash(" + name + "), 3) = 1";
+            // Spark has no hashes of maps.
+            default -> "pmod(hash(CAST(" + name + " AS STRING)), 3) = 1";
         };
     }
 

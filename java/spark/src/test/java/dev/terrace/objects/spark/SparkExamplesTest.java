@@ -137,6 +137,17 @@ class SparkExamplesTest {
                 4, spark.read().format("terrace").load(dir.resolve("people").toString()).count());
     }
 
+    @Test
+    void partitionsInSql(SparkSession spark) throws IOException {
+        try {
+            assertEquals(
+                    "[[Clara,2030-01-02]]",
+                    run(spark, "partitions.sql").collectAsList().toString());
+        } finally {
+            spark.conf().unset("spark.sql.sources.partitionOverwriteMode");
+        }
+    }
+
     /// The result of the last statement of a file.
     private Dataset<Row> run(SparkSession spark, String file) throws IOException {
         // The catalog is there once the format has been used; a cluster's configuration names it.
@@ -144,10 +155,7 @@ class SparkExamplesTest {
         Dataset<Row> last = spark.emptyDataFrame();
         for (String statement : resource(file).replaceAll("--.*", "").split(";")) {
             if (!statement.isBlank()) {
-                last =
-                        spark.sql(
-                                statement.replace(
-                                        "/data/people", dir.resolve("people").toString()));
+                last = spark.sql(statement.replace("/data/", dir + "/"));
             }
         }
         return last;
@@ -221,10 +229,16 @@ class SparkExamplesTest {
         String document = Files.readString(DOCUMENT);
         long blocks = document.lines().filter(line -> line.matches("```(java|sql|python)")).count();
         assertEquals(
-                10,
+                11,
                 blocks,
-                "each block of the page is one of these: four files, six parts of this source");
-        for (String name : List.of("people.sql", "changes.sql", "optimize.sql", "people.py")) {
+                "each block of the page is one of these: five files, six parts of this source");
+        for (String name :
+                List.of(
+                        "people.sql",
+                        "partitions.sql",
+                        "changes.sql",
+                        "optimize.sql",
+                        "people.py")) {
             assertTrue(
                     document.contains(resource(name).strip()),
                     () -> "SPARK.md does not quote " + name);

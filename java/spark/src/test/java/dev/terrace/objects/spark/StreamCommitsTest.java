@@ -10,13 +10,18 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.LongStream;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryException;
 import org.apache.spark.sql.streaming.Trigger;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
@@ -167,6 +172,52 @@ class StreamCommitsTest {
                 List.of(List.of(0L, 1L, 2L, 3L, 4L)),
                 streams.batches("each", Map.of("startingVersion", "1")));
         assertEquals(List.of(List.of(0L, 1L, 2L, 3L, 4L)), streams.batches("all", NONE));
+    }
+
+    @Test
+    void anOptimizationOfAPartitionedTableBringsNoRows() throws Exception {
+        streams.sql("CREATE TABLE TARGET (id BIGINT, day INT) PARTITIONED BY (day)");
+        assertEquals(List.of(), streams.batches());
+        String insert = "INSERT INTO TARGET SELECT id, CAST(id %% 3 AS INT) FROM range(%d, %d)";
+        streams.sql(insert.formatted(0, 6));
+        streams.sql(insert.formatted(6, 12));
+        optimize();
+        assertEquals(3, streams.manifest().parts().size());
+        assertTrue(streams.manifest().rewrites());
+        streams.sql(insert.formatted(12, 13));
+        List<List<Long>> all = List.of(LongStream.range(0, 13).boxed().toList());
+        assertEquals(all, streams.batches());
+        assertEquals(List.of(), streams.batches());
+        assertEquals(all, streams.batches("each", Map.of("startingVersion", "1")));
+        assertEquals(all, streams.batches("now", NONE));
+        streams.sql("ALTER TABLE TARGET SET TBLPROPERTIES ('sort.by' = 'id')");
+        assertEquals(List.of(), streams.batches());
+        streams.sql("ALTER TABLE TARGET DROP PARTITION (day = 1)");
+        assertContains(streams.refused(), "commit 7 of " + streams.table());
+    }
+
+    /// By its partitions a filter is decided where the stream begins, and other rows come later.
+    @Test
+    void filtersOfPartitionsAreMetByWhatIsAdded() throws Exception {
+        streams.sql("CREATE TABLE TARGET (id BIGINT, day INT) PARTITIONED BY (day)");
+        streams.sql("INSERT INTO TARGET VALUES (1, 1), (2, 1)");
+        Dataset<Row> ones = streams.rows(NONE).filter("day = 1").select("id");
+        List<List<Long>> batches = new ArrayList<>();
+        streams.run(ones, "checkpoint", batch -> batches.add(TableStreams.ids(batch)));
+        streams.sql("INSERT INTO TARGET VALUES (3, 1), (4, 2), (5, NULL)");
+        streams.run(ones, "checkpoint", batch -> batches.add(TableStreams.ids(batch)));
+        assertEquals(List.of(List.of(1L, 2L), List.of(3L)), batches);
+        TableScanBuilder builder =
+                TerraceCatalog.table(streams.path())
+                        .newScanBuilder(CaseInsensitiveStringMap.empty());
+        Expression[] equal = {Expressions.column("day"), Expressions.literal(1)};
+        builder.pushPredicates(new Predicate[] {new Predicate("=", equal)});
+        assertContains(
+                assertThrows(
+                                IllegalStateException.class,
+                                () -> builder.build().toMicroBatchStream("none"))
+                        .getMessage(),
+                "Spark's to evaluate");
     }
 
     @Test

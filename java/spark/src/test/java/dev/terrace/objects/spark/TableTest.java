@@ -163,10 +163,10 @@ class TableTest {
     void aTypeThatCannotBeStoredIsRefusedWithItsColumn(SparkSession spark) {
         for (String column :
                 List.of(
-                        "map(1, 2)",
-                        "named_struct('a', 1)",
-                        "array(named_struct('a', 1))",
-                        "parse_json('1')")) {
+                        "parse_json('1')",
+                        "map(1, parse_json('1'))",
+                        "named_struct('a', 1, 'b', parse_json('1'))",
+                        "array(named_struct('a', parse_json('1')))")) {
             Dataset<Row> rows = spark.range(1).selectExpr("id", column + " odd");
             String message =
                     assertThrows(
@@ -245,7 +245,8 @@ class TableTest {
         assertThrows(
                 IllegalArgumentException.class, () -> spark.sql(table + "LOCATION '/elsewhere'"));
         assertThrows(
-                IllegalArgumentException.class, () -> spark.sql(table + "PARTITIONED BY (id)"));
+                IllegalArgumentException.class,
+                () -> spark.sql(table + "PARTITIONED BY (bucket(4, id))"));
         assertThrows(
                 IllegalArgumentException.class,
                 () -> spark.sql(table.replace("INT", "INT NOT NULL")));
@@ -254,6 +255,11 @@ class TableTest {
                 assertThrows(IllegalArgumentException.class, () -> write(twice, SaveMode.Append))
                         .getMessage();
         assertEquals("two columns have the name A: give one another", message);
+        Dataset<Row> inside = spark.range(1).selectExpr("array(named_struct('a', 1, 'A', 2)) s");
+        message =
+                assertThrows(IllegalArgumentException.class, () -> write(inside, SaveMode.Append))
+                        .getMessage();
+        assertEquals("two fields of a struct have the name A: give one another", message);
         assertFalse(Files.exists(dir.resolve("manifests")));
     }
 

@@ -9,10 +9,10 @@ import dev.terrace.objects.Pool;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Collections;
+import java.util.List;
 import java.util.Map;
-import java.util.Objects;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.IntFunction;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -20,7 +20,6 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
-import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -41,17 +40,16 @@ class TableWriterTest {
             int rows,
             IntFunction<InternalRow> row)
             throws IOException {
-        AtomicReference<@Nullable Part> written = new AtomicReference<>();
+        List<Part> written = new ArrayList<>();
         WriterCommitMessage message = new WriterCommitMessage() {};
-        BlockLayout layout = new BlockLayout(schema, options::tierOf);
         try (TableWriter writer =
                 new TableWriter(
                         store,
                         "part",
-                        options.blockRows(),
-                        layout,
-                        part -> {
-                            written.set(part);
+                        new TableColumns(schema, List.of()),
+                        options,
+                        parts -> {
+                            written.addAll(parts);
                             return message;
                         })) {
             for (int i = 0; i < rows; i++) {
@@ -59,7 +57,8 @@ class TableWriterTest {
             }
             writer.commit();
         }
-        return Objects.requireNonNull(written.get());
+        assertEquals(1, written.size());
+        return written.getFirst();
     }
 
     /// Columns of numbers fill what they take of persistent memory.
@@ -104,11 +103,14 @@ class TableWriterTest {
             schema = schema.add("column" + i, DataTypes.BinaryType);
         }
         TableOptions options = TableOptions.of(Map.of(), Map.of());
-        BlockLayout layout = new BlockLayout(schema, options::tierOf);
         WriterCommitMessage nothing = new WriterCommitMessage() {};
         try (TableWriter writer =
                 new TableWriter(
-                        store(options), "part", options.blockRows(), layout, _ -> nothing)) {
+                        store(options),
+                        "part",
+                        new TableColumns(schema, List.of()),
+                        options,
+                        _ -> nothing)) {
             InternalRow row =
                     new GenericInternalRow(Collections.nCopies(50, new byte[100_000]).toArray());
             int rows = 0;

@@ -18,12 +18,12 @@ import java.util.stream.IntStream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
-import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.catalyst.util.MapData;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
@@ -35,6 +35,8 @@ import org.junit.jupiter.api.io.TempDir;
 /// In persistent memory numbers and slots of a block have no checksum. There a row may get a value
 /// of another, or none; never what nobody has stored, nor another number of rows.
 class WrongPartsTest {
+    private static final StructType PLACE =
+            new StructType().add("x", DataTypes.IntegerType).add("name", DataTypes.StringType);
     private static final StructType SCHEMA =
             new StructType()
                     .add("id", DataTypes.LongType)
@@ -42,7 +44,11 @@ class WrongPartsTest {
                     .add("note", DataTypes.StringType)
                     .add("number", DataTypes.IntegerType)
                     .add("big", DataTypes.createDecimalType(30, 0))
-                    .add("tags", DataTypes.createArrayType(DataTypes.StringType));
+                    .add("tags", DataTypes.createArrayType(DataTypes.StringType))
+                    .add("place", PLACE)
+                    .add(
+                            "codes",
+                            DataTypes.createMapType(DataTypes.IntegerType, DataTypes.StringType));
     private static final Map<String, String> OPTIONS =
             Map.of(
                     "tier.default",
@@ -71,7 +77,16 @@ class WrongPartsTest {
                     isNull
                             ? null
                             : new GenericArrayData(
-                                    new Object[] {text("tag " + i), text("tag " + i * i)})
+                                    new Object[] {text("tag " + i), text("tag " + i * i)}),
+                    isNull
+                            ? null
+                            : new GenericInternalRow(new Object[] {i * 5, text("place " + i)}),
+                    isNull
+                            ? null
+                            : new ArrayBasedMapData(
+                                    new GenericArrayData(new Object[] {i, -i}),
+                                    new GenericArrayData(
+                                            new Object[] {text("code " + i), text("none " + i)}))
                 });
     }
 
@@ -79,11 +94,25 @@ class WrongPartsTest {
         return UTF8String.fromString(text);
     }
 
-    /// The values of a row, one text each.
+    /// The values of a row, one text each; of structs and maps one for each field that has values.
     private static List<String> values(InternalRow row) {
-        return IntStream.range(0, SCHEMA.size())
-                .mapToObj(i -> String.valueOf(row.isNullAt(i) ? null : value(row, i)))
-                .toList();
+        List<String> values = new ArrayList<>();
+        for (int i = 0; i < 6; i++) {
+            values.add(String.valueOf(row.isNullAt(i) ? null : value(row, i)));
+        }
+        InternalRow place = row.isNullAt(6) ? null : row.getStruct(6, PLACE.size());
+        values.add(place == null || place.isNullAt(0) ? "null" : "" + place.getInt(0));
+        values.add(place == null || place.isNullAt(1) ? "null" : "" + place.getUTF8String(1));
+        MapData codes = row.isNullAt(7) ? null : row.getMap(7);
+        values.add(
+                codes == null
+                        ? "null"
+                        : Arrays.toString(codes.keyArray().toObjectArray(DataTypes.IntegerType)));
+        values.add(
+                codes == null
+                        ? "null"
+                        : Arrays.toString(codes.valueArray().toObjectArray(DataTypes.StringType)));
+        return values;
     }
 
     private static Object value(InternalRow row, int column) {
@@ -109,12 +138,10 @@ class WrongPartsTest {
 
     /// All rows of a part; null: it is refused.
     private @Nullable List<List<String>> read(Part part) throws IOException {
-        int[] columns = IntStream.range(0, SCHEMA.size()).toArray();
         var factory =
-                new BlockReader.Factory(store(), SCHEMA, columns, List.of(), Integer.MAX_VALUE);
+                new BlockReader.Factory(store(), SCHEMA, SCHEMA, List.of(), Integer.MAX_VALUE);
         List<List<String>> rows = new ArrayList<>();
-        try (PartitionReader<ColumnarBatch> reader =
-                factory.createColumnarReader(new TableScan.PartInput(part, 0, 0, 1, 0))) {
+        try (BlockReader reader = factory.open(new TableScan.PartInput(part, 0, 0, 1, 0))) {
             while (reader.next()) {
                 reader.get().rowIterator().forEachRemaining(row -> rows.add(values(row)));
             }
@@ -158,7 +185,7 @@ class WrongPartsTest {
     void whatPersistentMemoryGivesWasStored() throws IOException {
         Part part = write();
         List<Set<String>> stored = new ArrayList<>();
-        for (int column = 0; column < SCHEMA.size(); column++) {
+        for (int column = 0; column < values(row(0)).size(); column++) {
             stored.add(new HashSet<>(List.of("null", "", "0", "[]")));
         }
         IntStream.range(0, ROWS).forEach(i -> addAll(stored, values(row(i))));
