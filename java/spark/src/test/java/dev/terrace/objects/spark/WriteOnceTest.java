@@ -36,6 +36,8 @@ class WriteOnceTest {
     WriteOnceTest() {
         configuration.set("fs.conditional.impl", ConditionalFileSystem.class.getName());
         configuration.set("fs.remote.impl", RemoteFileSystem.class.getName());
+        // Another test's would have that test's settings.
+        configuration.set("fs.remote.impl.disable.cache", "true");
     }
 
     @AfterEach
