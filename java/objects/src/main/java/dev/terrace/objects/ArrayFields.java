@@ -145,11 +145,24 @@ final class ArrayFields {
             DurableObject holder = fields.toWrite(object, field);
             FieldSpec stored = holder.mapping().stored(field);
             if (stored != null && stored.isInline() && bytes != null) {
-                fields.change(holder, () -> putWords(holder, holder.place(field), bytes));
+                fields.change(holder, () -> put(holder, field, bytes));
             } else {
                 fields.slots().setStored(holder, field, bytes);
             }
         });
+    }
+
+    private void put(DurableObject holder, int field, byte[] bytes) {
+        long at = holder.place(field);
+        if (bytes.length > Long.BYTES) {
+            putWords(holder, at, bytes);
+            return;
+        }
+        // Elements of a single word are values each, so that readers see a commit with all of them.
+        int width = holder.mapping().field(field).kind().width();
+        for (int i = 0; i < bytes.length; i += width) {
+            fields.setBitsAt(holder, at + i, width, Fields.fromBytes(bytes, i, width));
+        }
     }
 
     private void putWords(DurableObject object, long at, byte[] bytes) {

@@ -158,8 +158,8 @@ public final class Pool extends HeapOwner implements AutoCloseable {
     /// Runs `work` so that all its reads see one committed state. It may run more than once, and
     /// must not write.
     ///
-    /// If another process writes, a number that is set outside of a transaction may change between
-    /// two reads of it: such a commit changes that one word only.
+    /// If another process writes, a number may change between two reads of it if it is all that a
+    /// commit changes.
     public <T extends @Nullable Object> T read(Supplier<T> work) {
         return guarded(() -> store.read(() -> Failures.turningBack(work)));
     }

@@ -11,6 +11,9 @@ import org.jspecify.annotations.Nullable;
 ///
 /// Changed words wait in an [Overlay]. New parts of persistent memory are written in place. The
 /// thread that has the [WriterLock] uses this; [#requireWhole()] is for all threads.
+///
+/// Invariant: a commit without a log changes one value. Readers of other processes look at a word
+/// once for each value in it, and the sequence does not tell them that the word changed between.
 final class Changes {
     private final Store store;
     private final Region pmem;
@@ -18,6 +21,9 @@ final class Changes {
     private final CommitLog log;
 
     private final Overlay overlay = new Overlay();
+
+    /// How often a word that waits was changed: each value of a word is changed by itself.
+    private int puts;
 
     /// The parts of persistent memory that the transaction has allocated, with their bytes; 0 for
     /// objects in columns.
@@ -61,6 +67,7 @@ final class Changes {
             pmem.putLong(offset, value);
         } else {
             overlay.put(offset, value);
+            puts++;
         }
     }
 
@@ -71,6 +78,7 @@ final class Changes {
     void put(long owner, long offset, long bits, long value) {
         if (!fresh.contains(owner)) {
             overlay.put(offset, merged(store.word(offset), bits, value));
+            puts++;
             return;
         }
         pmem.putLong(offset, merged(pmem.getLong(offset), bits, value));
@@ -131,7 +139,8 @@ final class Changes {
     /// Commits all changes, or rolls them back with an exception.
     void commit() {
         try {
-            if (overlay.size() == 1 && freed.isEmpty() && fresh.size() == 0) {
+            boolean isAlone = overlay.size() == 1 && puts == 1;
+            if (isAlone && freed.isEmpty() && fresh.size() == 0) {
                 putAlone(overlay.offset(0), overlay.value(0));
             } else if (overlay.size() > 0 || !freed.isEmpty()) {
                 commitWords();
@@ -277,6 +286,7 @@ final class Changes {
 
     private void forget() {
         overlay.clear();
+        puts = 0;
         fresh.clear();
         freshInColumns.clear();
         freed.clear();
@@ -312,7 +322,7 @@ final class Changes {
         }
     }
 
-    /// Changes a word outside of a transaction: that is a commit of its own.
+    /// Changes one value of a word: that is a commit of its own.
     void putAlone(long offset, long value) {
         requireWhole();
         pmem.beforeChanges();
