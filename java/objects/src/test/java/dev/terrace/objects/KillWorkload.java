@@ -133,6 +133,7 @@ final class KillWorkload {
     }
 
     private final Pool pool;
+    private final KillColumns columns;
 
     /// The model: of each cell, the last transaction that wrote to it, and to its fields on disk,
     /// up to `modelled`.
@@ -143,6 +144,7 @@ final class KillWorkload {
 
     KillWorkload(Pool pool) {
         this.pool = pool;
+        columns = new KillColumns(pool);
     }
 
     static PoolOptions options(Path disk) {
@@ -222,6 +224,7 @@ final class KillWorkload {
         }
         pool.transact(() -> {
             count.setNumber(number);
+            columns.change(number);
             for (int i : cells(number)) {
                 if (kind == KIND_MADE_ANEW) {
                     makeAnew(i, number);
@@ -243,6 +246,7 @@ final class KillWorkload {
                 for (int i = 0; i < CELLS; i++) {
                     makeAnew(i, -number);
                 }
+                columns.change(number + 1);
                 throw new UnsupportedOperationException("on purpose");
             });
             throw new AssertionError("what failed has been committed");
@@ -255,6 +259,7 @@ final class KillWorkload {
         for (; modelled < number; modelled++) {
             int kind = kind(modelled + 1);
             if (kind != KIND_ALONE) {
+                columns.model(modelled + 1);
                 for (int i : cells(modelled + 1)) {
                     inPmem[i] = modelled + 1;
                     if (kind == KIND_DISK || kind == KIND_MADE_ANEW) {
@@ -265,7 +270,8 @@ final class KillWorkload {
         }
     }
 
-    private record Snapshot(int number, List<String> inPmem, List<String> onDisk) {}
+    private record Snapshot(
+            int number, List<String> inPmem, List<String> onDisk, List<String> inColumns) {}
 
     private Snapshot look() {
         List<String> found = new ArrayList<>();
@@ -276,7 +282,7 @@ final class KillWorkload {
             found.add(cell.inPmem());
             foundOnDisk.add(cell.onDisk());
         }
-        return new Snapshot(number, found, foundOnDisk);
+        return new Snapshot(number, found, foundOnDisk, columns.look());
     }
 
     /// Looks at all there is.
@@ -295,6 +301,7 @@ final class KillWorkload {
                             + " was seen before");
         }
         model(found.number);
+        columns.expect(found.number, found.inColumns);
         for (int i = 0; i < CELLS; i++) {
             expect(i, found.number, new Content(i, inPmem[i]).inPmem(), found.inPmem.get(i));
             expect(i, found.number, new Content(i, onDisk[i]).onDisk(), found.onDisk.get(i));
