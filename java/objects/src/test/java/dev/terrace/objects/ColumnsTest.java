@@ -189,6 +189,37 @@ class ColumnsTest {
         }
     }
 
+    /// Also if the first objects of a chunk were rolled back, and the chunk with them.
+    @ParameterizedTest
+    @ValueSource(ints = {24, 4096, 70_000})
+    void aHandleOfWhatWasRolledBackNeverFindsWhatIsMadeNext(int bytes) throws IOException {
+        ObjectType<DurableRecord> columns = rowsOf(bytes);
+        ObjectType<DurableRecord> rows =
+                ObjectType.of("Other", columns.fields().toArray(FieldSpec[]::new));
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            for (ObjectType<DurableRecord> type : List.of(columns, rows)) {
+                List<DurableRecord> gone = new ArrayList<>();
+                for (int i = 0; i < 2; i++) {
+                    assertThrows(
+                            IllegalStateException.class,
+                            () ->
+                                    pool.transact(() -> {
+                                        gone.addAll(make(pool, type, 3));
+                                        throw new IllegalStateException("on purpose");
+                                    }));
+                }
+                List<DurableRecord> next = make(pool, type, 3);
+                expect(next);
+                for (DurableRecord each : gone) {
+                    assertFalse(each.isAlive());
+                    assertFalse(next.contains(each));
+                    assertThrows(StaleReferenceException.class, () -> element(each, 0));
+                }
+            }
+            assertEquals(List.of(), pool.check().problems());
+        }
+    }
+
     /// Objects are made as the class is now, and read as they were made.
     @Test
     void aClassMayComeToColumnsAndGoBack() throws IOException {

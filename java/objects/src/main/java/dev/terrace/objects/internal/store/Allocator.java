@@ -383,15 +383,28 @@ final class Allocator {
     /// Cuts a free chunk into slots, whose generations are higher than any before.
     private void divide(int chunk, long cut) {
         int generation = nextGeneration(chunk);
+        long begin = (long) chunk * CHUNK_BYTES;
+        for (int slot = 0; slot < slots(cut); slot++) {
+            generation = atLeastThatAt(begin + (long) slot * step(cut), generation);
+        }
         words.put(chunks.descriptorAt(chunk), cut | descriptor(0, 0, generation));
         hints[chunk] = 0;
         if (hasHeaders) {
-            long offset = (long) chunk * CHUNK_BYTES;
+            long offset = begin;
             for (int slot = 0; slot < slots(cut); slot++, offset += step(cut)) {
                 region.putLong(offset, Headers.of(secret, offset, Headers.FREE, generation));
                 region.flush(offset, Headers.BYTES);
             }
         }
+    }
+
+    /// A generation, or that of a header in its place, if that one is higher: objects may have been
+    /// rolled back there together with their chunk, and a program may have handles of them.
+    private int atLeastThatAt(long offset, int generation) {
+        long header = hasHeaders ? region.getLong(offset) : 0;
+        return hasHeaders && Headers.belongs(secret, offset, header)
+                ? Math.max(generation, Headers.generation(header))
+                : generation;
     }
 
     private int nextGeneration(int chunk) {
@@ -415,6 +428,7 @@ final class Allocator {
         for (int chunk = first; chunk < first + count; chunk++) {
             generation = Math.max(generation, nextGeneration(chunk));
         }
+        generation = atLeastThatAt((long) first * CHUNK_BYTES, generation);
         words.put(chunks.descriptorAt(first), descriptor(KIND_RUN, count, generation));
         freeChunks.clear(first, first + count);
         long offset = (long) first * CHUNK_BYTES;
