@@ -200,7 +200,11 @@ final class Batch {
         Region pmem = store.pmem();
         MemorySegment extent = pmem.extentOf(first);
         boolean isDense = mapping.isDense(field);
-        for (int i = 0, next; i < count && epoch.isPlain(); i = next) {
+        for (int i = 0, next; i < count; i = next) {
+            if (!epoch.isPlain()) {
+                // Of a transaction that is rolled back nothing is to be seen behind the loop.
+                return false;
+            }
             next = isDense ? endOfRow(i) : i + 1;
             long record = pmem.within(first) + (long) begins[i] * Long.BYTES;
             int values = (next - i) * each;
