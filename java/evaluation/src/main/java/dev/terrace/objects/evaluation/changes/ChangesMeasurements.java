@@ -3,7 +3,7 @@ package dev.terrace.objects.evaluation.changes;
 import dev.terrace.objects.evaluation.run.Spread;
 import java.util.Map;
 
-/// What was measured of changes.
+/// The measurements of changes.
 ///
 /// @param rows of the table at first
 /// @param warmUps passes over all changes in a process, before those that count

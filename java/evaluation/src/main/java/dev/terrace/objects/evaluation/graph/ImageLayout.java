@@ -3,9 +3,9 @@ package dev.terrace.objects.evaluation.graph;
 import java.io.IOException;
 import java.nio.file.Path;
 
-/// Where people with images are kept.
+/// A place for people with images.
 enum ImageLayout {
-    /// What a program that wants nothing but a cache does.
+    /// The way of a program that needs no more than a cache.
     SOFT("heap objects, packed; images behind soft references") {
         @Override
         int heapMib(Budget budget) {
@@ -23,7 +23,7 @@ enum ImageLayout {
                     new PackedPeople(graph), new SoftImages(disk.resolve(IMAGES), people));
         }
     },
-    /// What a program does that leaves caching to the system.
+    /// The way of a program that leaves caching to the system.
     FILE("heap objects, packed; images in a file, in the page cache") {
         @Override
         int heapMib(Budget budget) {
