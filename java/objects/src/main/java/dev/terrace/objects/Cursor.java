@@ -105,8 +105,8 @@ public final class Cursor<D extends DurableObject> {
         long header = store.word(at);
         if (!epoch.isStill(copiedIn)) {
             ahead = 0;
-            if (!store.hasHeader(at)) {
-                // The slot no longer exists.
+            header = committedHeader();
+            if (header == 0) {
                 at--;
                 return false;
             }
@@ -120,6 +120,12 @@ public final class Cursor<D extends DurableObject> {
         handle.bind(mapping, at, header);
         bound = mapping.isNative ? mapping : null;
         return true;
+    }
+
+    /// The header of the part at `at`; 0 if none is in use. In place there may be the header of an
+    /// object that is not committed, since the slot may have been free for a moment.
+    private long committedHeader() {
+        return store.read(() -> store.parts().isAllocated(-1, at) ? store.word(at) : 0L);
     }
 
     /// Goes to the object that a reference leads to, as [DurableObject#reference()] says it. A walk
