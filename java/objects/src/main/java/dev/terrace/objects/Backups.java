@@ -23,7 +23,7 @@ import java.util.UUID;
 public final class Backups {
     private final Path directory;
 
-    /// What is done with the directory.
+    /// A use of the directory.
     private interface Use<T> {
         T with(BlockStore store) throws IOException;
     }

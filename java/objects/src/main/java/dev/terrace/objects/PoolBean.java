@@ -70,7 +70,7 @@ final class PoolBean implements PoolMXBean {
                         + (number == 1 ? "" : ",number=" + number));
     }
 
-    /// What the pool says; its failures as exceptions that other programs know.
+    /// The answer of the pool; its failures as exceptions that other programs know.
     private <T> T told(Supplier<T> work) {
         try {
             return pool.guarded(work);

@@ -2,7 +2,7 @@ package dev.terrace.objects;
 
 import java.util.Map;
 
-/// What programs that watch this one see of an open pool, by JMX: the numbers of
+/// An open pool as programs that watch this one see it, by JMX: the numbers of
 /// [Pool#statistics()] and a few more. The platform's server has a bean for each pool that was
 /// opened with [PoolOptions#withJmx()], from then on until the pool is closed, by the name
 ///

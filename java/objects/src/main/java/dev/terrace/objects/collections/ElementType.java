@@ -84,7 +84,7 @@ public final class ElementType<E> {
 
     /// `java.math.BigDecimal`: as in `java.util`, 2.0 and 2.00 are different keys of a hash map or
     /// elements of a set, because `equals` says so, and the same key of a sorted map or element of
-    /// a sorted set, because `compareTo` says so. What is stored keeps its scale.
+    /// a sorted set, because `compareTo` says so. A stored number keeps its scale.
     public static final ElementType<BigDecimal> BIG_DECIMAL =
             new ElementType<>(ElementCodec.BIG_DECIMAL);
 

@@ -6,7 +6,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 
-/// What was measured of queries.
+/// The measurements of queries.
 ///
 /// @param scale of the tables
 /// @param warmUps passes over all queries in a process, before those that count

@@ -24,7 +24,7 @@ final class QueriesSection {
     private static final double PARQUET_WORST_GOAL = 1.1;
     private static final double CACHED_GOAL = 1.3;
 
-    /// What a terrace table is compared with.
+    /// The baselines of a terrace table.
     private static final List<Storage> OTHERS =
             List.of(Storage.PARQUET_SNAPPY, Storage.PARQUET_PLAIN, Storage.CACHED);
 

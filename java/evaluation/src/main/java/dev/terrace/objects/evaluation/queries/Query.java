@@ -139,7 +139,7 @@ enum Query {
                     AND l_shipinstruct = 'DELIVER IN PERSON')
             """);
 
-    /// What it does.
+    /// Its work, in words.
     final String work;
 
     /// The query itself, the same for all systems.
