@@ -2,9 +2,9 @@ package dev.terrace.objects;
 
 import java.util.Map;
 
-/// An open pool as programs that watch this one see it, by JMX: the numbers of
-/// [Pool#statistics()] and a few more. The platform's server has a bean for each pool that was
-/// opened with [PoolOptions#withJmx()], from then on until the pool is closed, by the name
+/// An open pool as programs that watch this one see it, by JMX: the numbers of [Pool#statistics()]
+/// and a few more. The platform's server has a bean for each pool that was opened with
+/// [PoolOptions#withJmx()], from then on until the pool is closed, by the name
 ///
 /// `dev.terrace.objects:type=Pool,access=write,directory="/pmem/people"`
 ///

@@ -3,10 +3,12 @@ package dev.terrace.objects;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.terrace.objects.internal.store.RecordingRegion.Event;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import java.util.function.UnaryOperator;
 import org.jspecify.annotations.Nullable;
 
 /// What has been there, as text, and since when.
@@ -21,6 +23,25 @@ record CrashHistory(List<@Nullable String> states, List<Integer> since) {
         work.accept(rig.pool());
         rig.onCommit(() -> {});
         return history;
+    }
+
+    /// Whether some state that a power cut may leave of this work shows that its events are not
+    /// right, once there is a mistake in them.
+    static boolean shows(
+            UnaryOperator<List<Event>> mistake,
+            PoolRig rig,
+            Consumer<Pool> work,
+            Function<Pool, @Nullable String> look) {
+        CrashHistory history = of(rig, work, look);
+        try {
+            rig.forEachCrash(
+                    mistake.apply(rig.events()),
+                    false,
+                    (_, found) -> history.check(0, look.apply(found)));
+            return false;
+        } catch (AssertionError | TerraceException found) {
+            return true;
+        }
     }
 
     private void note(PoolRig rig, Function<Pool, @Nullable String> look) {
