@@ -33,7 +33,7 @@ public final class PoolRig implements AutoCloseable {
     private static final int SAMPLE_FIRST = 16;
 
     private final Arena arena = Arena.ofShared();
-    private final List<RecordingRegion.Event> events = new ArrayList<>();
+    private final List<RecordingRegion.Event> events;
     private final RecordingRegion pmem;
     private final RecordingRegion disk;
     private final @Nullable RecordingSegmentStore segments;
@@ -49,6 +49,7 @@ public final class PoolRig implements AutoCloseable {
 
     /// An empty pool, with a remote tier or without.
     public PoolRig(boolean hasRemote) {
+        events = new ArrayList<>();
         segments = hasRemote ? new RecordingSegmentStore(events) : null;
         superblock = new Superblock(new UUID(1, 2), 0x5eed, EXTENT_SHIFT, 1 << 16);
         pmem = new RecordingRegion("pmem", EXTENT_SHIFT, EXTENTS_MAX, arena, events);
@@ -57,18 +58,21 @@ public final class PoolRig implements AutoCloseable {
         pool = pool(superblock, pmem, disk, segments, false);
     }
 
-    /// A pool that is opened after a power cut, from its first store on.
-    private PoolRig(
-            Superblock superblock,
-            List<byte[]> pmemImage,
-            List<byte[]> diskImage,
-            @Nullable Map<String, byte[]> segmentsImage) {
-        this.superblock = superblock;
-        segments = segmentsImage == null ? null : new RecordingSegmentStore(events, segmentsImage);
-        pmem = new RecordingRegion("pmem", EXTENT_SHIFT, EXTENTS_MAX, arena, events, pmemImage);
-        disk = new RecordingRegion("disk", EXTENT_SHIFT, EXTENTS_MAX, arena, events, diskImage);
+    /// A pool that is opened after a power cut of `first`, from its first store on.
+    private PoolRig(PoolRig first, CrashStates.State state) {
+        superblock = first.superblock;
+        events = state.events();
+        pmem = Objects.requireNonNull(state.regions().get(first.pmem));
+        disk = Objects.requireNonNull(state.regions().get(first.disk));
+        segments = first.segmentsLeft(state);
         begin();
         pool = pool(superblock, pmem, disk, segments, false);
+    }
+
+    private @Nullable RecordingSegmentStore segmentsLeft(CrashStates.State state) {
+        return segments == null
+                ? null
+                : new RecordingSegmentStore(state.events(), state.segments());
     }
 
     private static Pool pool(
@@ -151,22 +155,14 @@ public final class PoolRig implements AutoCloseable {
     public int forEachCrash(List<RecordingRegion.Event> instead, boolean readOnly, Crash look) {
         var states =
                 new CrashStates(List.copyOf(instead), base, baseSegments, COMBINATIONS_MAX, SAMPLE);
-        return states.forEach((happened, images, left) -> {
-            try (Arena mine = Arena.ofConfined()) {
-                List<RecordingRegion.Event> more = new ArrayList<>();
-                Region p =
-                        new RecordingRegion(
-                                "pmem", EXTENT_SHIFT, EXTENTS_MAX, mine, more, images.get(pmem));
-                Region d =
-                        new RecordingRegion(
-                                "disk", EXTENT_SHIFT, EXTENTS_MAX, mine, more, images.get(disk));
-                RecordingSegmentStore s =
-                        segments == null ? null : new RecordingSegmentStore(more, left);
-                Pool found = pool(superblock, p, d, s, readOnly);
-                look.at(happened, found);
-                if (s != null && !readOnly) {
-                    expectNoOrphans(found, s);
-                }
+        return states.forEach(state -> {
+            Region p = Objects.requireNonNull(state.regions().get(pmem));
+            Region d = Objects.requireNonNull(state.regions().get(disk));
+            RecordingSegmentStore s = segmentsLeft(state);
+            Pool found = pool(superblock, p, d, s, readOnly);
+            look.at(state.happened(), found);
+            if (s != null && !readOnly) {
+                expectNoOrphans(found, s);
             }
         });
     }
@@ -194,11 +190,10 @@ public final class PoolRig implements AutoCloseable {
                         baseSegments,
                         COMBINATIONS_FIRST_MAX,
                         SAMPLE_FIRST);
-        first.forEach((happened, images, left) -> {
-            Map<String, byte[]> leftSegments = segments == null ? null : left;
-            try (PoolRig second =
-                    new PoolRig(superblock, images.get(pmem), images.get(disk), leftSegments)) {
-                states[0] += second.forEachCrash(false, (_, found) -> look.at(happened, found));
+        first.forEach(state -> {
+            try (PoolRig second = new PoolRig(this, state)) {
+                states[0] +=
+                        second.forEachCrash(false, (_, found) -> look.at(state.happened(), found));
             }
         });
         return states[0];

@@ -1,5 +1,6 @@
 package dev.terrace.objects.internal.store;
 
+import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -7,8 +8,10 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Random;
 import java.util.Set;
+import java.util.function.Consumer;
 
 /// What a power cut may leave of regions whose stores were recorded.
 ///
@@ -17,10 +20,13 @@ import java.util.Set;
 /// combinations of that; where there are too many, a sample that a seed decides, with all and
 /// nothing among it. A segment that was being written is not there, or half of it is, or all.
 public final class CrashStates {
-    private static final int LINE_BYTES = 64;
+    private static final int LINE_BYTES = CrashImage.LINE_BYTES;
+
+    /// After how many states the memory is compared with what it must hold.
+    private static final int CHECK_EVERY = 16;
 
     private final List<RecordingRegion.Event> events;
-    private final Map<RecordingRegion, List<byte[]>> durable = new LinkedHashMap<>();
+    private final Map<RecordingRegion, CrashImage> durable = new LinkedHashMap<>();
 
     /// Of each line, how it was after each store that is not durable yet.
     private final Map<Line, List<byte[]>> pending = new LinkedHashMap<>();
@@ -42,14 +48,17 @@ public final class CrashStates {
 
     private record Line(RecordingRegion region, long offset) {}
 
-    /// What is done with a state.
-    public interface Look {
-        /// Looks at what is left after the first `happened` events.
-        void at(
-                int happened,
-                Map<RecordingRegion, List<byte[]>> images,
-                Map<String, byte[]> segments);
-    }
+    /// A state that a power cut may leave, while it is looked at.
+    ///
+    /// @param happened after how many events
+    /// @param regions what each region has become, in which stores are allowed
+    /// @param segments the segments that are left
+    /// @param events what happens to these regions
+    public record State(
+            int happened,
+            Map<RecordingRegion, RecordingRegion> regions,
+            Map<String, byte[]> segments,
+            List<RecordingRegion.Event> events) {}
 
     /// The states of what is recorded, from `base` on.
     ///
@@ -64,19 +73,13 @@ public final class CrashStates {
         this.combinationsMax = combinationsMax;
         this.events = events;
         this.sampleSize = sampleSize;
-        base.forEach((region, image) -> durable.put(region, copy(image)));
+        base.forEach((region, image) -> durable.put(region, new CrashImage(region, image)));
         durableSegments = new LinkedHashMap<>(baseSegments);
-    }
-
-    private static List<byte[]> copy(List<byte[]> image) {
-        List<byte[]> copy = new ArrayList<>();
-        image.forEach(bytes -> copy.add(bytes.clone()));
-        return copy;
     }
 
     /// Looks at all distinct states of all moments: before each fence, before and after a region
     /// becomes shorter, before segments are durable or deleted, and at the end.
-    public int forEach(Look look) {
+    public int forEach(Consumer<State> look) {
         while (next < events.size()) {
             RecordingRegion.Event event = events.get(next);
             if (event instanceof RecordingRegion.Event.Fenced
@@ -92,7 +95,7 @@ public final class CrashStates {
         return states;
     }
 
-    private void take(RecordingRegion.Event event, Look look) {
+    private void take(RecordingRegion.Event event, Consumer<State> look) {
         switch (event) {
             case RecordingRegion.Event.Stored(var region, long offset, byte[] bytes) ->
                     store(region, offset, bytes);
@@ -111,11 +114,9 @@ public final class CrashStates {
                     }
                 }
             }
-            case RecordingRegion.Event.Grown(var region) ->
-                    durable.get(region).add(new byte[(int) region.extentBytes()]);
+            case RecordingRegion.Event.Grown(var region) -> imageOf(region).grow();
             case RecordingRegion.Event.Shrunk(var region, int extents) -> {
-                List<byte[]> image = durable.get(region);
-                image.subList(extents, image.size()).clear();
+                imageOf(region).shrink(extents);
                 long end = extents * region.extentBytes();
                 pending.keySet().removeIf(line -> line.region == region && line.offset >= end);
                 flushed.keySet().removeIf(line -> line.region == region && line.offset >= end);
@@ -140,7 +141,7 @@ public final class CrashStates {
         for (long at = offset & -LINE_BYTES; at < offset + bytes.length; at += LINE_BYTES) {
             Line line = new Line(region, at);
             List<byte[]> versions = pending.computeIfAbsent(line, _ -> new ArrayList<>());
-            byte[] latest = versions.isEmpty() ? lineOf(durable, line) : versions.getLast().clone();
+            byte[] latest = versions.isEmpty() ? lineOf(line) : versions.getLast().clone();
             int from = (int) Math.max(at, offset);
             int to = (int) Math.min(at + LINE_BYTES, offset + bytes.length);
             System.arraycopy(bytes, (int) (from - offset), latest, (int) (from - at), to - from);
@@ -148,23 +149,21 @@ public final class CrashStates {
         }
     }
 
-    private static byte[] lineOf(Map<RecordingRegion, List<byte[]>> images, Line line) {
-        byte[] extent =
-                images.get(line.region).get((int) (line.offset / line.region.extentBytes()));
-        int at = (int) line.region.within(line.offset);
-        return Arrays.copyOfRange(extent, at, at + LINE_BYTES);
+    private CrashImage imageOf(RecordingRegion region) {
+        return Objects.requireNonNull(durable.get(region));
     }
 
-    private static void putLine(
-            Map<RecordingRegion, List<byte[]>> images, Line line, byte[] bytes) {
-        byte[] extent =
-                images.get(line.region).get((int) (line.offset / line.region.extentBytes()));
-        System.arraycopy(bytes, 0, extent, (int) line.region.within(line.offset), LINE_BYTES);
+    private byte[] lineOf(Line line) {
+        return imageOf(line.region).line(line.offset);
+    }
+
+    private void putLine(Line line, byte[] bytes) {
+        imageOf(line.region).putLine(line.offset, bytes);
     }
 
     private void settle(Line line, int versions) {
         List<byte[]> all = pending.get(line);
-        putLine(durable, line, all.get(versions - 1));
+        putLine(line, all.get(versions - 1));
         if (versions == all.size()) {
             pending.remove(line);
         } else {
@@ -172,7 +171,7 @@ public final class CrashStates {
         }
     }
 
-    private void lookNow(Look look) {
+    private void lookNow(Consumer<State> look) {
         List<Map<String, byte[]>> all = new ArrayList<>(List.of(durableSegments));
         pendingSegments.forEach((name, bytes) -> {
             for (Map<String, byte[]> without : List.copyOf(all)) {
@@ -189,7 +188,7 @@ public final class CrashStates {
         }
     }
 
-    private void lookAtRegions(Look look) {
+    private void lookAtRegions(Consumer<State> look) {
         List<Line> lines = List.copyOf(pending.keySet());
         long combinations = 1;
         for (Line line : lines) {
@@ -230,13 +229,13 @@ public final class CrashStates {
         return versions;
     }
 
-    private void look(Look look, List<Line> lines, int[] versions) {
+    private void look(Consumer<State> look, List<Line> lines, int[] versions) {
         Map<Line, byte[]> before = new LinkedHashMap<>();
         for (int i = 0; i < versions.length; i++) {
             if (versions[i] > 0) {
                 Line line = lines.get(i);
-                before.put(line, lineOf(durable, line));
-                putLine(durable, line, pending.get(line).get(versions[i] - 1));
+                before.put(line, lineOf(line));
+                putLine(line, pending.get(line).get(versions[i] - 1));
             }
         }
         int hash = 31 * next;
@@ -250,12 +249,27 @@ public final class CrashStates {
             hash =
                     31 * hash
                             + changed.getKey().hashCode() * 17
-                            + Arrays.hashCode(lineOf(durable, changed.getKey()));
+                            + Arrays.hashCode(lineOf(changed.getKey()));
         }
         if (seen.add(hash)) {
             states++;
-            look.at(next, durable, segments);
+            lookAtState(look);
         }
-        before.forEach((line, bytes) -> putLine(durable, line, bytes));
+        before.forEach((line, bytes) -> putLine(line, bytes));
+    }
+
+    private void lookAtState(Consumer<State> look) {
+        try (Arena arena = Arena.ofConfined()) {
+            List<RecordingRegion.Event> more = new ArrayList<>();
+            Map<RecordingRegion, RecordingRegion> regions = new LinkedHashMap<>();
+            durable.forEach((region, image) -> regions.put(region, image.open(arena, more)));
+            look.accept(new State(next, regions, segments, more));
+            durable.forEach((region, image) -> {
+                image.undo(Objects.requireNonNull(regions.get(region)), more);
+                if (states % CHECK_EVERY == 0) {
+                    image.check();
+                }
+            });
+        }
     }
 }

@@ -10,6 +10,7 @@ import java.util.List;
 public final class RecordingRegion extends Region {
     private final String name;
     private final Arena arena;
+    private final int extentShift;
     private final int extentsMax;
     private final List<Event> events;
     private Runnable onStore = () -> {};
@@ -48,24 +49,16 @@ public final class RecordingRegion extends Region {
         super(extentShift);
         this.name = name;
         this.arena = arena;
+        this.extentShift = extentShift;
         this.extentsMax = extentsMax;
         this.events = events;
     }
 
-    /// A region that holds `image`.
-    public RecordingRegion(
-            String name,
-            int extentShift,
-            int extentsMax,
-            Arena arena,
-            List<Event> events,
-            List<byte[]> image) {
-        this(name, extentShift, extentsMax, arena, events);
-        for (byte[] bytes : image) {
-            MemorySegment extent = arena.allocate(extentBytes(), 8);
-            MemorySegment.copy(bytes, 0, extent, BYTE, 0, bytes.length);
-            append(extent);
-        }
+    /// A region like this one over other memory, which grows by memory of `arena`.
+    RecordingRegion over(List<MemorySegment> memory, Arena arena, List<Event> events) {
+        var other = new RecordingRegion(name, extentShift, extentsMax, arena, events);
+        memory.forEach(other::append);
+        return other;
     }
 
     /// Its bytes now.
