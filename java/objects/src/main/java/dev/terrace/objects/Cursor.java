@@ -149,6 +149,16 @@ public final class Cursor<D extends DurableObject> {
         }
     }
 
+    /// Has the walk go on behind the place of an object, whether or not the object still exists. So
+    /// a walk can be interrupted, and a part of it repeated.
+    ///
+    /// @param reference as [DurableObject#reference()] or [#reference(int)] said it; 0: the walk
+    ///   begins anew
+    public void goOnBehind(long reference) {
+        at = reference == 0 ? -1 : References.recordOf(reference);
+        ahead = 0;
+    }
+
     /// Goes to the next objects, to read fields of all of them together: some that lie close to
     /// each other, [#BATCH_MAX] at most. Generated classes have a method for each field that can be
     /// read so, as `DurablePerson.copyAge(cursor, ages, 0)`; [#copyInts(int, int[], int)] and its

@@ -16,8 +16,8 @@ import org.jspecify.annotations.Nullable;
 ///
 /// A program can also read objects of a class that it no longer has: a [StoredType] gives the
 /// class's name and fields. Each method throws `IllegalArgumentException` if the field has another
-/// kind, and `IndexOutOfBoundsException` if there is no such field. For references, collections and
-/// enums use generated classes or [PoolDump].
+/// kind, and `IndexOutOfBoundsException` if there is no such field. References and constants of
+/// enums can be read, not set; for collections use generated classes or [PoolDump].
 public final class DurableRecord extends DurableObject {
     DurableRecord() {}
 
@@ -239,6 +239,25 @@ public final class DurableRecord extends DurableObject {
     /// Sets the text of a field.
     public void setString(int field, @Nullable String value) {
         setString(field, at(field, FieldKind.STRING), value);
+    }
+
+    /// The name of the constant of an enum in a field, also of one that the class no longer has;
+    /// null if it is null.
+    public @Nullable String getConstant(int field) {
+        require(field, FieldKind.ENUM);
+        String name = pool().fields().getConstant(this, field);
+        Profiling.read(this, field, name);
+        return name;
+    }
+
+    /// The reference in a field, as [DurableObject#reference()] and
+    /// [dev.terrace.objects.collections.DurableCollection#reference()] say it, whether or not its
+    /// target has been deleted; 0 if it is null.
+    public long getReference(int field) {
+        require(field, FieldKind.REFERENCE);
+        long reference = pool().fields().getBits(this, field, FieldKind.REFERENCE);
+        Profiling.read(this, field, reference);
+        return reference;
     }
 
     /// A copy of the array of a field, of the primitives that it holds; null if it is null.

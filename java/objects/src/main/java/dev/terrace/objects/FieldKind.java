@@ -60,7 +60,7 @@ public enum FieldKind {
     /// The kind of an array's elements.
     ///
     /// @throws IllegalStateException if it is no array
-    FieldKind element() {
+    public FieldKind element() {
         if (!isArray()) {
             throw new IllegalStateException(this + " is no array");
         }

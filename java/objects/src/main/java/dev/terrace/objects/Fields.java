@@ -415,6 +415,22 @@ final class Fields {
     }
 
     <E extends Enum<E>> @Nullable E getEnum(DurableObject object, int field, E[] constants) {
+        String name = getConstant(object, field);
+        if (name == null) {
+            return null;
+        }
+        for (E constant : constants) {
+            if (constant.name().equals(name)) {
+                return constant;
+            }
+        }
+        FieldSpec now = object.mapping().field(field);
+        throw new SchemaMismatchException(
+                "field " + now.name() + " is " + name + ", which " + now.target() + " has not");
+    }
+
+    /// The name of an enum's constant, also of one that the class no longer has; null for null.
+    @Nullable String getConstant(DurableObject object, int field) {
         DurableObject holder = toRead(object, field);
         int number = (int) getStoredBits(holder, field, FieldKind.ENUM);
         if (number == 0) {
@@ -425,20 +441,7 @@ final class Fields {
             throw new PoolDamagedException(
                     "field " + stored.name() + ": " + number + " is no constant");
         }
-        String name = stored.constants().get(number - 1);
-        for (E constant : constants) {
-            if (constant.name().equals(name)) {
-                return constant;
-            }
-        }
-        throw new SchemaMismatchException(
-                "field "
-                        + stored.name()
-                        + " is "
-                        + name
-                        + ", which "
-                        + stored.target()
-                        + " has not");
+        return stored.constants().get(number - 1);
     }
 
     void setEnum(DurableObject object, int field, @Nullable Enum<?> value) {

@@ -5,6 +5,7 @@ import dev.terrace.objects.internal.collections.Remains;
 import dev.terrace.objects.internal.store.Buffers;
 import dev.terrace.objects.internal.store.Chain;
 import dev.terrace.objects.internal.store.Headers;
+import dev.terrace.objects.internal.store.Identity;
 import dev.terrace.objects.internal.store.Links;
 import dev.terrace.objects.internal.store.Medium;
 import dev.terrace.objects.internal.store.References;
@@ -18,6 +19,7 @@ import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.List;
 import java.util.Map;
+import java.util.UUID;
 import java.util.function.IntFunction;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -164,6 +166,17 @@ public final class Pool extends HeapOwner implements AutoCloseable {
         return guarded(() -> store.read(() -> Failures.turningBack(work)));
     }
 
+    /// Like [#read(Supplier)], for work that takes long: other threads of this process cannot
+    /// commit meanwhile, so that it runs once. In a pool that was opened to be read it may run more
+    /// than once, as another process may commit; do not call it there while a consistent read of
+    /// this thread is under way.
+    ///
+    /// @throws PoolBusyException if another process commits so often that the work never sees a
+    ///   single commit
+    public <T extends @Nullable Object> T readAlone(Supplier<T> work) {
+        return guarded(() -> store.alone(() -> Failures.turningBack(work)));
+    }
+
     /// Makes a new object, with all fields zero or null.
     public <D extends DurableObject> D create(ObjectType<D> type) {
         return change(() -> {
@@ -240,6 +253,12 @@ public final class Pool extends HeapOwner implements AutoCloseable {
     /// The root with this name.
     public <D extends DurableObject> Root<D> root(String name, Class<D> handle) {
         return root(name, ObjectType.of(handle));
+    }
+
+    /// The identity of the pool. Its disks and backups have it, too; a pool that was restored from
+    /// a backup has one of its own.
+    public UUID id() {
+        return guarded(() -> Identity.of(store.pmem()));
     }
 
     /// The names of all roots.

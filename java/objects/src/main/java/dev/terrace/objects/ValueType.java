@@ -141,7 +141,7 @@ public final class ValueType<T> {
     }
 
     /// The class of a field's values; null if they are what its kind says.
-    static @Nullable ValueType<?> of(FieldSpec field) {
+    public static @Nullable ValueType<?> of(FieldSpec field) {
         return ALL.stream()
                 .filter(each -> each.name().equals(field.target()) && each.kind == field.kind())
                 .findAny()
@@ -164,10 +164,11 @@ public final class ValueType<T> {
         return kind == FieldKind.LONGS ? field.ofLength(2) : field.orNull();
     }
 
-    /// The value that is stored as a number, two numbers or bytes; null for null.
+    /// The value that is stored as a `Long`, as two `long`s or as bytes, by its kind; null for
+    /// null.
     ///
     /// @throws PoolDamagedException if no value is stored so
-    @Nullable T decode(@Nullable Object stored) {
+    public @Nullable T decode(@Nullable Object stored) {
         try {
             return stored == null ? null : decode.apply(stored);
         } catch (DateTimeException | ArithmeticException | IllegalArgumentException e) {

@@ -20,6 +20,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
+import java.util.UUID;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
@@ -404,10 +405,13 @@ class BackupTest {
 
     @Test
     void aSealedPoolStaysSealedAndACopyHasItsOwnIdentity() throws IOException {
+        UUID id;
         try (Pool pool = rig.open()) {
+            id = pool.id();
             pool.seal();
         }
         Backup backup = rig.add();
+        assertEquals(id, backup.pool());
         Path to = dir.resolve("to");
         Path data = Files.createDirectory(dir.resolve("data"));
         assertNotEquals(backup.pool(), rig.backups().restore(to, KillWorkload.options(data)));

@@ -248,4 +248,37 @@ class CursorTest {
         assertThrows(PoolClosedException.class, cursor::next);
         assertThrows(PoolClosedException.class, () -> cursor.get().getNumber());
     }
+
+    @Test
+    void aWalkGoesOnBehindAnyPlace() throws IOException {
+        for (ObjectType<Thing> type : List.of(THING, THING.inColumns())) {
+            try (Pool pool = Pool.open(dir.resolve("columns " + type.isColumnar()), SMALL)) {
+                List<Thing> things = new ArrayList<>();
+                for (int i = 0; i < 300; i++) {
+                    things.add(pool.create(type));
+                }
+                Cursor<Thing> cursor = pool.cursor(type);
+                things.get(100).delete();
+                for (int behind : new int[] {299, 0, 63, 64, 100, 200}) {
+                    cursor.goOnBehind(things.get(behind).reference());
+                    for (int i = behind + 1; i < things.size(); i++) {
+                        if (i != 100) {
+                            assertTrue(cursor.next());
+                            assertEquals(things.get(i), cursor.get());
+                        }
+                    }
+                    assertFalse(cursor.next());
+                }
+                // A part of a batch, and the rest of it again.
+                int count = cursor.nextBatch();
+                assertTrue(count > 10);
+                cursor.goOnBehind(cursor.reference(9));
+                assertTrue(cursor.nextBatch() > 0);
+                assertEquals(things.get(10).reference(), cursor.reference(0));
+                cursor.goOnBehind(0);
+                assertTrue(cursor.next());
+                assertEquals(things.getFirst(), cursor.get());
+            }
+        }
+    }
 }

@@ -288,4 +288,39 @@ class EvolutionTest {
             assertFalse(cursor.next());
         }
     }
+
+    /// By its name, as it was stored, in whatever form of the class.
+    @Test
+    void aConstantIsReadByItsNameThoughTheClassHasItNoLonger() throws IOException {
+        try (Pool pool = Pool.open(dir, SMALL)) {
+            ObjectType<Before> before =
+                    before(
+                            FieldSpec.of("color", FieldKind.ENUM)
+                                    .orNull()
+                                    .among("Color", "RED", "GREEN"),
+                            FieldSpec.of("next", FieldKind.REFERENCE).orNull().to(NAME));
+            Before thing = pool.create(before);
+            Before none = pool.create(before);
+            thing.set(0, Color.RED);
+            ObjectType<DurableRecord> now =
+                    ObjectType.of(
+                            NAME,
+                            FieldSpec.of("next", FieldKind.REFERENCE).orNull().to(NAME),
+                            FieldSpec.of("color", FieldKind.ENUM)
+                                    .orNull()
+                                    .among("Color", "GREEN", "BLUE"));
+            assertEquals("RED", pool.object(now, thing.reference()).getConstant(1));
+            DurableRecord empty = pool.object(now, none.reference());
+            assertNull(empty.getConstant(1));
+            assertEquals(0, empty.getReference(0));
+            empty.setReference(0, 0, thing);
+            long target = thing.reference();
+            assertEquals(target, empty.getReference(0));
+            thing.delete();
+            assertEquals(target, empty.getReference(0));
+            assertThrows(IllegalArgumentException.class, () -> empty.getConstant(0));
+            assertThrows(IllegalArgumentException.class, () -> empty.getReference(1));
+            assertThrows(StaleReferenceException.class, () -> pool.object(now, target));
+        }
+    }
 }

@@ -13,6 +13,8 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Objects;
+import java.util.UUID;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
@@ -347,6 +349,64 @@ class PoolTest {
                 }
             });
             assertEquals(3, bob.getAge(), "one that stays open can be closed once more");
+        }
+    }
+
+    @Test
+    void aPoolKeepsItsIdentity() throws IOException {
+        UUID id;
+        try (Pool pool = open()) {
+            id = pool.id();
+            try (Pool reader = Pool.open(dir.resolve("people"), SMALL.toRead())) {
+                assertEquals(id, reader.id());
+            }
+        }
+        try (Pool pool = open();
+                Pool other = Pool.open(dir.resolve("others"), SMALL)) {
+            assertEquals(id, pool.id());
+            assertNotEquals(id, other.id());
+        }
+    }
+
+    /// Nobody commits while it runs, and it runs once.
+    @Test
+    void whoReadsAloneIsNotOvertaken() throws Exception {
+        try (Pool pool = open()) {
+            DurablePerson bob = DurablePerson.create(pool);
+            AtomicBoolean isOver = new AtomicBoolean();
+            Thread writer =
+                    Thread.ofPlatform()
+                            .start(() -> {
+                                while (!isOver.get()) {
+                                    bob.setAge(bob.getAge() + 1);
+                                }
+                            });
+            try {
+                for (int i = 0; i < 20; i++) {
+                    int[] runs = {0};
+                    int first =
+                            pool.readAlone(() -> {
+                                runs[0]++;
+                                int age = bob.getAge();
+                                for (int look = 0; look < 1000; look++) {
+                                    assertEquals(age, bob.getAge());
+                                    assertEquals(age, pool.read(bob::getAge));
+                                }
+                                return age;
+                            });
+                    assertEquals(1, runs[0]);
+                    assertTrue(bob.getAge() >= first);
+                }
+                assertThrows(
+                        IllegalStateException.class,
+                        () ->
+                                pool.readAlone(() -> {
+                                    throw new IllegalStateException("on purpose");
+                                }));
+            } finally {
+                isOver.set(true);
+                writer.join();
+            }
         }
     }
 }

@@ -9,11 +9,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /// A file system in memory that is soon full.
-final class Tmpfs implements AutoCloseable {
+public final class Tmpfs implements AutoCloseable {
     private final Path at;
 
     /// Mounts it, or skips the test where that is not allowed.
-    Tmpfs(Path at, String size) throws IOException {
+    public Tmpfs(Path at, String size) throws IOException {
         this.at = Files.createDirectories(at);
         String said =
                 run("mount", "-t", "tmpfs", "-o", "size=" + size, "terrace-test", at.toString());
@@ -21,7 +21,7 @@ final class Tmpfs implements AutoCloseable {
     }
 
     /// Where it is.
-    Path at() {
+    public Path at() {
         return at;
     }
 

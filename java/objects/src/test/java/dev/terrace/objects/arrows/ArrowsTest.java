@@ -127,7 +127,14 @@ class ArrowsTest {
     void allModulesAreLookedAt() throws IOException {
         Set<String> packages = all().packages();
         for (String module :
-                List.of("bench", "evaluation", "placement", "processor", "remote", "spark")) {
+                List.of(
+                        "arrow",
+                        "bench",
+                        "evaluation",
+                        "placement",
+                        "processor",
+                        "remote",
+                        "spark")) {
             assertTrue(packages.contains(ROOT + "." + module), module);
         }
         assertTrue(packages.containsAll(FLOORS), packages::toString);

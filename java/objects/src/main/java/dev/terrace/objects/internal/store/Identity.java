@@ -11,6 +11,12 @@ import java.util.UUID;
 public final class Identity {
     private Identity() {}
 
+    /// The identity of a pool with this persistent memory.
+    public static UUID of(Region pmem) {
+        return new UUID(
+                pmem.getLong(Superblock.ID_AT), pmem.getLong(Superblock.ID_AT + Long.BYTES));
+    }
+
     /// Gives the first page of a pool another identity.
     public static void renew(byte[] page, UUID id) {
         ByteBuffer words = ByteBuffer.wrap(page).order(ByteOrder.LITTLE_ENDIAN);
