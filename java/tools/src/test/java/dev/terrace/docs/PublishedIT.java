@@ -41,6 +41,7 @@ class PublishedIT {
     private static final List<String> MODULES =
             List.of(
                     "terrace-objects",
+                    "terrace-objects-arrow",
                     "terrace-objects-placement",
                     "terrace-objects-processor",
                     "terrace-objects-remote",
