@@ -107,6 +107,10 @@ class DocumentedCommandsIT {
                                     + " --objects=org.example.Person --limit 10 --elements 3",
                             "name = \"the name of"),
                     new Step(
+                            "terrace-objects export /pmem/people --disk ssd=/data --class"
+                                    + " org.example.Person --output people.arrow",
+                            "exported: " + (PEOPLE + 1) + " objects of " + PERSON),
+                    new Step(
                             "terrace-objects collect /pmem/people --disk ssd=/data",
                             "freed: 1 of " + PERSON),
                     new Step(

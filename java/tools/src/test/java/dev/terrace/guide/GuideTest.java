@@ -21,6 +21,8 @@ import dev.terrace.objects.RetierReport;
 import dev.terrace.objects.StaleReferenceException;
 import dev.terrace.objects.StorageTier;
 import dev.terrace.objects.TerraceException;
+import dev.terrace.objects.arrow.ArrowExport;
+import dev.terrace.objects.arrow.ArrowFormat;
 import dev.terrace.objects.collections.DurableArray;
 import dev.terrace.objects.collections.DurableList;
 import dev.terrace.objects.collections.DurableMap;
@@ -47,6 +49,11 @@ import java.util.stream.Collectors;
 import javax.management.JMException;
 import javax.management.JMX;
 import javax.management.ObjectName;
+import org.apache.arrow.memory.BufferAllocator;
+import org.apache.arrow.memory.RootAllocator;
+import org.apache.arrow.vector.IntVector;
+import org.apache.arrow.vector.VectorSchemaRoot;
+import org.apache.arrow.vector.ipc.ArrowReader;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -112,6 +119,29 @@ class GuideTest {
         Cursor<DurablePerson> people = pool.cursor(DurablePerson.TYPE);
         while (people.next()) {
             assertEquals(11, people.get().getAge());
+        }
+    }
+
+    @Test
+    void exportToArrow() throws IOException {
+        try (Pool pool = Pool.open(dir, options)) {
+            bob(pool);
+            ArrowExport people = ArrowExport.of(pool, DurablePerson.TYPE);
+            long rows = people.save(dir.resolve("people.arrow"), ArrowFormat.FILE);
+            assertEquals(1, rows);
+            long ages = 0;
+            try (BufferAllocator allocator = new RootAllocator();
+                    ArrowReader reader =
+                            people.columns("@id", "age").batches(1000).reader(allocator)) {
+                VectorSchemaRoot batch = reader.getVectorSchemaRoot();
+                while (reader.loadNextBatch()) {
+                    IntVector column = (IntVector) batch.getVector("age");
+                    for (int row = 0; row < batch.getRowCount(); row++) {
+                        ages += column.get(row);
+                    }
+                }
+            }
+            assertEquals(11, ages);
         }
     }
 

@@ -16,13 +16,14 @@ import picocli.CommandLine.Command;
 @Command(
         name = "terrace-objects",
         description =
-                "Looks at a pool of durable objects, frees what none of its roots reaches, and"
-                        + " moves the rest together; and finds, from what programs did with the"
-                        + " objects, the tier on which each of their fields costs least.",
+                "Looks at a pool of durable objects, exports them, frees what none of its roots"
+                        + " reaches, and moves the rest together; and finds, from what programs did"
+                        + " with the objects, the tier on which each of their fields costs least.",
         subcommands = {
             CheckCommand.class,
             StatsCommand.class,
             DumpCommand.class,
+            ExportCommand.class,
             CollectCommand.class,
             CompactCommand.class,
             SealCommand.class,

@@ -18,6 +18,7 @@ import dev.terrace.objects.collections.DurableMap;
 import dev.terrace.objects.collections.DurableTree;
 import dev.terrace.objects.collections.ElementType;
 import dev.terrace.objects.remote.HadoopSegments;
+import dev.terrace.objects.tools.BuiltCommand.Result;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.charset.StandardCharsets;
@@ -26,7 +27,6 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -43,8 +43,6 @@ class CommandIT {
 
     private Path place = Path.of("");
     private PoolOptions options = PoolOptions.defaults();
-
-    private record Result(int status, String out, String err) {}
 
     @BeforeEach
     void makePool() throws IOException {
@@ -75,27 +73,7 @@ class CommandIT {
     }
 
     private Result run(String... arguments) throws IOException, InterruptedException {
-        Path out = dir.resolve("out");
-        Path err = dir.resolve("err");
-        List<String> command =
-                new ArrayList<>(
-                        List.of(
-                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                                "-XX:TieredStopAtLevel=1",
-                                "-jar",
-                                System.getProperty("terrace.tools.jar")));
-        command.addAll(List.of(arguments));
-        Process process =
-                new ProcessBuilder(command)
-                        .redirectOutput(out.toFile())
-                        .redirectError(err.toFile())
-                        .start();
-        try {
-            assertTrue(process.waitFor(60, TimeUnit.SECONDS), "the command does not end");
-        } finally {
-            process.destroyForcibly();
-        }
-        return new Result(process.exitValue(), Files.readString(out), Files.readString(err));
+        return BuiltCommand.run(dir, BuiltCommand.JAR, List.of(), arguments);
     }
 
     private Result run(String command) throws IOException, InterruptedException {
@@ -227,22 +205,24 @@ class CommandIT {
         bytes[at]++;
         Files.write(disk, bytes);
         Result check = run("check");
-        assertEquals(4, check.status, check.err);
-        assertTrue(check.out.startsWith("damaged: "), check.out);
-        assertTrue(check.out.endsWith("The pool is damaged: 1 problem.\n"), check.out);
-        assertEquals(4, run("stats").status);
+        assertEquals(4, check.status(), check.err());
+        assertTrue(check.out().startsWith("damaged: "), check.out());
+        assertTrue(check.out().endsWith("The pool is damaged: 1 problem.\n"), check.out());
+        assertEquals(4, run("stats").status());
         Result collect = run("collect");
-        assertEquals(4, collect.status);
+        assertEquals(4, collect.status());
         assertTrue(
-                collect.err.startsWith(
-                        "terrace-objects collect: the pool is damaged, so nothing of it is freed"),
-                collect.err);
+                collect.err()
+                        .startsWith(
+                                "terrace-objects collect: the pool is damaged, so nothing of it is"
+                                        + " freed"),
+                collect.err());
     }
 
     @Test
     void statsShowTiersAndClasses() throws Exception {
         Result json = runJson("stats");
-        assertEquals(0, json.status, json.err);
+        assertEquals(0, json.status(), json.err());
         String all =
                 """
                 {"tiers":[{"tier":"pmem","used_bytes":0,"capacity_bytes":1048576},\
@@ -254,9 +234,9 @@ class CommandIT {
                         .formatted(CLASS);
         assertEquals(
                 all,
-                json.out.replaceFirst("\"used_bytes\":[0-9]+", "\"used_bytes\":0"),
+                json.out().replaceFirst("\"used_bytes\":[0-9]+", "\"used_bytes\":0"),
                 "but for the bytes of maps");
-        List<String> lines = run("stats").out.lines().toList();
+        List<String> lines = run("stats").out().lines().toList();
         assertEquals("disk-0 hdd     128 B  1.0 MiB", lines.get(2));
         assertEquals(CLASS + "        2  704 B      1       0", lines.get(5));
     }
@@ -268,37 +248,44 @@ class CommandIT {
         }
         Result text =
                 run("dump", place.toString(), "--disk", "hdd=" + dir.resolve("disk"), "--objects");
-        assertEquals(0, text.status, text.err);
-        assertTrue(text.out.contains("root \"first \\\"item\\\"\" -> 0x"), text.out);
-        assertTrue(text.out.contains("  picture: bytes or null on disk, slot at "), text.out);
-        assertTrue(text.out.contains("  row: doubles[20] on pmem, at "), text.out);
+        assertEquals(0, text.status(), text.err());
+        assertTrue(text.out().contains("root \"first \\\"item\\\"\" -> 0x"), text.out());
+        assertTrue(text.out().contains("  picture: bytes or null on disk, slot at "), text.out());
+        assertTrue(text.out().contains("  row: doubles[20] on pmem, at "), text.out());
         assertTrue(
-                text.out.contains(
-                        "  color: enum " + CLASS + ".Color [RED, GREEN] or null on pmem, at "),
-                text.out);
+                text.out()
+                        .contains(
+                                "  color: enum "
+                                        + CLASS
+                                        + ".Color [RED, GREEN] or null on pmem, at "),
+                text.out());
         assertTrue(
-                text.out.contains(
-                        "  label = \"item\\n1 \\u00e6\"\n"
-                                + "  color = GREEN\n"
-                                + "  sign = \"\\\"\"\n"
-                                + "  rank = null\n"),
-                text.out);
+                text.out()
+                        .contains(
+                                "  label = \"item\\n1 \\u00e6\"\n"
+                                        + "  color = GREEN\n"
+                                        + "  sign = \"\\\"\"\n"
+                                        + "  rank = null\n"),
+                text.out());
         assertTrue(
-                text.out.matches("(?s).* tags = 0x[0-9a-f]+ of list of 2 \\[\"a\", \"b\"]\n.*"),
-                text.out);
-        assertTrue(text.out.contains("0.0, 0.0, ...] 20 elements\n"), text.out);
-        assertEquals(2, text.out.split("\nobject 0x", -1).length - 1, text.out);
+                text.out().matches("(?s).* tags = 0x[0-9a-f]+ of list of 2 \\[\"a\", \"b\"]\n.*"),
+                text.out());
+        assertTrue(text.out().contains("0.0, 0.0, ...] 20 elements\n"), text.out());
+        assertEquals(2, text.out().split("\nobject 0x", -1).length - 1, text.out());
         Result json = runJson("dump", "--objects=" + CLASS, "--limit", "1");
-        assertEquals(0, json.status, json.err);
+        assertEquals(0, json.status(), json.err());
         assertTrue(
-                json.out.startsWith("{\"roots\":{\"first \\\"item\\\"\":{\"reference\":\"0x"),
-                json.out);
+                json.out().startsWith("{\"roots\":{\"first \\\"item\\\"\":{\"reference\":\"0x"),
+                json.out());
         assertTrue(
-                json.out.contains(
-                        "\"class\":\"" + CLASS + "\",\"form\":1,\"fields\":{\"number\":2,"),
-                json.out);
-        assertTrue(json.out.contains("\"picture\":{\"length\":36,\"first\":[97,32,112,"), json.out);
-        assertTrue(json.out.endsWith("\"next\":null,\"tags\":null}}]}\n"), json.out);
+                json.out()
+                        .contains(
+                                "\"class\":\"" + CLASS + "\",\"form\":1,\"fields\":{\"number\":2,"),
+                json.out());
+        assertTrue(
+                json.out().contains("\"picture\":{\"length\":36,\"first\":[97,32,112,"),
+                json.out());
+        assertTrue(json.out().endsWith("\"next\":null,\"tags\":null}}]}\n"), json.out());
     }
 
     @Test
@@ -322,20 +309,21 @@ class CommandIT {
                         "--disk",
                         "hdd=" + dir.resolve("disk"),
                         "--objects=Receipt");
-        assertEquals(0, text.status, text.err);
+        assertEquals(0, text.status(), text.err());
         assertTrue(
-                text.out.contains(
-                        "  at: longs[2] java.time.Instant on disk, shared slot at 16\n"
-                                + "  number: int on disk, shared slot at 16\n"),
-                text.out);
+                text.out()
+                        .contains(
+                                "  at: longs[2] java.time.Instant on disk, shared slot at 16\n"
+                                        + "  number: int on disk, shared slot at 16\n"),
+                text.out());
         assertTrue(
-                text.out.contains("  at = 1970-01-01T00:00:05.000000007Z\n  number = 7\n"),
-                text.out);
+                text.out().contains("  at = 1970-01-01T00:00:05.000000007Z\n  number = 7\n"),
+                text.out());
         Result json = runJson("dump", "--objects=Receipt", "--limit", "1");
         assertTrue(
-                json.out.contains("{\"at\":\"1970-01-01T00:00:05.000000007Z\",\"number\":7}"),
-                json.out);
-        assertTrue(json.out.contains("\"offset\":16,\"grouped\":true"), json.out);
+                json.out().contains("{\"at\":\"1970-01-01T00:00:05.000000007Z\",\"number\":7}"),
+                json.out());
+        assertTrue(json.out().contains("\"offset\":16,\"grouped\":true"), json.out());
     }
 
     @Test
@@ -362,43 +350,45 @@ class CommandIT {
                         "--disk",
                         "hdd=" + dir.resolve("disk"),
                         "--elements=3");
-        assertEquals(0, text.status, text.err);
+        assertEquals(0, text.status(), text.err());
         String item = "0x[0-9a-f]+ of " + CLASS;
-        List<String> lines = text.out.lines().toList();
+        List<String> lines = text.out().lines().toList();
         assertTrue(
                 lines.get(0)
                         .matches(
                                 "root \"a list\" -> 0x[0-9a-f]+ of list of 2 \\["
                                         + item
                                         + ", null]"),
-                text.out);
-        assertTrue(lines.get(1).endsWith(" of map of 1 {null: [1, 2]}"), text.out);
+                text.out());
+        assertTrue(lines.get(1).endsWith(" of map of 1 {null: [1, 2]}"), text.out());
         assertTrue(
                 lines.get(2)
                         .endsWith(
                                 " of sorted map of 100 {\"key\\n00\": 0.0, \"key\\n01\": null,"
                                         + " \"key\\n02\": 1.0, ...}"),
-                text.out);
-        assertTrue(lines.get(3).endsWith(" of array of 2 [null, 7]"), text.out);
+                text.out());
+        assertTrue(lines.get(3).endsWith(" of array of 2 [null, 7]"), text.out());
         assertEquals(
                 -1,
-                run("dump").out.lines().toList().get(2).indexOf("key\\n16"),
+                run("dump").out().lines().toList().get(2).indexOf("key\\n16"),
                 "16 of them without the option");
         Result json = runJson("dump", "--elements", "2");
         assertTrue(
-                json.out.contains(
-                        "\"class\":\"sorted map of 100\",\"count\":100,"
-                                + "\"first\":[[\"key\\n00\",0.0],[\"key\\n01\",null]]}"),
-                json.out);
+                json.out()
+                        .contains(
+                                "\"class\":\"sorted map of 100\",\"count\":100,"
+                                        + "\"first\":[[\"key\\n00\",0.0],[\"key\\n01\",null]]}"),
+                json.out());
         assertTrue(
-                json.out.contains("\"count\":1,\"first\":[[null,{\"length\":2,\"first\":[1,2]}]]}"),
-                json.out);
+                json.out()
+                        .contains("\"count\":1,\"first\":[[null,{\"length\":2,\"first\":[1,2]}]]}"),
+                json.out());
         assertTrue(
-                json.out.contains("\"class\":\"array of 2\",\"count\":2,\"first\":[null,7]}"),
-                json.out);
+                json.out().contains("\"class\":\"array of 2\",\"count\":2,\"first\":[null,7]}"),
+                json.out());
         Result none = runJson("dump", "--elements", "0");
-        assertTrue(none.out.contains("\"class\":\"list of 2\"},"), none.out);
-        assertEquals(2, runJson("dump", "--elements", "-1").status);
+        assertTrue(none.out().contains("\"class\":\"list of 2\"},"), none.out());
+        assertEquals(2, runJson("dump", "--elements", "-1").status());
     }
 
     /// While this process has the pool open to write.
@@ -406,13 +396,14 @@ class CommandIT {
     void readersNeedNoLock() throws Exception {
         try (Pool pool = Pool.open(place, options)) {
             pool.transact(() -> pool.root("third", DurableItem.class).set(item(pool, 3)));
-            assertEquals("3 objects of 1 class\nThe pool is sound.\n", run("check").out);
-            assertEquals(0, run("stats").status);
-            assertEquals(0, run("dump").status);
-            assertEquals(0, runJson("check", "--patience", "0").status, "nobody commits meanwhile");
+            assertEquals("3 objects of 1 class\nThe pool is sound.\n", run("check").out());
+            assertEquals(0, run("stats").status());
+            assertEquals(0, run("dump").status());
+            assertEquals(
+                    0, runJson("check", "--patience", "0").status(), "nobody commits meanwhile");
             Result collect = run("collect");
-            assertEquals(8, collect.status);
-            assertTrue(collect.err.contains("is open in another process"), collect.err);
+            assertEquals(8, collect.status());
+            assertTrue(collect.err().contains("is open in another process"), collect.err());
         }
     }
 
@@ -442,13 +433,13 @@ class CommandIT {
             bytes.writeLong(Long.reverseBytes(sequence));
         }
         byte[] killed = Files.readAllBytes(file);
-        assertEquals("1 object of 1 class\nThe pool is sound.\n", run("check").out);
+        assertEquals("1 object of 1 class\nThe pool is sound.\n", run("check").out());
         Result dump =
                 run("dump", place.toString(), "--disk", "hdd=" + dir.resolve("disk"), "--objects");
         assertTrue(
-                dump.out.contains("root \"third\" -> 0x") && dump.out.contains("number = 3\n"),
-                dump.out);
-        assertTrue(run("stats").out.contains("disk-0 hdd     64 B  1.0 MiB"), "stats see it too");
+                dump.out().contains("root \"third\" -> 0x") && dump.out().contains("number = 3\n"),
+                dump.out());
+        assertTrue(run("stats").out().contains("disk-0 hdd     64 B  1.0 MiB"), "stats see it too");
         assertArrayEquals(killed, Files.readAllBytes(file), "nothing was written");
     }
 
@@ -489,11 +480,11 @@ class CommandIT {
 
     @Test
     void mistakesAreToldInALine() throws Exception {
-        assertEquals(2, run().status);
-        assertEquals(2, run("check", "--colour", place.toString()).status);
+        assertEquals(2, run().status());
+        assertEquals(2, run("check", "--colour", place.toString()).status());
         Result disk = run("check", place.toString(), "--disk", "tape=/x");
-        assertEquals(2, disk.status);
-        assertTrue(disk.err.contains("'tape=/x' is not ssd=DIR or hdd=DIR"), disk.err);
+        assertEquals(2, disk.status());
+        assertTrue(disk.err().contains("'tape=/x' is not ssd=DIR or hdd=DIR"), disk.err());
         Result name =
                 run(
                         "dump",
@@ -501,20 +492,20 @@ class CommandIT {
                         "--disk",
                         "hdd=" + dir.resolve("disk"),
                         "--objects=Nobody");
-        assertEquals(2, name.status);
+        assertEquals(2, name.status());
         assertTrue(
-                name.err.startsWith("the pool has no class Nobody; it has [" + CLASS + "]"),
-                name.err);
+                name.err().startsWith("the pool has no class Nobody; it has [" + CLASS + "]"),
+                name.err());
         List<String> nine = new ArrayList<>(List.of("check", place.toString()));
         for (int i = 0; i < 9; i++) {
             nine.addAll(List.of("--disk", "hdd=" + dir));
         }
         Result many = run(nine.toArray(String[]::new));
-        assertEquals(2, many.status);
-        assertTrue(many.err.startsWith("--disk: a pool has at most 8 disks"), many.err);
+        assertEquals(2, many.status());
+        assertTrue(many.err().startsWith("--disk: a pool has at most 8 disks"), many.err());
         Result never = run("check", place.toString(), "--patience", "-1");
-        assertEquals(2, never.status);
-        assertTrue(never.err.contains("'-1' is no number of seconds"), never.err);
+        assertEquals(2, never.status());
+        assertTrue(never.err().contains("'-1' is no number of seconds"), never.err());
         assertMistake(
                 "check", dir.resolve("none"), " is not there, so it is no pool: look at the path");
         assertMistake(
@@ -522,26 +513,31 @@ class CommandIT {
                 dir.resolve("disk"),
                 " has no file pool, so it is no pool: look at the path");
         Result nowhere = runNamed("check", "--remote", "tape:x");
-        assertEquals(8, nowhere.status);
+        assertEquals(8, nowhere.status());
         assertTrue(
-                nowhere.err.startsWith(
-                        "terrace-objects check: 'tape:x' is no directory of a file system: "),
-                nowhere.err);
+                nowhere.err()
+                        .startsWith(
+                                "terrace-objects check: 'tape:x' is no directory of a file"
+                                        + " system: "),
+                nowhere.err());
         Result fewer = run("check", place.toString());
-        assertEquals(8, fewer.status);
+        assertEquals(8, fewer.status());
         assertTrue(
-                fewer.err.contains(
-                        "disk-0 is missing: name the directory that it is in as the pool's disk 0"),
-                fewer.err);
+                fewer.err()
+                        .contains(
+                                "disk-0 is missing: name the directory that it is in as the pool's"
+                                        + " disk 0"),
+                fewer.err());
         Result other = run("check", place.toString(), "--disk", "ssd=" + dir.resolve("disk"));
-        assertEquals(8, other.status);
+        assertEquals(8, other.status());
         assertTrue(
-                other.err.contains(
-                        "disk-0 is of the tier HDD, and was named as SSD: name the pool's disk 0"
-                                + " as"),
-                other.err);
+                other.err()
+                        .contains(
+                                "disk-0 is of the tier HDD, and was named as SSD: name the pool's"
+                                        + " disk 0 as"),
+                other.err());
         Result help = run("--help");
-        assertEquals(0, help.status);
-        assertTrue(help.out.contains("4   the pool is damaged"), help.out);
+        assertEquals(0, help.status());
+        assertTrue(help.out().contains("4   the pool is damaged"), help.out());
     }
 }
