@@ -17,6 +17,8 @@ import java.nio.channels.WritableByteChannel;
 import java.nio.file.Path;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Function;
 import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.memory.RootAllocator;
@@ -48,6 +50,10 @@ import org.apache.arrow.vector.types.pojo.Schema;
 /// An export is immutable: methods that change what is exported return another one. Java must be
 /// started with `--add-opens=java.base/java.nio=ALL-UNNAMED`, which Arrow needs.
 public final class ArrowExport {
+    /// A pool keeps what it finds out of a type, so there is one of each class.
+    private static final Map<StoredType, ObjectType<DurableRecord>> RECORDS =
+            new ConcurrentHashMap<>();
+
     private final Pool pool;
     private final Function<Shape, Rows> rows;
     private final Shape shape;
@@ -111,9 +117,10 @@ public final class ArrowExport {
     /// The class as one that is known at run time only: its objects can be read by the numbers of
     /// their fields.
     private static ObjectType<DurableRecord> asRecord(ObjectType<?> type) {
-        return ObjectType.of(
+        StoredType described =
                 new StoredType(
-                        0, type.name(), type.formerly(), type.fields(), true, type.isColumnar()));
+                        0, type.name(), type.formerly(), type.fields(), true, type.isColumnar());
+        return RECORDS.computeIfAbsent(described, ObjectType::of);
     }
 
     private ArrowExport with(Shape newShape) {

@@ -32,36 +32,26 @@ final class Column {
     private @Nullable Object copied;
 
     /// @param number the number of the field in its class
+    /// @param name of the column
     /// @param mayBeNull whether there may be rows without an object
-    Column(ObjectType<?> type, int number, Cells cells, boolean mayBeNull) {
+    Column(ObjectType<?> type, int number, String name, Cells cells, boolean mayBeNull) {
         this.number = number;
         this.cells = cells;
         field = type.fields().get(number);
         valueType = ValueType.of(field);
-        FieldKind kind = field.kind();
-        boolean isCopied =
-                type.offset(number) >= 0
-                        && (kind.isArray() ? field.fixedLength() > 0 : !field.nullable())
-                        && (cells.strideKind() != null || valueType != null);
-        stride = isCopied ? kind.isArray() ? kind.element() : kind : null;
         each = Math.max(1, field.fixedLength());
-        boolean isNeverNull =
-                !mayBeNull
-                        && !(cells instanceof EmbeddedCells)
-                        && valueType == null
-                        && (kind.isArray() ? field.fixedLength() > 0 : !field.nullable())
-                        && kind != FieldKind.REFERENCE
-                        && kind != FieldKind.ENUM
-                        && kind != FieldKind.STRING;
+        FieldKind kind = field.kind();
+        boolean isRegular = kind.isArray() ? field.fixedLength() > 0 : !field.nullable();
+        boolean areNumbers = isRegular && valueType == null && cells.strideKind() != null;
+        boolean isCopied =
+                type.offset(number) >= 0 && (areNumbers || isRegular && valueType != null);
+        stride = isCopied ? kind.isArray() ? kind.element() : kind : null;
+        boolean isNeverNull = areNumbers && !mayBeNull && !(cells instanceof EmbeddedCells);
         described =
                 new Field(
-                        lastPart(field.name()),
+                        name,
                         new FieldType(!isNeverNull, cells.type(), null, notes()),
                         cells.children);
-    }
-
-    private static String lastPart(String name) {
-        return name.substring(name.lastIndexOf('.') + 1);
     }
 
     /// What the column's type does not say.

@@ -142,7 +142,8 @@ final class Columns {
                 if (hasNoColumn(field)) {
                     leftOut.add(name);
                 } else {
-                    found.add(new Column(type, i, cells(field), mayBeNull));
+                    String column = name.substring(prefix.length());
+                    found.add(new Column(type, i, column, cells(field), mayBeNull));
                 }
             }
         }

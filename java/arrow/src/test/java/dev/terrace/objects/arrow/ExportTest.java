@@ -436,6 +436,67 @@ class ExportTest {
         assertEquals(List.of("a ?"), Read.export(export()).column("text"));
     }
 
+    /// Only a boolean says that what follows is embedded.
+    @Test
+    void namesOfFieldsMayHaveDots() throws IOException {
+        ObjectType<DurableRecord> type =
+                ObjectType.of(
+                        "Dotted",
+                        FieldSpec.of("a", FieldKind.INT),
+                        FieldSpec.of("a.x", FieldKind.INT),
+                        FieldSpec.of("b.x", FieldKind.INT),
+                        FieldSpec.of("c", FieldKind.BOOLEAN),
+                        FieldSpec.of("c.x.y", FieldKind.INT));
+        DurableRecord object = pool.create(type);
+        object.setInt(2, 7);
+        object.setBoolean(3, true);
+        assertEquals(
+                List.of(
+                        Map.of(
+                                Columns.ID,
+                                object.reference(),
+                                "a",
+                                0,
+                                "a.x",
+                                0,
+                                "b.x",
+                                7,
+                                "c",
+                                Map.of("x.y", 0))),
+                Read.export(ArrowExport.of(pool, type)).rows());
+        ObjectType<DurableRecord> taken =
+                ObjectType.of("Taken", FieldSpec.of(Columns.ID, FieldKind.INT));
+        assertThrows(IllegalArgumentException.class, () -> ArrowExport.of(pool, taken).schema());
+    }
+
+    /// As getters do, the transaction sees what it has changed; others do not.
+    @Test
+    void aTransactionExportsItsOwnChanges() throws IOException {
+        for (int i = 0; i < 100; i++) {
+            sample(_ -> {});
+        }
+        ArrowExport export = export().columns("number").batches(30);
+        assertThrows(
+                IllegalStateException.class,
+                () ->
+                        pool.transact(() -> {
+                            sample(sample -> sample.number = 5);
+                            assertEquals(5, sum(export));
+                            throw new IllegalStateException("on purpose");
+                        }));
+        assertEquals(0, sum(export));
+    }
+
+    private static int sum(ArrowExport export) {
+        try {
+            return Read.export(export).column("number").stream()
+                    .mapToInt(Integer.class::cast)
+                    .sum();
+        } catch (IOException e) {
+            throw new AssertionError(e);
+        }
+    }
+
     @Test
     void referencesToDeletedObjectsAreStillIds() throws IOException {
         DurableSample target = sample(_ -> {});
