@@ -152,6 +152,14 @@ record Manifest(
     ///
     /// @param what somebody else has done
     CommitConflictException conflict(Manifest present, String statement, String what) {
+        return conflict(present, statement, what, "");
+    }
+
+    /// The same.
+    ///
+    /// @param remedy what can be done beside another attempt
+    CommitConflictException conflict(
+            Manifest present, String statement, String what, String remedy) {
         return new CommitConflictException(
                 statement
                         + " has read commit "
@@ -160,7 +168,8 @@ record Manifest(
                         + what
                         + " (commit "
                         + present.number
-                        + "): run the statement again");
+                        + "): run the statement again"
+                        + remedy);
     }
 
     /// The number of a manifest, or 0 if there is none.

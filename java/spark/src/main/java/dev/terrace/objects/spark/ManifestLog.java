@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.function.Predicate;
 import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
@@ -120,6 +121,25 @@ final class ManifestLog {
                             + ": it was renamed or copied");
         }
         return manifest;
+    }
+
+    /// A manifest after one, up to another of which something is so: one of which it is so, and not
+    /// of the manifest before. A manifest that a vacuum has removed counts as one of which it is
+    /// not.
+    Manifest firstSince(Manifest before, Manifest last, Predicate<Manifest> isSo)
+            throws IOException {
+        Manifest found = last;
+        long not = before.number();
+        while (not + 1 < found.number()) {
+            long middle = not + (found.number() - not) / 2;
+            Manifest there = has(middle) ? at(middle) : null;
+            if (there != null && isSo.test(there)) {
+                found = there;
+            } else {
+                not = middle;
+            }
+        }
+        return found;
     }
 
     private byte[] read(Path file) throws IOException {

@@ -146,7 +146,7 @@ final class RowWrite implements DeltaWrite, DeltaBatchWrite, ClusteredWrite {
 
     private Manifest changed(
             @Nullable Manifest present, List<Part> added, Map<String, Deletions> deleted)
-            throws CommitConflictException {
+            throws IOException {
         Manifest last = requireUnchanged(present, deleted.keySet()::contains);
         List<Part> parts = new ArrayList<>();
         for (Part part : last.parts()) {
@@ -160,25 +160,42 @@ final class RowWrite implements DeltaWrite, DeltaBatchWrite, ClusteredWrite {
     }
 
     private Manifest requireUnchanged(@Nullable Manifest present, Predicate<String> isChanged)
-            throws CommitConflictException {
+            throws IOException {
         Manifest last = before.requireTable(present, description());
         Predicate<Part> matters =
                 part ->
                         isChanged.test(part.name())
                                 || !options.isSnapshot() && changes.mayRead(part);
         Set<PartState> read = PartState.of(before, matters);
-        Set<PartState> now = PartState.of(last, matters);
-        if (!now.containsAll(read)) {
-            throw before.conflict(
-                    last,
-                    description(),
-                    "changed or removed rows beside those that it changes, or written them"
-                            + " to other parts");
-        }
-        if (!read.containsAll(now)) {
-            throw before.conflict(last, description(), Manifest.ADDED_ROWS);
+        Predicate<Manifest> isOther =
+                each -> !each.hasColumnsOf(before) || !PartState.of(each, matters).equals(read);
+        if (isOther.test(last)) {
+            Manifest other = log.firstSince(before, last, isOther);
+            throw conflict(
+                    before.requireTable(other, description()),
+                    PartState.of(other, matters).containsAll(read));
         }
         return last;
+    }
+
+    /// The exception for a commit of somebody else that does not go with this one.
+    ///
+    /// @param isAppend whether all that the statement has read is as it was
+    private CommitConflictException conflict(Manifest other, boolean isAppend) {
+        if (isAppend) {
+            return before.conflict(
+                    other,
+                    description(),
+                    Manifest.ADDED_ROWS,
+                    ", or set the table's option isolation to snapshot, by which it does not mind"
+                            + " such rows");
+        }
+        return before.conflict(
+                other,
+                description(),
+                other.rewrites()
+                        ? "written rows that it has read to other parts, by an optimization"
+                        : "changed or removed rows beside those that it changes");
     }
 
     @Override

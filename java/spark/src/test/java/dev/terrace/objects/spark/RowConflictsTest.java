@@ -128,7 +128,7 @@ class RowConflictsTest {
                             "DELETE FROM TABLE WHERE id < 150 AND meanwhile(id) >= 0",
                             "UPDATE TABLE SET name = 'new' WHERE id < 50 AND meanwhile(id) >= 0",
                             MERGE)) {
-                expectConflict(statement, this::optimize, "or written them to other parts");
+                expectConflict(statement, this::optimize, "to other parts, by an optimization");
                 assertEquals(180, count("name = 'stored'"), statement);
                 assertEquals(180, count("true"), statement);
                 assertEquals(List.of(), names("jobs"));
@@ -168,8 +168,8 @@ class RowConflictsTest {
             expectConflict(
                     "UPDATE TABLE SET name = 'changed' WHERE id < 50 AND meanwhile(id) >= 0",
                     () -> spark.sql("DELETE FROM " + table + " WHERE id >= 50"),
-                    "changed or removed rows beside those that it changes, or written them to"
-                            + " other parts (commit 2): run the statement again");
+                    "changed or removed rows beside those that it changes (commit 2): run the"
+                            + " statement again");
             assertEquals(50, count("name = 'stored'"));
             expectConflict(
                     "DELETE FROM TABLE WHERE id < 50 AND meanwhile(id) >= 0",
