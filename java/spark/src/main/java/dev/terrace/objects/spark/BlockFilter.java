@@ -214,6 +214,9 @@ sealed interface BlockFilter extends Serializable
         public String words(List<String> columns) {
             List<String> each =
                     conditions.stream().map(condition -> condition.words(columns)).toList();
+            if (each.isEmpty()) {
+                return Boolean.toString(all);
+            }
             return each.size() == 1
                     ? each.getFirst()
                     : "(" + String.join(all ? " and " : " or ", each) + ")";
@@ -366,7 +369,8 @@ sealed interface BlockFilter extends Serializable
                 any.add(one);
             }
         }
-        return several(false, any);
+        // Of no value, no row is one.
+        return column < 0 ? null : new Several(false, List.copyOf(any));
     }
 
     /// Of numbers: each is looked up rather than compared with all.

@@ -43,7 +43,7 @@ final class RowChanges implements SupportsDelta {
 
     @Override
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-        TableScanBuilder scan = table.newScanBuilder(options);
+        TableScanBuilder scan = table.newScanBuilder(options).ofStatement();
         scans.add(scan);
         return scan;
     }
@@ -65,6 +65,6 @@ final class RowChanges implements SupportsDelta {
 
     /// Whether the statement may have read rows of a part.
     boolean mayRead(Part part) {
-        return scans.stream().anyMatch(scan -> TableScan.mayMatch(part, scan.filters()));
+        return scans.stream().anyMatch(scan -> scan.mayNeed(part));
     }
 }

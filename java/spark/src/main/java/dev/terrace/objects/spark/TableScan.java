@@ -36,6 +36,7 @@ import org.apache.spark.sql.types.DateType;
 import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.LongType;
 import org.apache.spark.sql.types.ShortType;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
@@ -70,6 +71,8 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics, Supports
     /// Of the query that asked for the scan.
     private Map<String, String> options = Map.of();
 
+    private boolean isOfStatement;
+
     TableScan(
             String name,
             Manifest manifest,
@@ -95,6 +98,22 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics, Supports
     TableScan of(Map<String, String> ofQuery) {
         options = ofQuery;
         return this;
+    }
+
+    /// The scan of a statement that changes rows.
+    TableScan ofStatement() {
+        isOfStatement = true;
+        return this;
+    }
+
+    /// Whether a statement changes rows that this finds.
+    boolean isOfStatement() {
+        return isOfStatement;
+    }
+
+    /// Conditions that all rows meet which are read, as far as they are known by now.
+    List<BlockFilter> filters() {
+        return filters;
     }
 
     /// The table's name.
@@ -158,24 +177,31 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics, Supports
         }
     }
 
-    /// Partition columns, by which parts are left out, and columns of numbers, by which rows are:
-    /// of others it would take long to look whether a value is one of many.
-    ///
     /// None of a table that is small enough to be broadcast. Of a join's tables Spark filters only
     /// the first that can be, by the keys of the other, and that one must be the one it broadcasts.
+    ///
+    /// None of a table whose rows a statement changes, either: Spark would read all keys of the
+    /// table to find those that match. [KeyFilters] have others.
     @Override
     public NamedReference[] filterAttributes() {
-        if (neededBytes() <= SQLConf.get().autoBroadcastJoinThreshold()) {
-            return new NamedReference[0];
-        }
+        return isOfStatement || neededBytes() <= SQLConf.get().autoBroadcastJoinThreshold()
+                ? new NamedReference[0]
+                : filterColumns().stream()
+                        .map(TableColumns::reference)
+                        .toArray(NamedReference[]::new);
+    }
+
+    /// Partition columns, by which parts are left out, and columns of numbers, by which rows are:
+    /// of others it would take long to look whether a value is one of many.
+    List<String> filterColumns() {
         return IntStream.range(0, columns.length)
                 .filter(i -> columns[i] != BlockReader.ID)
                 .mapToObj(i -> schema.fields()[columns[i]])
                 .filter(field ->
                         table.partitioning().contains(field.name())
                                 || ColumnSummary.isExact(field.dataType()))
-                .map(field -> TableColumns.reference(field.name()))
-                .toArray(NamedReference[]::new);
+                .map(StructField::name)
+                .toList();
     }
 
     @Override

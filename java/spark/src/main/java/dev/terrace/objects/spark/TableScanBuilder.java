@@ -42,6 +42,8 @@ final class TableScanBuilder
 
     private @Nullable AggregateScan aggregates;
     private Map<String, String> options = Map.of();
+    private boolean isOfStatement;
+    private @Nullable TableScan scan;
 
     TableScanBuilder(String name, Manifest manifest, PartStore store, long splitBytes) {
         this.name = name;
@@ -55,6 +57,12 @@ final class TableScanBuilder
     /// The builder of a scan for a query with these options.
     TableScanBuilder of(Map<String, String> ofQuery) {
         options = ofQuery;
+        return this;
+    }
+
+    /// The builder of a scan for a statement that changes rows.
+    TableScanBuilder ofStatement() {
+        isOfStatement = true;
         return this;
     }
 
@@ -102,9 +110,10 @@ final class TableScanBuilder
         return !isNull && Arrays.stream(expression.children()).allMatch(TableScanBuilder::hasText);
     }
 
-    /// Conditions that all rows meet which the query needs.
-    List<BlockFilter> filters() {
-        return filters;
+    /// Whether rows of a part may be among those that the query needs, as far as it is known by
+    /// now.
+    boolean mayNeed(Part part) {
+        return TableScan.mayMatch(part, scan == null ? filters : scan.filters());
     }
 
     @Override
@@ -145,9 +154,10 @@ final class TableScanBuilder
 
     @Override
     public Scan build() {
-        return aggregates != null
-                ? aggregates
-                : new TableScan(name, manifest, store, wanted, filters, limit, splitBytes)
-                        .of(options);
+        if (aggregates != null) {
+            return aggregates;
+        }
+        scan = new TableScan(name, manifest, store, wanted, filters, limit, splitBytes).of(options);
+        return isOfStatement ? scan.ofStatement() : scan;
     }
 }

@@ -17,6 +17,7 @@ import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.execution.CommandResultExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
@@ -202,12 +203,13 @@ class PruningTest {
                 .sum();
     }
 
-    private static Stream<SparkPlan> scans(SparkPlan plan) {
+    static Stream<SparkPlan> scans(SparkPlan plan) {
         return CollectionConverters.asJava(plan.collectLeaves()).stream()
                 .flatMap(leaf ->
                         switch (leaf) {
                             case AdaptiveSparkPlanExec all -> scans(all.executedPlan());
                             case QueryStageExec stage -> scans(stage.plan());
+                            case CommandResultExec done -> scans(done.commandPhysicalPlan());
                             case BatchScanExec scan -> Stream.of(scan);
                             default -> Stream.of();
                         });
