@@ -6,10 +6,13 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.SerializationFeature;
 import dev.terrace.objects.PoolDamagedException;
 import dev.terrace.objects.PoolFormatException;
+import java.io.IOException;
 import java.io.Serial;
 import java.io.Serializable;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.HexFormat;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -24,13 +27,14 @@ import org.jspecify.annotations.Nullable;
 /// @param kind what the parts hold: [#OBJECTS] or [#TABLE]
 /// @param type the tagged class, or the table's schema in Spark's JSON
 /// @param options of a table, by their names; of objects none
-/// @param parts that count
+/// @param parts that count: those of lists first, in their order
 /// @param streams the last epoch that each streaming query has committed, by the queries' ids. All
 ///   later manifests keep them: an epoch that runs again is known by them.
 /// @param rewrites whether the table has the same rows as before the commit, in other parts. A
 ///   stream of its rows passes over it.
 /// @param partitioning the columns of which each part has one value, or null, in all rows; empty:
 ///   the table has no partitions
+/// @param lists files that list parts, so that the manifest's own file need not
 record Manifest(
         long number,
         String kind,
@@ -39,7 +43,8 @@ record Manifest(
         List<Part> parts,
         @JsonInclude(JsonInclude.Include.NON_EMPTY) Map<String, Long> streams,
         @JsonInclude(JsonInclude.Include.NON_DEFAULT) boolean rewrites,
-        @JsonInclude(JsonInclude.Include.NON_EMPTY) List<String> partitioning)
+        @JsonInclude(JsonInclude.Include.NON_EMPTY) List<String> partitioning,
+        @JsonInclude(JsonInclude.Include.NON_EMPTY) List<PartList> lists)
         implements Serializable {
     @Serial private static final long serialVersionUID = 1L;
 
@@ -51,6 +56,10 @@ record Manifest(
 
     private static final String MAP_TYPE = "\"type\":\"map\"";
     private static final String MAGIC = "terrace-manifest";
+
+    /// Files list parts, which earlier libraries would miss. It may have all that earlier versions
+    /// have.
+    private static final int VERSION_8 = 8;
 
     /// It has partition columns: earlier libraries would write parts with several values of them.
     /// Or columns have structs or maps, which they do not know. It may have all that earlier
@@ -79,7 +88,8 @@ record Manifest(
                     "" + VERSION_3,
                     "" + VERSION_5,
                     "" + VERSION_6,
-                    "" + VERSION_7);
+                    "" + VERSION_7,
+                    "" + VERSION_8);
     private static final ObjectMapper JSON =
             new ObjectMapper().enable(SerializationFeature.ORDER_MAP_ENTRIES_BY_KEYS);
 
@@ -89,11 +99,12 @@ record Manifest(
         // Manifests of earlier versions have no such members.
         streams = streams == null ? Map.of() : Map.copyOf(streams);
         partitioning = partitioning == null ? List.of() : List.copyOf(partitioning);
+        lists = lists == null ? List.of() : List.copyOf(lists);
     }
 
     /// Without streaming queries and partitions.
     Manifest(long number, String kind, String type, Map<String, String> options, List<Part> parts) {
-        this(number, kind, type, options, parts, Map.of(), false, List.of());
+        this(number, kind, type, options, parts, Map.of(), false, List.of(), List.of());
     }
 
     /// The manifest of a table, without streaming queries.
@@ -107,7 +118,8 @@ record Manifest(
                 parts,
                 Map.of(),
                 false,
-                columns.partitioning());
+                columns.partitioning(),
+                List.of());
     }
 
     /// This one, which comes after `before` and nothing else.
@@ -177,7 +189,8 @@ record Manifest(
         return manifest == null ? 0 : manifest.number;
     }
 
-    /// The next one, with these parts.
+    /// The next one, with these parts. Lists stay of which more than half of the parts do; these
+    /// parts come first.
     Manifest next(List<Part> of) {
         return next(options, of, false);
     }
@@ -193,7 +206,40 @@ record Manifest(
     }
 
     private Manifest next(Map<String, String> with, List<Part> of, boolean isSame) {
-        return new Manifest(number + 1, kind, type, with, of, streams, isSame, partitioning);
+        List<PartList> kept = new ArrayList<>();
+        List<Part> all = new ArrayList<>();
+        Map<PartState, Part> left = new LinkedHashMap<>();
+        of.forEach(part -> left.put(PartState.of(part), part));
+        int from = 0;
+        for (PartList list : lists) {
+            PartList its = list.with(parts.subList(from, from + list.size()), left.keySet());
+            if (2 * its.size() > its.parts()) {
+                kept.add(its);
+                for (Part part : parts.subList(from, from + list.size())) {
+                    if (left.remove(PartState.of(part)) != null) {
+                        all.add(part);
+                    }
+                }
+            }
+            from += list.size();
+        }
+        all.addAll(left.values());
+        return new Manifest(number + 1, kind, type, with, all, streams, isSame, partitioning, kept);
+    }
+
+    /// This one, with its parts in these lists, but those at the end that they do not have.
+    Manifest withLists(List<PartList> of) {
+        return with(parts, of);
+    }
+
+    /// Parts that no list has.
+    List<Part> rest() {
+        int listed = lists.stream().mapToInt(PartList::size).sum();
+        return parts.subList(listed, parts.size());
+    }
+
+    private Manifest with(List<Part> all, List<PartList> of) {
+        return new Manifest(number, kind, type, options, all, streams, rewrites, partitioning, of);
     }
 
     /// This one, with the epochs that streaming queries have committed as of another.
@@ -209,7 +255,7 @@ record Manifest(
     }
 
     private Manifest withStreams(Map<String, Long> all) {
-        return new Manifest(number, kind, type, options, parts, all, rewrites, partitioning);
+        return new Manifest(number, kind, type, options, parts, all, rewrites, partitioning, lists);
     }
 
     /// Whether a streaming query has committed an epoch.
@@ -217,7 +263,7 @@ record Manifest(
         return streams.getOrDefault(query, -1L) >= epoch;
     }
 
-    /// The names of all that it leads to: parts, and files of deletions.
+    /// The names of parts, and of files of deletions.
     Set<String> names() {
         Set<String> names = new TreeSet<>();
         for (Part part : parts) {
@@ -226,6 +272,13 @@ record Manifest(
                 names.add(part.deletions().file());
             }
         }
+        return names;
+    }
+
+    /// The same, and those of files of lists.
+    Set<String> allNames() {
+        Set<String> names = names();
+        lists.forEach(list -> names.add(list.file()));
         return names;
     }
 
@@ -250,6 +303,9 @@ record Manifest(
 
     /// The earliest version that has all of it.
     private int version() {
+        if (!lists.isEmpty()) {
+            return VERSION_8;
+        }
         if (!partitioning.isEmpty() || hasNestedColumns()) {
             return VERSION_7;
         }
@@ -270,11 +326,11 @@ record Manifest(
                         || type.indexOf(STRUCT_TYPE) != type.lastIndexOf(STRUCT_TYPE));
     }
 
-    /// A line with magic, version and checksum, and the rest in JSON.
+    /// A line with magic, version and checksum, and the rest in JSON: parts of lists are not in it.
     byte[] encode() {
         int version = version();
         try {
-            byte[] json = JSON.writeValueAsBytes(this);
+            byte[] json = JSON.writeValueAsBytes(with(rest(), lists));
             byte[] front =
                     (MAGIC + " " + version + " " + crc(version, json, 0) + "\n")
                             .getBytes(StandardCharsets.US_ASCII);
@@ -290,10 +346,11 @@ record Manifest(
     /// Decodes the result of [#encode()].
     ///
     /// @param name of the file, for messages
+    /// @param files of lists
     /// @throws PoolFormatException if this is no manifest, or one of a version that this library
-    ///   does not know
-    /// @throws PoolDamagedException if it is not what was written
-    static Manifest decode(String name, byte[] bytes) {
+    ///   does not know, or if a file of lists is not there
+    /// @throws PoolDamagedException if it, or a list, is not what was written
+    static Manifest decode(String name, byte[] bytes, PartLists files) throws IOException {
         int end = 0;
         while (end < bytes.length && bytes[end] != '\n') {
             end++;
@@ -321,10 +378,13 @@ record Manifest(
                             + " is damaged, its checksum is wrong: restore it, or remove it to go"
                             + " back to the one before");
         }
+        Manifest own;
         try {
-            return JSON.readValue(
-                    new String(bytes, end + 1, bytes.length - end - 1, StandardCharsets.UTF_8),
-                    Manifest.class);
+            own =
+                    JSON.readValue(
+                            new String(
+                                    bytes, end + 1, bytes.length - end - 1, StandardCharsets.UTF_8),
+                            Manifest.class);
         } catch (JsonProcessingException e) {
             throw new PoolFormatException(
                     name
@@ -334,6 +394,12 @@ record Manifest(
                             + e.getOriginalMessage(),
                     e);
         }
+        if (own.lists.isEmpty()) {
+            return own;
+        }
+        List<Part> all = files.read(own.lists);
+        all.addAll(own.parts);
+        return own.with(all, own.lists);
     }
 
     /// The checksum of the JSON, and, but in version 1, of what is before it.

@@ -1,6 +1,7 @@
 package dev.terrace.objects.spark;
 
 import dev.terrace.objects.PoolDamagedException;
+import dev.terrace.objects.PoolFormatException;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.time.Instant;
@@ -31,6 +32,7 @@ final class ManifestLog {
 
     private final Storage root;
     private final Storage manifests;
+    private final PartLists lists;
     private final Configuration configuration;
 
     /// The number that was taken when this log could not commit it: a listing that does not show
@@ -40,6 +42,7 @@ final class ManifestLog {
     ManifestLog(String directory, Configuration configuration) throws IOException {
         root = Storage.of(directory, configuration);
         manifests = root.child(MANIFESTS);
+        lists = new PartLists(root);
         this.configuration = configuration;
     }
 
@@ -112,7 +115,7 @@ final class ManifestLog {
     /// @throws FileNotFoundException if there is none
     Manifest at(long number) throws IOException {
         Path file = file(number);
-        Manifest manifest = Manifest.decode(file.toString(), read(file));
+        Manifest manifest = decoded(file);
         if (manifest.number() != number) {
             throw new PoolDamagedException(
                     file
@@ -121,6 +124,27 @@ final class ManifestLog {
                             + ": it was renamed or copied");
         }
         return manifest;
+    }
+
+    private Manifest decoded(Path file) throws IOException {
+        byte[] bytes = read(file);
+        try {
+            return Manifest.decode(file.toString(), bytes, lists);
+        } catch (PoolFormatException e) {
+            if (manifests.files().exists(file)) {
+                throw e;
+            }
+            // A vacuum has removed its lists, and before them the manifest.
+            throw (FileNotFoundException)
+                    new FileNotFoundException(file + " has been removed meanwhile").initCause(e);
+        }
+    }
+
+    /// The manifest as it is to be committed: its parts are in lists, but a few.
+    ///
+    /// @param name of the file of lists that is written if these are too many
+    Manifest listed(Manifest manifest, String name) throws IOException {
+        return lists.listed(manifest, name);
     }
 
     /// A manifest after one, up to another of which something is so: one of which it is so, and not
@@ -151,7 +175,7 @@ final class ManifestLog {
     /// The parts and files that manifests lead to.
     ///
     /// @param parts by their names
-    /// @param names of all: those of parts, and of files of deletions
+    /// @param names of all: those of parts, and of files of deletions and lists
     record Contents(Map<String, Part> parts, Set<String> names) {}
 
     /// The parts and files that these manifests lead to.
@@ -164,7 +188,7 @@ final class ManifestLog {
             try {
                 Manifest manifest = at(number);
                 manifest.parts().forEach(part -> contents.parts.put(part.name(), part));
-                contents.names.addAll(manifest.names());
+                contents.names.addAll(manifest.allNames());
             } catch (FileNotFoundException e) {
                 throw new FileNotFoundException(
                         file(number)

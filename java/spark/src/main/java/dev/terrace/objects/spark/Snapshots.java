@@ -21,9 +21,9 @@ public final class Snapshots {
     /// @param parts to which none leads any more, or that were left by jobs that were killed
     public record Removed(int manifests, int parts) {}
 
-    /// Removes all manifests but the last, parts and files of deletions that only these manifests
-    /// lead to, and remains of jobs whose driver was killed, if they are older than `age`. A job
-    /// that reads or writes for longer than that may lose its parts.
+    /// Removes all manifests but the last, parts, and files of deletions and lists, that only these
+    /// manifests lead to, and remains of jobs whose driver was killed, if they are older than
+    /// `age`. A job that reads or writes for longer than that may lose its parts.
     ///
     /// @param directory of a [DurableRDD] or a table
     /// @param age at least as long as the longest query or job takes
@@ -44,11 +44,13 @@ public final class Snapshots {
             throw new FileNotFoundException(log.root() + " is not there: look at the path");
         }
         PartStore store = new PartStore(log.root(), PartitionOptions.defaults(), configuration);
-        DeletionFiles deletions = new DeletionFiles(log.root());
-        // All that a job writes, or has committed so far, is in one of these three, if they are
-        // read in this order.
+        List<JobFiles> files = JobFiles.all(log.root());
+        // All that a job writes, or has committed so far, is in one of these, if they are read in
+        // this order.
         Set<String> unowned = store.names();
-        unowned.addAll(deletions.namesBefore(before));
+        for (JobFiles each : files) {
+            unowned.addAll(each.namesBefore(before));
+        }
         List<WriteJob> jobs = WriteJob.begunBefore(log, Instant.MAX, configuration);
         List<Long> numbers = log.numbers();
 
@@ -67,11 +69,15 @@ public final class Snapshots {
         for (Part part : gone.parts().values()) {
             store.delete(part);
         }
-        deletions.delete(gone.names()::contains);
+        for (JobFiles each : files) {
+            each.delete(gone.names()::contains);
+        }
         unowned.removeIf(
                 name -> !WriteJob.isName(name) || jobs.stream().anyMatch(job -> job.hasMade(name)));
         int left = store.delete(store.before(unowned, before)::contains).size();
-        deletions.delete(unowned::contains);
+        for (JobFiles each : files) {
+            each.delete(unowned::contains);
+        }
         log.deleteUnfinished(before);
         for (WriteJob job : WriteJob.begunBefore(log, before, configuration)) {
             // It may have been committed since.
@@ -106,7 +112,9 @@ public final class Snapshots {
         }
         WriteJob.forget(log);
         store.deleteDirectory();
-        new DeletionFiles(log.root()).deleteAll();
+        for (JobFiles each : JobFiles.all(log.root())) {
+            each.deleteAll();
+        }
         OpenParts.letGoOfRemoved();
         log.root().deleteIfEmpty();
     }

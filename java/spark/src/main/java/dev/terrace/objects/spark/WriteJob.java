@@ -27,8 +27,15 @@ import org.jspecify.annotations.Nullable;
 /// for a vacuum after a driver that was killed.
 final class WriteJob {
     private static final String JOBS = "jobs";
+
+    /// In the names of its files of lists, before the number of the attempt to commit.
+    private static final String LISTS = "-lists-";
+
     private static final Pattern NAME =
-            Pattern.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-\\d+-\\d+(-\\d+)?)?");
+            Pattern.compile(
+                    "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-\\d+-\\d+(-\\d+)?|"
+                            + LISTS
+                            + "\\d+)?");
     private static final ObjectMapper JSON = new ObjectMapper();
 
     private final String id;
@@ -94,7 +101,7 @@ final class WriteJob {
         }
     }
 
-    /// Whether the job has made what has this name: a part, or its file of deletions.
+    /// Whether the job has made what has this name: a part, or a file of deletions or lists.
     boolean hasMade(String name) {
         return name.startsWith(id);
     }
@@ -110,7 +117,7 @@ final class WriteJob {
         return job + "-" + partition + "-" + attempt;
     }
 
-    /// Whether some job has made a part, or a file of deletions, of this name.
+    /// Whether some job has made a part, or a file of deletions or lists, of this name.
     static boolean isName(String name) {
         return NAME.matcher(name).matches();
     }
@@ -132,13 +139,14 @@ final class WriteJob {
     void commit(Change change) throws IOException {
         Set<String> kept = Set.of();
         try {
-            while (!mayCount) {
+            for (int attempt = 0; !mayCount; attempt++) {
                 Manifest next = change.from(log.current());
                 if (next == null) {
                     return;
                 }
-                kept = next.names();
-                tryToCommit(next);
+                Manifest listed = log.listed(next, id + LISTS + attempt);
+                kept = listed.allNames();
+                tryToCommit(listed);
             }
         } finally {
             abort();
@@ -222,7 +230,9 @@ final class WriteJob {
     int clean(Set<String> kept) throws IOException {
         Predicate<String> isWaste = name -> hasMade(name) && !kept.contains(name);
         int parts = store.delete(isWaste).size();
-        new DeletionFiles(log.root()).delete(isWaste);
+        for (JobFiles files : JobFiles.all(log.root())) {
+            files.delete(isWaste);
+        }
         Storage jobs = log.root().child(JOBS);
         jobs.files().delete(new Path(jobs.directory(), id), false);
         return parts;

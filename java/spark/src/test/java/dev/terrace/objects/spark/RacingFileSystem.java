@@ -3,6 +3,7 @@ package dev.terrace.objects.spark;
 import java.io.IOException;
 import java.net.URI;
 import java.util.concurrent.atomic.AtomicReference;
+import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.jspecify.annotations.Nullable;
@@ -11,6 +12,19 @@ import org.jspecify.annotations.Nullable;
 public final class RacingFileSystem extends RawLocalFileSystem {
     /// What others do, once, when a manifest is whole and has not its name yet.
     static final AtomicReference<@Nullable Runnable> BEFORE_COMMIT = new AtomicReference<>();
+
+    /// What others do, once, when a manifest has been read and a list of its parts has not.
+    static final AtomicReference<@Nullable Runnable> BEFORE_LISTS = new AtomicReference<>();
+
+    @Override
+    public FSDataInputStream open(Path path, int bufferSize) throws IOException {
+        Runnable others =
+                path.getParent().getName().equals("lists") ? BEFORE_LISTS.getAndSet(null) : null;
+        if (others != null) {
+            others.run();
+        }
+        return super.open(path, bufferSize);
+    }
 
     @Override
     public URI getUri() {
