@@ -31,6 +31,17 @@ record ColumnSummary(long nulls, long bytes, byte @Nullable [] min, byte @Nullab
         return layout.hasValues() && !layout.isVariable();
     }
 
+    /// How many bytes so many of the values take if each has as few bits as its column's bounds
+    /// allow; as they are stored, if the type is not exact or has no bounds.
+    long packedBytes(DataType type, long values) {
+        if (min == null || max == null || !isExact(type)) {
+            return bytes;
+        }
+        long distance = OrderKeys.toLong(max) - OrderKeys.toLong(min);
+        int bits = Long.SIZE - Long.numberOfLeadingZeros(distance);
+        return Math.min(bytes, values * bits / Byte.SIZE);
+    }
+
     /// The least, or the greatest, number of a column whose type is exact; null if there is none.
     static @Nullable Long bound(Collection<Part> parts, int column, boolean isLeast) {
         Long found = null;

@@ -365,12 +365,26 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics, Supports
         return new TableFigures(OptionalLong.of(neededBytes()), OptionalLong.of(rows), ofColumns);
     }
 
-    /// An estimate of the bytes that the query gets. Spark takes nothing off for its filters unless
-    /// its cost-based optimizer is on, which goes by rows: so of these, nothing is taken off here.
+    /// An estimate of the bytes that the query gets, in a packed form: Spark compares it with
+    /// limits that are made for files like Parquet's, and broadcasts what is below one of them. It
+    /// takes nothing off for its filters unless its cost-based optimizer is on, which goes by rows:
+    /// so of these, nothing is taken off here.
     private long neededBytes() {
         Selectivity selectivity = new Selectivity(schema, filters);
         return parts.values().stream()
-                .mapToLong(part -> (long) (selectivity.of(part) * bytes(part)))
+                .mapToLong(part -> (long) (selectivity.of(part) * packedBytes(part)))
+                .sum();
+    }
+
+    private long packedBytes(Part part) {
+        return Arrays.stream(columns)
+                .mapToLong(column ->
+                        column == BlockReader.ID
+                                ? bytesOfColumn(part, column)
+                                : part.columns()
+                                        .get(column)
+                                        .packedBytes(
+                                                schema.fields()[column].dataType(), part.live()))
                 .sum();
     }
 
