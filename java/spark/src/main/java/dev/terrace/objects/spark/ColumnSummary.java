@@ -38,7 +38,7 @@ record ColumnSummary(long nulls, long bytes, byte @Nullable [] min, byte @Nullab
             return bytes;
         }
         long distance = OrderKeys.toLong(max) - OrderKeys.toLong(min);
-        int bits = Long.SIZE - Long.numberOfLeadingZeros(distance);
+        int bits = Math.max(1, Long.SIZE - Long.numberOfLeadingZeros(distance));
         return Math.min(bytes, values * bits / Byte.SIZE);
     }
 

@@ -234,7 +234,7 @@ class PartitionsTest {
     void partitionsAreSkippedByWhatAJoinNeeds() {
         days();
         // So that these are no small table.
-        spark.conf().set(BROADCAST, 100);
+        spark.conf().set(BROADCAST, 1);
         String wanted = "terrace.`" + dir.resolve("wanted") + "`";
         run(
                 "CREATE TABLE "
