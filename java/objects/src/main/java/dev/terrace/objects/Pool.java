@@ -32,7 +32,7 @@ import org.jspecify.annotations.Nullable;
 /// Longer than 600 lines: a program finds here all that it can do with a pool as a whole.
 @SuppressWarnings("exports") // What it extends hides its heap from programs.
 public final class Pool extends HeapOwner implements AutoCloseable {
-    /// The number of objects that are freed in one transaction.
+    /// The number of records and values that are freed in one transaction.
     private static final int COLLECTED_AT_ONCE = 1000;
 
     private final @Nullable PoolFiles files;
@@ -313,14 +313,7 @@ public final class Pool extends HeapOwner implements AutoCloseable {
                                 "the pool is damaged, so nothing of it is freed: "
                                         + report.problems().getFirst());
                     }
-                    List<Buffers.Place> leaks = reachability.leaks();
-                    for (int from = 0; from < leaks.size(); from += COLLECTED_AT_ONCE) {
-                        List<Buffers.Place> some =
-                                leaks.subList(
-                                        from, Math.min(leaks.size(), from + COLLECTED_AT_ONCE));
-                        transact(
-                                () -> some.forEach(leak -> store.free(leak.disk(), leak.offset())));
-                    }
+                    new Collector(this, COLLECTED_AT_ONCE).free(reachability.leaks());
                     return report;
                 }));
     }

@@ -15,6 +15,7 @@ import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
@@ -37,7 +38,8 @@ final class Reachability implements Links {
     private final Map<String, Long> objects = new TreeMap<>();
     private final Map<String, Long> bytes = new TreeMap<>();
     private final Map<String, Long> leaked = new TreeMap<>();
-    private final List<Buffers.Place> leaks = new ArrayList<>();
+    private final List<Buffers.Place> leakedPlaces = new ArrayList<>();
+    private @Nullable Leaks leaks;
     private long leakedBytes;
     private long staleReferences;
     private String place = "the superblock";
@@ -70,9 +72,9 @@ final class Reachability implements Links {
                 staleReferences);
     }
 
-    /// The parts in use that were not reached.
-    List<Buffers.Place> leaks() {
-        return leaks;
+    /// What is in use and was not reached, after [#run()].
+    Leaks leaks() {
+        return Objects.requireNonNull(leaks);
     }
 
     private void problem(String what) {
@@ -227,8 +229,8 @@ final class Reachability implements Links {
                 }
             }
         }
-        new Orphans(pool)
-                .among(leaks)
+        leaks = new Leaks(pool, leakedPlaces);
+        leaks.orphans()
                 .forEach(orphan -> {
                     place = pool.name();
                     problem(
@@ -242,6 +244,6 @@ final class Reachability implements Links {
     private void leak(int disk, long offset, String name) {
         leaked.merge(name, 1L, Long::sum);
         leakedBytes += store.parts().sizeOf(disk, offset);
-        leaks.add(new Buffers.Place(disk, offset));
+        leakedPlaces.add(new Buffers.Place(disk, offset));
     }
 }
