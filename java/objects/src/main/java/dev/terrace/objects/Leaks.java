@@ -20,13 +20,13 @@ final class Leaks implements Links {
     private final Pool pool;
     private final Store store;
 
-    /// What is not known to belong to anything.
+    /// Parts without a known owner.
     private final Set<Buffers.Place> left;
 
     private final List<Leak> found = new ArrayList<>();
     private final List<Buffers.Place> orphans;
 
-    /// What belongs to the present object or collection.
+    /// The parts of the present object or collection.
     private List<Buffers.Place> parts = new ArrayList<>();
 
     private boolean isWhole;
@@ -56,7 +56,7 @@ final class Leaks implements Links {
         return found;
     }
 
-    /// What no object or collection owns.
+    /// The parts that no object or collection owns.
     List<Buffers.Place> orphans() {
         return orphans;
     }

@@ -72,7 +72,7 @@ final class Reachability implements Links {
                 staleReferences);
     }
 
-    /// What is in use and was not reached, after [#run()].
+    /// The parts in use that were not reached, after [#run()].
     Leaks leaks() {
         return Objects.requireNonNull(leaks);
     }

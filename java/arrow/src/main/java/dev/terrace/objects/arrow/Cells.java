@@ -8,8 +8,8 @@ import org.apache.arrow.vector.types.pojo.ArrowType;
 import org.apache.arrow.vector.types.pojo.Field;
 import org.jspecify.annotations.Nullable;
 
-/// What stands in a column of a batch: values of one type, which it puts into a vector. They come
-/// in the order of the rows.
+/// The values of a column of a batch, all of one type, which it puts into a vector. They come in
+/// the order of the rows.
 ///
 /// Invariant: who sets a value sets all values of the batch again if it is read again, so values in
 /// the vector are either of the present attempt or zero.

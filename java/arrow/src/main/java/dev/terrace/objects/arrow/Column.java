@@ -54,7 +54,7 @@ final class Column {
                         cells.children);
     }
 
-    /// What the column's type does not say.
+    /// More than the column's type says.
     private Map<String, String> notes() {
         String key = field.kind() == FieldKind.REFERENCE ? Columns.LEADS_TO : Columns.TYPE;
         return field.target().isEmpty() ? Map.of() : Map.of(key, field.target());

@@ -17,7 +17,7 @@ import java.util.UUID;
 final class NewFile {
     private NewFile() {}
 
-    /// What goes into the file.
+    /// The content of the file.
     @FunctionalInterface
     interface Content {
         /// Writes it, and returns how many rows it has.

@@ -3,7 +3,7 @@ package dev.terrace.objects.arrow;
 import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.types.pojo.Schema;
 
-/// What an export walks over. For one thread.
+/// The rows that an export walks over. For one thread.
 interface Rows {
     /// Bytes of a batch, beyond which it gets no more rows. It is exceeded by a single row, and by
     /// the numbers of a few dozen objects, which are copied together.

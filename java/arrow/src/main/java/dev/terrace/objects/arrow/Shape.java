@@ -9,7 +9,7 @@ import org.apache.arrow.vector.types.TimeUnit;
 import org.apache.arrow.vector.types.pojo.ArrowType;
 import org.jspecify.annotations.Nullable;
 
-/// What a program has said of the columns and batches that it wants.
+/// The columns and batches that a program wants.
 ///
 /// @param rows the greatest number of rows of a batch
 /// @param names the columns; null: all
@@ -24,7 +24,7 @@ record Shape(
     private static final int NARROW_DIGITS = 38;
     private static final int WIDE_DIGITS = 76;
 
-    /// What there is if nothing is said.
+    /// The default.
     static final Shape DEFAULT = new Shape(ROWS, null, TimeUnit.NANOSECOND, Map.of());
 
     Shape withRows(int newRows) {

@@ -33,8 +33,8 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/// What an export sees of a program that writes meanwhile: of each batch one commit, and of an
-/// export one if that is wanted.
+/// An export beside a program that writes: it sees of each batch one commit, and of an export one
+/// if that is wanted.
 class ConsistencyTest {
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
     private static final ObjectType<DurableRecord> ROWS =
@@ -166,7 +166,7 @@ class ConsistencyTest {
         }
     }
 
-    /// Whatever is written to it, somebody commits.
+    /// A channel: at each write to it, somebody commits.
     private record Moving(Pool writer, DurableRecord object) implements WritableByteChannel {
         @Override
         public int write(ByteBuffer bytes) {

@@ -23,7 +23,7 @@ import java.util.Random;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// Whatever objects hold, and however they lie, Arrow's own readers find the same in an export.
+/// Arrow's own readers find in an export the values of all objects, in all layouts.
 class ExportModelTest {
     private static final int SEEDS = Boolean.getBoolean("terrace.long") ? 300 : 30;
     private static final int[] COUNTS = {0, 1, 2, 63, 64, 65, 128, 200};
@@ -45,7 +45,7 @@ class ExportModelTest {
         final boolean isInColumns;
         final Pool pool;
 
-        /// What must be found of each object, by its reference.
+        /// The expected values of each object, by its reference.
         final Map<Long, Map<String, Object>> expected = new LinkedHashMap<>();
 
         Run(long seed, Pool pool) {

@@ -50,7 +50,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// What columns there are, what they are called, and what has no place in one.
+/// The columns of a class, their names, and the fields that have no column.
 class ExportTest {
     private static final PoolOptions SMALL = PoolOptions.defaults().extents(1 << 20);
     private static final String NAME = Sample.class.getName();

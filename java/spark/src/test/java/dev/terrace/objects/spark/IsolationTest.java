@@ -34,7 +34,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 /// after the other.
 @ExtendWith(LocalSpark.class)
 class IsolationTest {
-    /// What the function `others` does, once, in the middle of a statement that calls it.
+    /// The work of the function `others`, once, in the middle of a statement that calls it.
     private static final AtomicReference<@Nullable Runnable> OTHERS = new AtomicReference<>();
 
     /// Statements that look at rows of the first part only.
@@ -70,7 +70,7 @@ class IsolationTest {
         }
     }
 
-    /// What somebody else does meanwhile.
+    /// The statement that somebody else runs meanwhile.
     enum Other {
         APPENDS_OTHER_ROWS("INSERT INTO TABLE SELECT id, 'late' FROM range(700, 710)"),
         APPENDS_SUCH_ROWS("INSERT INTO TABLE SELECT id, 'late' FROM range(44, 48)"),

@@ -68,7 +68,7 @@ class KeyFiltersTest {
         spark.catalog().clearCache();
     }
 
-    /// What a statement has read of the table.
+    /// How much of the table a statement has read.
     private record Read(long blocks, long skipped, long rows) {
         static Read of(scala.collection.immutable.Map<String, SQLMetric> metrics) {
             return new Read(

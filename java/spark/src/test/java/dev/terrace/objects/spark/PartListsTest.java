@@ -215,8 +215,8 @@ class PartListsTest {
         return new Part(name, null, null, List.of(), 3, 4096, List.of());
     }
 
-    /// Whatever is added, changed, written anew, and taken out, each version has the parts that
-    /// were committed, and in their order again when others read it.
+    /// After random additions, changes, rewrites and removals, each version has the parts that were
+    /// committed, and in their order again when others read it.
     @ParameterizedTest
     @ValueSource(ints = {1, 2, 3, 4, 5, 6, 7, 8})
     void manifestsHaveThePartsThatWereCommitted(int seed) throws IOException {

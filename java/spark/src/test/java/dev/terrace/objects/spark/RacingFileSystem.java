@@ -10,10 +10,10 @@ import org.jspecify.annotations.Nullable;
 
 /// A remote file system on which somebody else is faster: `racing:/a/b` is what is at `/a/b`.
 public final class RacingFileSystem extends RawLocalFileSystem {
-    /// What others do, once, when a manifest is whole and has not its name yet.
+    /// The work of others, once, when a manifest is whole and has not its name yet.
     static final AtomicReference<@Nullable Runnable> BEFORE_COMMIT = new AtomicReference<>();
 
-    /// What others do, once, when a manifest has been read and a list of its parts has not.
+    /// The work of others, once, when a manifest has been read and a list of its parts has not.
     static final AtomicReference<@Nullable Runnable> BEFORE_LISTS = new AtomicReference<>();
 
     @Override

@@ -11,8 +11,7 @@ import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.TypeConversionException;
 
-/// Exports objects for other programs. What knows of Arrow is in [Exporting]: its module may be
-/// missing.
+/// Exports objects for other programs. Only [Exporting] knows of Arrow: its module may be missing.
 @Command(
         name = "export",
         description =

@@ -16,7 +16,7 @@ final class BuiltCommand {
 
     private BuiltCommand() {}
 
-    /// What has come of it.
+    /// Its result.
     record Result(int status, String out, String err) {}
 
     /// Runs it.
