@@ -5,17 +5,12 @@ import dev.terrace.objects.DurableRecord;
 import dev.terrace.objects.ObjectType;
 import dev.terrace.objects.Pool;
 import java.util.List;
-import org.apache.arrow.vector.VectorSchemaRoot;
-import org.apache.arrow.vector.types.pojo.Schema;
 
 /// All objects of a class, in the order in which they lie in persistent memory.
 ///
 /// Fields of a fixed length within the records are copied for some dozen objects at once. All
 /// others are read object by object.
-final class ClassRows implements Rows {
-    private final Pool pool;
-    private final ObjectType<DurableRecord> type;
-    private final Columns columns;
+final class ClassRows extends ObjectRows {
     private final List<Column> copied;
     private final List<Column> others;
 
@@ -25,26 +20,9 @@ final class ClassRows implements Rows {
     private long lastFilled;
 
     ClassRows(Pool pool, ObjectType<DurableRecord> type, Shape shape) {
-        this.pool = pool;
-        this.type = type;
-        columns = new Columns(type, shape, false);
+        super(pool, type, shape, false);
         copied = columns.all().stream().filter(Column::isCopied).toList();
         others = columns.all().stream().filter(column -> !column.isCopied()).toList();
-    }
-
-    @Override
-    public Schema schema() {
-        return columns.schema(pool);
-    }
-
-    @Override
-    public int width() {
-        return columns.width();
-    }
-
-    @Override
-    public void bind(VectorSchemaRoot root) {
-        columns.bind(root);
     }
 
     /// Cursors are made anew for each batch, because a program may have stored the class in another

@@ -3,48 +3,23 @@ package dev.terrace.objects.arrow;
 import dev.terrace.objects.Cursor;
 import dev.terrace.objects.DurableRecord;
 import dev.terrace.objects.ObjectType;
-import dev.terrace.objects.Pool;
 import dev.terrace.objects.collections.DurableSequence;
-import org.apache.arrow.vector.VectorSchemaRoot;
-import org.apache.arrow.vector.types.pojo.Schema;
 import org.jspecify.annotations.Nullable;
 
 /// The objects of a list, by their numbers. An element that is null is a row of nulls.
-final class ListRows implements Rows {
+final class ListRows extends ObjectRows {
     private final DurableSequence<?> list;
-    private final ObjectType<DurableRecord> type;
-    private final Columns columns;
     private int next;
     private int filled;
 
     ListRows(DurableSequence<?> list, ObjectType<DurableRecord> type, Shape shape) {
+        super(list.pool(), type, shape, true);
         this.list = list;
-        this.type = type;
-        columns = new Columns(type, shape, true);
-    }
-
-    private Pool pool() {
-        return list.pool();
-    }
-
-    @Override
-    public Schema schema() {
-        return columns.schema(pool());
-    }
-
-    @Override
-    public int width() {
-        return columns.width();
-    }
-
-    @Override
-    public void bind(VectorSchemaRoot root) {
-        columns.bind(root);
     }
 
     @Override
     public int fill(int rowsMax) {
-        Cursor<DurableRecord> cursor = pool().cursor(type);
+        Cursor<DurableRecord> cursor = pool.cursor(type);
         int end = (int) Math.min(list.size(), (long) next + rowsMax);
         long bytes = 0;
         filled = 0;
