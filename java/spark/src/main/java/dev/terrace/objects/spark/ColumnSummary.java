@@ -31,10 +31,10 @@ record ColumnSummary(long nulls, long bytes, byte @Nullable [] min, byte @Nullab
         return layout.hasValues() && !layout.isVariable();
     }
 
-    /// How many bytes so many of the values take if each has as few bits as its column's bounds
-    /// allow; as they are stored, if the type is not exact or has no bounds.
-    long packedBytes(DataType type, long values) {
-        if (min == null || max == null || !isExact(type)) {
+    /// How many bytes so many values of an exact type take if each has as few bits as the bounds
+    /// allow; as they are stored, if there are no bounds.
+    long packedBytes(long values) {
+        if (min == null || max == null) {
             return bytes;
         }
         long distance = OrderKeys.toLong(max) - OrderKeys.toLong(min);

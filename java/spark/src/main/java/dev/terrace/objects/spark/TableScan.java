@@ -371,21 +371,25 @@ final class TableScan implements Scan, Batch, SupportsReportStatistics, Supports
     /// so of these, nothing is taken off here.
     private long neededBytes() {
         Selectivity selectivity = new Selectivity(schema, filters);
+        int[] exact =
+                Arrays.stream(columns)
+                        .filter(column ->
+                                column != BlockReader.ID
+                                        && ColumnSummary.isExact(
+                                                schema.fields()[column].dataType()))
+                        .toArray();
         return parts.values().stream()
-                .mapToLong(part -> (long) (selectivity.of(part) * packedBytes(part)))
+                .mapToLong(part -> (long) (selectivity.of(part) * packedBytes(part, exact)))
                 .sum();
     }
 
-    private long packedBytes(Part part) {
-        return Arrays.stream(columns)
-                .mapToLong(column ->
-                        column == BlockReader.ID
-                                ? bytesOfColumn(part, column)
-                                : part.columns()
-                                        .get(column)
-                                        .packedBytes(
-                                                schema.fields()[column].dataType(), part.live()))
-                .sum();
+    private long packedBytes(Part part, int[] exact) {
+        long saved = 0;
+        for (int column : exact) {
+            ColumnSummary summary = part.columns().get(column);
+            saved += summary.bytes() - summary.packedBytes(part.live());
+        }
+        return bytes(part) - saved;
     }
 
     /// A bound as Spark has values of the column's type, if that is a whole number, a date or a
