@@ -7,7 +7,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 
-/// What a region holds durably, and memory in which a pool is opened over it.
+/// The durable bytes of a region, and memory in which a pool is opened over them.
 ///
 /// Between two states the memory equals the bytes: what a state's pool stored is undone by the
 /// events that its region noted. Fresh memory for each state would cost more than all that is
